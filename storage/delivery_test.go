@@ -1,0 +1,103 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func (f fixture) delivery(t *testing.T) storage.DeliveryRef {
+	t.Helper()
+	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	s := f.create(t, f.newSession())
+	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	return storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+}
+
+func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	out, err := f.BeginAttempt(t.Context(), d, "run-a", 1)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Run)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NULL`))
+
+	failed := webhook.Attempt{Run: 1, Number: 1, Duration: time.Second, StatusCode: 500, ErrorKind: webhook.ErrorHTTP, ResponseBody: []byte("no")}
+	require.NoError(t, f.FinishAttempt(t.Context(), d, failed, 30*time.Second))
+	wait := f.query(t, `SELECT extract(epoch FROM next_attempt_at - (SELECT started_at FROM webhook_attempt))::float8 FROM webhook_delivery`)
+	require.InDelta(t, 31.0, wait, 0.001)
+
+	out, err = f.BeginAttempt(t.Context(), d, "run-a", 2)
+	require.NoError(t, err)
+	require.Equal(t, 1, out.Run)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 2, StatusCode: 204}, 0))
+	got, err := f.Delivery(t.Context(), d.ID)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryDelivered, got.Status)
+}
+
+func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	_, err := f.BeginAttempt(t.Context(), d, "run-a", 1)
+	require.NoError(t, err)
+	require.NoError(t, f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))
+
+	out, err := f.BeginAttempt(t.Context(), d, "run-b", 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, out.Run)
+	require.Equal(t, webhook.DeliveryPending, out.Status)
+
+	require.NoError(t, f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed), "a late word of the old run")
+	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	got, err := f.Delivery(t.Context(), d.ID)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryPending, got.Status, "the old run has no say any more")
+}
+
+func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	for _, foreign := range []storage.DeliveryRef{
+		{ID: d.ID, MerchantID: d.MerchantID, Mode: checkout.ModeLive},
+		{ID: d.ID, MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode},
+		{ID: checkout.NewID(checkout.PrefixDelivery), MerchantID: d.MerchantID, Mode: d.Mode},
+	} {
+		_, err := f.BeginAttempt(t.Context(), foreign, "run-a", 1)
+		require.ErrorIs(t, err, checkout.ErrNotFound)
+	}
+}
+
+func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
+	s := f.create(t, f.newSession())
+	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	p := storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+	signed, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
+	require.NoError(t, err)
+	again, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
+	require.NoError(t, err)
+	require.Equal(t, signed, again, "the first transfer that was signed stays")
+
+	first, err := f.FinishPayout(t.Context(), p, "")
+	require.NoError(t, err)
+	require.Equal(t, webhook.PayoutSent, first.EventType)
+	second, err := f.FinishPayout(t.Context(), p, checkout.PayoutNetworkError)
+	require.NoError(t, err)
+	require.Equal(t, first, second, "sent stays sent")
+	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutSent, got.Payout.Status)
+	require.Equal(t, "0x1", got.Payout.TxHash)
+	require.Equal(t, checkout.TransactionSucceeded, got.Transaction.Status)
+}

@@ -1,0 +1,113 @@
+package storage
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrWrongMasterKey: the key with this id is missing or is not the one that
+// sealed what is in the database. The process must not start: it would sign
+// wrongly.
+var ErrWrongMasterKey = errors.New("wrong master key")
+
+// Keyring seals webhook secrets' digests. The first key seals; all unseal.
+type Keyring struct {
+	current string
+	aeads   map[string]cipher.AEAD
+}
+
+// ParseKeyring reads "id:base64,id:base64,…"; each key has 32 bytes. The errors
+// never quote a key.
+func ParseKeyring(text string) (*Keyring, error) {
+	k := &Keyring{aeads: map[string]cipher.AEAD{}}
+	for entry := range strings.SplitSeq(text, ",") {
+		id, encoded, ok := strings.Cut(strings.TrimSpace(entry), ":")
+		if !ok || id == "" {
+			return nil, errors.New(`must be "id:key", or several separated by commas`)
+		}
+		raw, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(raw) != 32 {
+			return nil, fmt.Errorf("key %q must be 32 bytes in base64", id)
+		}
+		if k.aeads[id] != nil {
+			return nil, fmt.Errorf("key %q is there twice", id)
+		}
+		block, err := aes.NewCipher(raw)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return nil, err
+		}
+		k.aeads[id] = aead
+		if k.current == "" {
+			k.current = id
+		}
+	}
+	return k, nil
+}
+
+// NewMasterKey returns a random key in the form that ParseKeyring reads.
+func NewMasterKey(id string) string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return id + ":" + base64.StdEncoding.EncodeToString(b[:])
+}
+
+// seal encrypts plain, bound to owner: moved to another row it does not unseal.
+func (k *Keyring) seal(owner string, plain []byte) (keyID string, sealed []byte) {
+	aead := k.aeads[k.current]
+	nonce := make([]byte, aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails: crypto/rand ends the process instead
+	return k.current, aead.Seal(nonce, nonce, plain, []byte(owner))
+}
+
+// unseal is the inverse of seal; it returns ErrWrongMasterKey.
+func (k *Keyring) unseal(keyID, owner string, sealed []byte) ([]byte, error) {
+	aead := k.aeads[keyID]
+	if aead == nil || len(sealed) < aead.NonceSize() {
+		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
+	}
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(owner))
+	if err != nil {
+		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
+	}
+	return plain, nil
+}
+
+// keyCheck is what master_key.check_value holds, sealed.
+const keyCheck = "checkout master key"
+
+// checkKeys registers the current key on first use and proves all known ones.
+func (s *Store) checkKeys(ctx context.Context) error {
+	id, sealed := s.keys.seal("", []byte(keyCheck))
+	if _, err := s.pool.Exec(ctx, `INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, sealed); err != nil {
+		return fmt.Errorf("check master key: %w", err)
+	}
+	rows, err := s.pool.Query(ctx, `SELECT id, check_value FROM master_key`)
+	if err != nil {
+		return fmt.Errorf("check master key: %w", err)
+	}
+	var value []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error {
+		plain, err := s.keys.unseal(id, "", value)
+		if err == nil && subtle.ConstantTimeCompare(plain, []byte(keyCheck)) != 1 {
+			err = ErrWrongMasterKey
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("check master key: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// transactionColumns and transactionJoin read a checkout.Transaction.
+const (
+	transactionColumns = `t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
+		t.fee, t.net, t.exchange_rate, t.customer_email, s.metadata, t.payment_method, t.failure,
+		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at, t.completed_at`
+	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
+)
+
+// NewPayment is what the hosted page knows of a payment before the session's
+// workflow has accepted it.
+type NewPayment struct {
+	ID            string // txn_…
+	SessionID     string
+	CardToken     string
+	Method        checkout.PaymentMethod
+	CustomerEmail *string
+}
+
+// CreatePayment notes a payment that a customer asks for. It charges nothing
+// and changes no session; the workflow may still refuse it. It returns
+// checkout.ErrNotPending when the session cannot be paid any more. The customer
+// has no key: the merchant and mode are the session's own.
+func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
+	tag, err := s.pool.Exec(ctx, `
+		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email, card_token, payment_method, created_at)
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, date_trunc('milliseconds', clock_timestamp())
+		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
+		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method)
+	if err != nil {
+		return fmt.Errorf("create payment: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return checkout.ErrNotPending
+	}
+	return nil
+}
+
+// DropPayment forgets a payment that the workflow refused, and with it the
+// card's token. A payment that was accepted stays.
+func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
+	if err != nil {
+		return fmt.Errorf("drop payment: %w", err)
+	}
+	return nil
+}
+
+// PaymentAction returns where the customer must go to confirm the payment that
+// is in flight (3-D Secure), or "" when there is nothing to confirm. The
+// customer has no key: see CustomerSession.
+func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactionID, actionURL string, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT id, coalesce(action_url, '') FROM transaction WHERE session_id = $1 AND status = 'processing'`,
+		sessionID).Scan(&transactionID, &actionURL)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", "", nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("payment action: %w", err)
+	}
+	return transactionID, actionURL, nil
+}
+
+// BeginPayment marks the payment as in flight and returns what to charge
+// (without ReturnURL) and what the merchant will be paid out in. It is
+// the last moment at which a session's time can be found over: after it the
+// session does not expire until the payment is decided. Repeating it returns
+// the same. It returns checkout.ErrNotPending when the session has ended or its
+// time is over, checkout.ErrPaymentInFlight when another payment is, and
+// checkout.ErrNotFound.
+func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID string) (checkout.ChargeRequest, checkout.PayoutCurrency, error) {
+	var (
+		req    = checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
+		payout checkout.PayoutCurrency
+	)
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		// The lock comes before the clock is read: a reader that sees the time
+		// over after us must see this payment too.
+		var (
+			status   checkout.Status
+			inFlight bool
+			inTime   bool
+			attempts int
+		)
+		err := tx.QueryRow(ctx, `
+			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR UPDATE)
+			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency, l.payout_currency,
+			       coalesce(t.attempt, 0), coalesce(t.card_token, '')
+			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4`,
+			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
+			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &payout, &req.Attempt, &req.Token)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return checkout.ErrNotFound
+		case err != nil:
+			return err
+		case req.Attempt > 0: // begun before
+			return nil
+		case status != checkout.StatusPending:
+			return checkout.ErrNotPending
+		case inFlight:
+			return checkout.ErrPaymentInFlight
+		case !inTime:
+			return checkout.ErrNotPending
+		}
+		req.Attempt = attempts + 1
+		_, err = tx.Exec(ctx, `
+			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
+			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending')
+			UPDATE transaction SET status = 'processing', attempt = $4
+			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'`,
+			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID)
+		return err
+	})
+	if err != nil {
+		return checkout.ChargeRequest{}, "", fmt.Errorf("begin payment: %w", err)
+	}
+	return req, payout, nil
+}
+
+// RecordCharge notes what the card network said of a payment in flight. rate is
+// the exchange rate that was locked for it, "" to keep the one noted before. It
+// decides nothing; FinishPayment does.
+func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult, rate string) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''), payment_method = $8,
+		       exchange_rate = coalesce(nullif($9, ''), exchange_rate)
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, rate)
+	if err != nil {
+		return fmt.Errorf("record charge: %w", err)
+	}
+	return nil
+}
+
+// Settlement is what follows from a decision: what the workflow has to start.
+type Settlement struct {
+	Status     checkout.Status // of the session
+	EventType  webhook.EventType
+	Deliveries []webhook.DeliveryRef // ordered by id
+	PayoutID   string                // "" unless the session was completed
+}
+
+// FinishPayment decides the payment by the outcome that RecordCharge noted, in
+// one transaction: the transaction, the session (completed, failed, or pending
+// for another try), the event, its deliveries and the payout. Repeating it
+// changes nothing and returns the same. It returns checkout.ErrNotFound, and
+// checkout.ErrNotPending when the session ended otherwise.
+func (s *Store) FinishPayment(ctx context.Context, ref SessionRef, transactionID string) (Settlement, error) {
+	var got Settlement
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		p, err := lockPayment(ctx, tx, ref, transactionID)
+		if err != nil {
+			return err
+		}
+		if p.Status == checkout.TransactionProcessing {
+			got, err = p.decide(ctx, tx)
+			return err
+		}
+		got, err = p.settled(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return Settlement{}, fmt.Errorf("finish payment: %w", err)
+	}
+	return got, nil
+}
+
+// payment is a transaction together with what of its session and merchant
+// decides about it.
+type payment struct {
+	checkout.Transaction
+	Outcome         checkout.PaymentOutcome
+	Now             time.Time
+	CurrentStatus   checkout.Status // of the session
+	MaxAttempts     int
+	WebhookURL      *string
+	SigningEndpoint *string
+	FeeBasisPoints  int64
+}
+
+func lockPayment(ctx context.Context, tx pgx.Tx, ref SessionRef, transactionID string) (payment, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome, date_trunc('milliseconds', clock_timestamp()) AS now,
+		       s.status AS current_status, s.max_attempts, s.webhook_url, s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
+		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
+		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 FOR UPDATE OF s`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID)
+	if err != nil {
+		return payment{}, err
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[payment])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return payment{}, checkout.ErrNotFound
+	}
+	return p, err
+}
+
+// decide applies the outcome to everything that depends on it.
+func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
+	if p.CurrentStatus != checkout.StatusPending {
+		return Settlement{}, checkout.ErrNotPending
+	}
+	switch {
+	case p.Outcome == checkout.OutcomeSucceeded:
+		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded, checkout.StatusCompleted
+		p.Fee = p.Amount.Percentage(p.FeeBasisPoints)
+		p.Net = p.Amount - p.Fee
+	case p.Outcome == checkout.OutcomeFailed:
+		p.Transaction.Status, p.SessionStatus = checkout.TransactionFailed, checkout.StatusPending
+		p.ExchangeRate = ""
+		p.AttemptsRemaining = max(0, p.MaxAttempts-p.Attempt)
+		if p.Failure.EndsSession() || p.AttemptsRemaining == 0 {
+			p.AttemptsRemaining, p.SessionStatus = 0, checkout.StatusFailed
+		}
+	default:
+		return Settlement{}, fmt.Errorf("outcome %q is not final", p.Outcome)
+	}
+	p.CompletedAt = &p.Now
+	if err := p.write(ctx, tx); err != nil {
+		return Settlement{}, err
+	}
+	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
+	if p.SessionStatus == checkout.StatusCompleted {
+		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
+		if err := p.insertPayout(ctx, tx, got.PayoutID); err != nil {
+			return Settlement{}, err
+		}
+	}
+	var err error
+	got.Deliveries, err = publish(ctx, tx, publication{
+		MerchantID: p.MerchantID, Mode: p.Mode, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Transaction,
+		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
+	})
+	return got, err
+}
+
+func (p *payment) eventType() webhook.EventType {
+	if p.Transaction.Status == checkout.TransactionSucceeded {
+		return webhook.CheckoutCompleted
+	}
+	return webhook.CheckoutFailed
+}
+
+// write stores the decision; the session's new status is a compare-and-set.
+func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
+	tag, err := tx.Exec(ctx, `
+		WITH decided AS (
+			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8, attempts_remaining = $9,
+			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL
+			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing')
+		UPDATE checkout_session SET status = $10, payment_in_flight = false,
+		       ended_at = CASE WHEN $10 = 'pending' THEN NULL ELSE $11::timestamptz END
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate, p.AttemptsRemaining,
+		p.SessionStatus, p.Now)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = checkout.ErrNotPending
+	}
+	return err
+}
+
+// insertPayout creates the pending payout. A merchant without an address gets
+// one that the network will refuse, so that payout.failed tells it so.
+func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
+			source_amount, source_currency, exchange_rate, created_at)
+		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''), $8, $9, $10, $11
+		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5 AND a.currency = $6`,
+		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(), p.Net, p.Currency, p.ExchangeRate, p.Now)
+	return err
+}
+
+// settled reads back what decide did when it ran before.
+func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
+	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
+	var err error
+	if got.Deliveries, err = published(ctx, tx, p.MerchantID, p.Mode, p.ID, got.EventType); err != nil {
+		return Settlement{}, err
+	}
+	err = tx.QueryRow(ctx, `SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
+		p.ID, p.MerchantID, p.Mode).Scan(&got.PayoutID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Settlement{}, err
+	}
+	return got, nil
+}

@@ -1,0 +1,143 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// payoutColumns and payoutJoin read a checkout.Payout.
+const (
+	payoutColumns = `p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency, p.network, p.destination,
+		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure, s.metadata, p.created_at, p.sent_at, p.failed_at`
+	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
+)
+
+// PayoutRef names one payout and who owns it.
+type PayoutRef struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+}
+
+// Payout returns one payout and the transfer that was signed for it, nil before
+// RecordTransfer. It returns checkout.ErrNotFound.
+func (s *Store) Payout(ctx context.Context, ref PayoutRef) (checkout.Payout, []byte, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
+	}
+	type row struct {
+		checkout.Payout
+		Signed []byte
+	}
+	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return checkout.Payout{}, nil, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
+	}
+	return got.Payout, got.Signed, nil
+}
+
+// RecordTransfer stores a signed transfer before it is sent. The first one
+// stays: when another process signed one in the meantime, that one is returned.
+func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Transfer) ([]byte, error) {
+	var signed []byte
+	err := s.pool.QueryRow(ctx, `
+		UPDATE payout SET
+			amount = CASE WHEN signed_transfer IS NULL THEN $4 ELSE amount END,
+			fee = CASE WHEN signed_transfer IS NULL THEN $5 ELSE fee END,
+			tx_hash = CASE WHEN signed_transfer IS NULL THEN $6 ELSE tx_hash END,
+			signed_transfer = coalesce(signed_transfer, $7)
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 RETURNING signed_transfer`,
+		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed).Scan(&signed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, checkout.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record transfer: %w", err)
+	}
+	return signed, nil
+}
+
+// FinishPayout decides the payout, sent when failure is "", in one transaction
+// with its event and deliveries. Repeating it changes nothing and returns the
+// same. It returns checkout.ErrNotFound.
+func (s *Store) FinishPayout(ctx context.Context, ref PayoutRef, failure checkout.PayoutFailure) (Settlement, error) {
+	var got Settlement
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		p, err := lockPayout(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if p.Status != checkout.PayoutPending {
+			got.EventType = payoutEventType(p.Status)
+			got.Deliveries, err = published(ctx, tx, p.MerchantID, p.Mode, p.ID, got.EventType)
+			return err
+		}
+		if err := p.decide(ctx, tx, failure); err != nil {
+			return err
+		}
+		got.EventType = payoutEventType(p.Status)
+		got.Deliveries, err = publish(ctx, tx, publication{
+			MerchantID: p.MerchantID, Mode: p.Mode, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Payout,
+			At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
+		})
+		return err
+	})
+	if err != nil {
+		return Settlement{}, fmt.Errorf("finish payout: %w", err)
+	}
+	return got, nil
+}
+
+func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
+	if s == checkout.PayoutSent {
+		return webhook.PayoutSent
+	}
+	return webhook.PayoutFailed
+}
+
+// lockedPayout is a payout with what of its session its event needs.
+type lockedPayout struct {
+	checkout.Payout
+	Now             time.Time
+	WebhookURL      *string
+	SigningEndpoint *string
+}
+
+func lockPayout(ctx context.Context, tx pgx.Tx, ref PayoutRef) (lockedPayout, error) {
+	rows, err := tx.Query(ctx, `SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
+			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return lockedPayout{}, err
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedPayout])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return lockedPayout{}, checkout.ErrNotFound
+	}
+	return p, err
+}
+
+func (p *lockedPayout) decide(ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure) error {
+	if failure == "" {
+		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
+	} else {
+		p.Status, p.FailedAt, p.Failure, p.TxHash = checkout.PayoutFailed, &p.Now, failure, ""
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE payout SET status = $4, failure = $5, tx_hash = $6, sent_at = $7, failed_at = $8
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+		p.ID, p.MerchantID, p.Mode, p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt)
+	return err
+}

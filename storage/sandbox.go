@@ -1,0 +1,136 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// SandboxCard is a card as the sandbox's card network keeps it. These tables
+// stand for systems outside the service, so they have no merchant.
+type SandboxCard struct {
+	Token    string
+	Behavior string
+	Method   checkout.PaymentMethod
+}
+
+// SandboxCharge is a charge as the sandbox's card network keeps it.
+type SandboxCharge struct {
+	TransactionID string
+	SessionID     string
+	Behavior      string
+	Method        checkout.PaymentMethod
+	Amount        checkout.Amount
+	Currency      checkout.Currency
+	Outcome       checkout.PaymentOutcome
+	Failure       checkout.FailureCode
+	ReturnURL     string
+	Calls         int        // how often the charge was asked for
+	SettleAt      *time.Time // when a processing charge is decided
+	Callbacks     int        // still to be made
+}
+
+// CreateSandboxCard stores a token.
+func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
+	_, err := s.pool.Exec(ctx, `INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`, c.Token, c.Behavior, c.Method)
+	if err != nil {
+		return fmt.Errorf("create sandbox card: %w", err)
+	}
+	return nil
+}
+
+// SandboxCard returns the card of a token, or checkout.ErrNotFound.
+func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, error) {
+	rows, err := s.pool.Query(ctx, `SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
+	if err != nil {
+		return SandboxCard{}, fmt.Errorf("sandbox card: %w", err)
+	}
+	return exactlyOne[SandboxCard](rows, "sandbox card")
+}
+
+const sandboxChargeColumns = `transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, calls, settle_at, callbacks`
+
+// CreateSandboxCharge stores a charge; a repeat of the same transaction counts
+// the call and returns the first one.
+func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
+	rows, err := s.pool.Query(ctx, `
+		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, settle_at, callbacks)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+		ON CONFLICT (transaction_id) DO UPDATE SET calls = sandbox_charge.calls + 1
+		RETURNING `+sandboxChargeColumns,
+		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome, c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
+	if err != nil {
+		return SandboxCharge{}, fmt.Errorf("create sandbox charge: %w", err)
+	}
+	return exactlyOne[SandboxCharge](rows, "create sandbox charge")
+}
+
+// SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
+func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`, transactionID)
+	if err != nil {
+		return SandboxCharge{}, fmt.Errorf("sandbox charge: %w", err)
+	}
+	return exactlyOne[SandboxCharge](rows, "sandbox charge")
+}
+
+// DecideSandboxCharge gives an undecided charge its outcome and returns the
+// charge; a decided one keeps its own. It returns checkout.ErrNotFound.
+func (s *Store) DecideSandboxCharge(ctx context.Context, transactionID string, outcome checkout.PaymentOutcome, failure checkout.FailureCode) (SandboxCharge, error) {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE sandbox_charge SET outcome = $2, failure = $3
+		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`, transactionID, outcome, failure)
+	if err != nil {
+		return SandboxCharge{}, fmt.Errorf("decide sandbox charge: %w", err)
+	}
+	return s.SandboxCharge(ctx, transactionID)
+}
+
+// DueSandboxCallbacks returns up to 100 charges whose decision is due and must
+// be called back, earliest first.
+func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+sandboxChargeColumns+` FROM sandbox_charge
+		WHERE callbacks > 0 AND settle_at <= clock_timestamp() ORDER BY settle_at LIMIT 100`)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox callbacks: %w", err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[SandboxCharge])
+}
+
+// CountSandboxCallback notes that one callback was made.
+func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET callbacks = callbacks - 1 WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
+	if err != nil {
+		return fmt.Errorf("count sandbox callback: %w", err)
+	}
+	return nil
+}
+
+// BroadcastSandboxTransfer puts a transfer on the sandbox's chain; the same one
+// again changes nothing but a count.
+func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)
+		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`, txHash, payoutID)
+	if err != nil {
+		return fmt.Errorf("broadcast sandbox transfer: %w", err)
+	}
+	return nil
+}
+
+func exactlyOne[T any](rows pgx.Rows, doing string) (T, error) {
+	got, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[T])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return got, checkout.ErrNotFound
+	}
+	if err != nil {
+		return got, fmt.Errorf("%s: %w", doing, err)
+	}
+	return got, nil
+}

@@ -1,0 +1,207 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// SessionRef names one session and who owns it.
+type SessionRef struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+}
+
+// OrderIDInUseError tells which session holds the order id. It is a
+// checkout.ErrOrderIDInUse.
+type OrderIDInUseError struct{ SessionID string }
+
+func (e *OrderIDInUseError) Error() string { return checkout.ErrOrderIDInUse.Error() }
+
+// Unwrap makes errors.Is(err, checkout.ErrOrderIDInUse) true.
+func (e *OrderIDInUseError) Unwrap() error { return checkout.ErrOrderIDInUse }
+
+// NewSession is a session to be created. ID, the owner, the payment's terms and
+// MaxAttempts come from Session; its times and status are set by CreateSession.
+type NewSession struct {
+	checkout.Session
+	Lifetime time.Duration
+	// Secret signs for WebhookURL when no registration's secret can; "" when
+	// one can.
+	Secret string
+}
+
+// CreateSession inserts a pending session, calls start with it inside the same
+// transaction and commits when start succeeds: no session is ever visible
+// without its workflow. A crash after start leaves a workflow whose row does
+// not exist; it finds that out at its end and closes quietly. It returns
+// *OrderIDInUseError when another pending or completed session has the order id.
+func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error) (checkout.Session, error) {
+	select {
+	case s.creates <- struct{}{}:
+		defer func() { <-s.creates }()
+	case <-ctx.Done():
+		return checkout.Session{}, ctx.Err()
+	}
+	session := n.Session
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if n.Secret != "" {
+			endpoint, err := s.insertSessionSecret(ctx, tx, n)
+			if err != nil {
+				return err
+			}
+			session.SigningEndpoint = &endpoint
+		}
+		err := tx.QueryRow(ctx, `
+			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
+			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
+				customer_email, redirect_url, webhook_url, signing_endpoint_id, order_id, max_attempts, created_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14 FROM clock
+			RETURNING status, created_at, expires_at`,
+			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency, session.PayoutCurrency, session.Metadata,
+			session.CustomerEmail, session.RedirectURL, session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
+			n.Lifetime,
+		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
+		if err != nil {
+			return err
+		}
+		return start(ctx, session)
+	})
+	if violates(err, "checkout_session_order_id_key") {
+		return checkout.Session{}, s.orderIDInUse(ctx, session)
+	}
+	if err != nil {
+		return checkout.Session{}, fmt.Errorf("create session: %w", err)
+	}
+	return session, nil
+}
+
+// orderIDInUse finds the session that holds the order id of session.
+func (s *Store) orderIDInUse(ctx context.Context, session checkout.Session) error {
+	var holder OrderIDInUseError
+	err := s.pool.QueryRow(ctx, `
+		SELECT id FROM checkout_session
+		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3 AND status IN ('pending', 'completed')`,
+		session.MerchantID, session.Mode, session.OrderID).Scan(&holder.SessionID)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no row: freed in this moment; the caller may try again
+		return fmt.Errorf("find order id: %w", err)
+	}
+	return &holder
+}
+
+// sessionColumns reads a session as the world sees it: expired once its time is
+// over with no payment in flight, even while every worker is down.
+const sessionColumns = `
+	id, merchant_id, mode, amount, currency, payout_currency,
+	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp() THEN 'expired' ELSE status END AS status,
+	metadata, customer_email, redirect_url, webhook_url, order_id, signing_endpoint_id AS signing_endpoint,
+	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
+
+// Session returns one session with its last decided transaction and its payout.
+// It returns checkout.ErrNotFound, or checkout.ErrWrongMode when the merchant
+// owns it in the other mode.
+func (s *Store) Session(ctx context.Context, merchantID string, mode checkout.Mode, id string) (checkout.Session, error) {
+	session, err := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, id, merchantID, mode)
+	if !errors.Is(err, checkout.ErrNotFound) {
+		return session, err
+	}
+	if _, otherErr := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, id, merchantID, mode.Other()); otherErr == nil {
+		return checkout.Session{}, checkout.ErrWrongMode
+	}
+	return checkout.Session{}, err
+}
+
+// CustomerSession returns the session that a customer opened on the hosted page
+// and the merchant's name. The customer has no key: whoever knows the 128-bit
+// id may see the page. It returns checkout.ErrNotFound.
+func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, string, error) {
+	session, err := s.readSession(ctx, `id = $1`, id)
+	if err != nil {
+		return checkout.Session{}, "", err
+	}
+	var merchant string
+	if err := s.pool.QueryRow(ctx, `SELECT name FROM merchant WHERE id = $1`, session.MerchantID).Scan(&merchant); err != nil {
+		return checkout.Session{}, "", fmt.Errorf("session's merchant: %w", err)
+	}
+	return session, merchant, nil
+}
+
+// readSession reads a session, its transaction and its payout in one round trip.
+func (s *Store) readSession(ctx context.Context, where string, args ...any) (checkout.Session, error) {
+	session, err := s.readSessionOnce(ctx, where, "", args...)
+	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
+		// Past its time, but not yet ended by its workflow: a payment that was
+		// accepted in time may hold the row's lock right now. Wait for it.
+		session, err = s.readSessionOnce(ctx, where, " FOR SHARE", args...)
+	}
+	return session, err
+}
+
+func (s *Store) readSessionOnce(ctx context.Context, where, lock string, args ...any) (checkout.Session, error) {
+	var (
+		session checkout.Session
+		batch   pgx.Batch
+	)
+	owned := `SELECT id FROM checkout_session WHERE ` + where
+	batch.Queue(`SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock, args...).Query(func(rows pgx.Rows) (err error) {
+		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
+		return err
+	})
+	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt DESC LIMIT 1`, args...).Query(func(rows pgx.Rows) (err error) {
+		session.Transaction, err = optionalRow[checkout.Transaction](rows)
+		return err
+	})
+	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`, args...).Query(func(rows pgx.Rows) (err error) {
+		session.Payout, err = optionalRow[checkout.Payout](rows)
+		return err
+	})
+	err := s.pool.SendBatch(ctx, &batch).Close()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return checkout.Session{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.Session{}, fmt.Errorf("read session: %w", err)
+	}
+	return session, nil
+}
+
+// optionalRow returns nil when there is no row.
+func optionalRow[T any](rows pgx.Rows) (*T, error) {
+	got, err := pgx.CollectOneRow(rows, pgx.RowToAddrOfStructByNameLax[T])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return got, err
+}
+
+// ExpireSession ends a pending session that has no payment in flight and
+// returns the status it has then, so that repeating it changes nothing. It
+// returns checkout.ErrNotFound, or checkout.ErrPaymentInFlight.
+func (s *Store) ExpireSession(ctx context.Context, ref SessionRef) (checkout.Status, error) {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND NOT payment_in_flight`,
+		ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return "", fmt.Errorf("expire session: %w", err)
+	}
+	var status checkout.Status
+	err = s.pool.QueryRow(ctx, `SELECT status FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode).Scan(&status)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", checkout.ErrNotFound
+	case err != nil:
+		return "", fmt.Errorf("expire session: %w", err)
+	case status == checkout.StatusPending:
+		return "", checkout.ErrPaymentInFlight
+	}
+	return status, nil
+}

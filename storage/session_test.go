@@ -1,0 +1,289 @@
+package storage_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestCreateSession_ExpiresExactlyOneLifetimeAfterCreation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	require.Equal(t, time.Hour, s.ExpiresAt.Sub(s.CreatedAt))
+	require.Zero(t, s.CreatedAt.Nanosecond()%int(time.Millisecond))
+	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusPending, got.Status)
+	require.Equal(t, `{"b":1.50,"a":"x"}`, string(got.Metadata), "metadata comes back byte for byte")
+}
+
+func TestCreateSession_LeavesNoRowWhenTheWorkflowDoesNotStart(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	n := f.newSession()
+	away := errors.New("temporal is away")
+	_, err := f.CreateSession(t.Context(), n, func(context.Context, checkout.Session) error { return away })
+	require.ErrorIs(t, err, away)
+	_, err = f.Session(t.Context(), n.MerchantID, n.Mode, n.ID)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestCreateSession_GuardsTheOrderID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	order := "order-1"
+	n := f.newSession()
+	n.OrderID = &order
+	first := f.create(t, n)
+
+	again := f.newSession()
+	again.OrderID = &order
+	_, err := f.CreateSession(t.Context(), again, started)
+	var inUse *storage.OrderIDInUseError
+	require.ErrorAs(t, err, &inUse)
+	require.Equal(t, first.ID, inUse.SessionID)
+
+	_, err = f.ExpireSession(t.Context(), ref(first))
+	require.NoError(t, err)
+	f.create(t, again) // expired frees it
+}
+
+func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	_, err := f.Session(t.Context(), checkout.NewID(checkout.PrefixMerchant), s.Mode, s.ID)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+	_, err = f.Session(t.Context(), s.MerchantID, checkout.ModeLive, s.ID)
+	require.ErrorIs(t, err, checkout.ErrWrongMode)
+}
+
+func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	short := f.newSession()
+	short.Lifetime = time.Millisecond
+	over := f.create(t, short)
+	inFlight := f.newSession()
+	inFlight.Lifetime = time.Second
+	paying := f.create(t, inFlight)
+	id := f.beginPayment(t, paying)
+
+	require.Eventually(t, func() bool {
+		got, err := f.Session(t.Context(), paying.MerchantID, paying.Mode, paying.ID)
+		require.NoError(t, err)
+		require.Equal(t, checkout.StatusPending, got.Status)
+		return got.ExpiresAt.Before(time.Now())
+	}, 5*time.Second, 50*time.Millisecond)
+	got, err := f.Session(t.Context(), over.MerchantID, over.Mode, over.ID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusExpired, got.Status)
+
+	require.NoError(t, f.RecordCharge(t.Context(), ref(paying), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, "1"))
+	settled, err := f.FinishPayment(t.Context(), ref(paying), id)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
+
+	err = f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: over.ID, CardToken: "tok_1"})
+	require.ErrorIs(t, err, checkout.ErrNotPending)
+}
+
+func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	f.beginPayment(t, s)
+	_, err := f.ExpireSession(t.Context(), ref(s))
+	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
+}
+
+func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	first := f.beginPayment(t, s)
+	again, currency, err := f.BeginPayment(t.Context(), ref(s), first)
+	require.NoError(t, err, "the same payment may begin again: its worker died")
+	require.Equal(t, 1, again.Attempt)
+	require.Equal(t, checkout.USDC, currency)
+
+	second := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2"}))
+	_, _, err = f.BeginPayment(t.Context(), ref(s), second)
+	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
+	_, _, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestFinishPayment_RunTwiceReturnsTheSame(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted, webhook.PayoutSent)
+	f.endpoint(t, "https://shop.example/c", webhook.PayoutSent)
+	s := f.create(t, f.newSession())
+	id, first := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Equal(t, checkout.StatusCompleted, first.Status)
+	require.Len(t, first.Deliveries, 2)
+	require.Equal(t, "shop.example", first.Deliveries[0].Host)
+	require.NotEmpty(t, first.PayoutID)
+
+	second, err := f.FinishPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event`))
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM webhook_delivery`))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM payout`))
+}
+
+func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	email := "ann@example.com"
+	s := f.create(t, f.newSession())
+	id := checkout.NewID(checkout.PrefixTransaction)
+	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email}))
+	_, _, err := f.BeginPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method}, "1.08"))
+	_, err = f.FinishPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+
+	var envelope struct {
+		ID, Type string
+		Data     map[string]any
+	}
+	require.NoError(t, json.Unmarshal(f.query(t, `SELECT body FROM event`).([]byte), &envelope))
+	require.Equal(t, "checkout.completed", envelope.Type)
+	require.True(t, checkout.IsID("evt", envelope.ID))
+	for name, want := range map[string]any{
+		"id": id, "session_id": s.ID, "status": "succeeded", "amount": 10.50, "fee": 0.11, "net": 10.39, "currency": "EUR",
+		"payout_currency": "USDC", "exchange_rate": "1.08", "customer_email": email, "attempt": 1.0, "session_status": "completed",
+		"livemode": false, "failure": nil,
+	} {
+		require.Equal(t, want, envelope.Data[name], name)
+	}
+	require.Equal(t, map[string]any{"b": 1.5, "a": "x"}, envelope.Data["metadata"])
+	require.Nil(t, f.query(t, `SELECT card_token FROM transaction`), "the token is gone once the payment is decided")
+}
+
+func TestFinishPayment_EndsTheSessionAfterTheLastAttemptOrAFraudBlock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	s := f.create(t, f.newSession())
+	for attempt, want := range []checkout.Status{checkout.StatusPending, checkout.StatusPending, checkout.StatusFailed} {
+		id, got := f.pay(t, s, declined)
+		require.Equal(t, want, got.Status, attempt)
+		require.Equal(t, webhook.CheckoutFailed, got.EventType)
+		require.EqualValues(t, 2-attempt, f.query(t, `SELECT attempts_remaining FROM transaction WHERE id = $1`, id))
+	}
+	err := f.CreatePayment(t.Context(), storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: s.ID, CardToken: "tok_1"})
+	require.ErrorIs(t, err, checkout.ErrNotPending)
+
+	fraud := f.create(t, f.newSession())
+	_, got := f.pay(t, fraud, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
+	require.Equal(t, checkout.StatusFailed, got.Status)
+}
+
+func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/default", webhook.EventTypes...)
+	n := f.newSession()
+	address := "https://shop.example/override"
+	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+	s := f.create(t, n)
+	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Len(t, got.Deliveries, 1)
+	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
+	payout, err := f.FinishPayout(t.Context(), storage.PayoutRef{ID: got.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}, "")
+	require.NoError(t, err)
+	require.Len(t, payout.Deliveries, 1)
+	out, err := f.BeginAttempt(t.Context(), storage.DeliveryRef{ID: payout.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, "run-1", 1)
+	require.NoError(t, err)
+	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digest)
+	require.Equal(t, address, out.URL)
+}
+
+func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ask := func(url string) string {
+		id, err := f.SigningEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, url)
+		require.NoError(t, err)
+		return id
+	}
+	require.Empty(t, ask("https://shop.example/b"))
+	oldest := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	same := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	require.Equal(t, same.ID, ask("https://shop.example/b"))
+	require.Equal(t, oldest.ID, ask("https://shop.example/c"))
+}
+
+func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var group sync.WaitGroup
+	errs := make(chan error, 60)
+	for range 60 {
+		group.Go(func() {
+			_, err := f.CreateEndpoint(context.Background(), webhook.Endpoint{
+				ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+				URL: "https://shop.example/", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+			})
+			errs <- err
+		})
+	}
+	group.Wait()
+	close(errs)
+	refused := 0
+	for err := range errs {
+		if err != nil {
+			require.ErrorIs(t, err, storage.ErrTooManyEndpoints)
+			refused++
+		}
+	}
+	require.Equal(t, 10, refused)
+}
+
+func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	key := checkout.NewAPIKey(checkout.ModeTest)
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: checkout.NewID("key"), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	dump := f.query(t, `SELECT (SELECT string_agg(e::text, '') FROM webhook_endpoint e) || (SELECT string_agg(k::text, '') FROM api_key k)`).(string)
+	require.NotContains(t, dump, e.Secret)
+	require.NotContains(t, dump, e.Secret[len("whsec_"):])
+	require.NotContains(t, dump, key[len("sk_test_"):])
+	digest := f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE position($1::bytea in sealed_digest) > 0`, webhook.SecretDigest(e.Secret))
+	require.EqualValues(t, 0, digest, "the digest signs, so it is sealed")
+}
+
+func TestAuthenticate_FailsOnTheNextCallAfterRevocation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key := checkout.NewAPIKey(checkout.ModeTest)
+	id := checkout.NewID(checkout.PrefixAPIKey)
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: id, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	hash, ok := checkout.HashAPIKey(key)
+	require.True(t, ok)
+	caller, err := f.Authenticate(t.Context(), hash)
+	require.NoError(t, err)
+	require.Equal(t, f.merchant, caller.Merchant)
+	require.NoError(t, f.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, id))
+	_, err = f.Authenticate(t.Context(), hash)
+	require.ErrorIs(t, err, checkout.ErrAPIKey)
+}

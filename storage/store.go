@@ -1,0 +1,142 @@
+// Package storage keeps everything that is looked up, in PostgreSQL. One file
+// per noun. Every query names the merchant and the mode; the few that cannot
+// (a key's hash, the hosted page's session id) say why.
+//
+// One clock decides when a session's time is over: PostgreSQL's. Times are cut
+// to milliseconds, the precision that answers show.
+package storage
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Options of Open.
+type Options struct {
+	URL      string   // postgres://…
+	Keys     *Keyring // seals webhook secrets
+	MaxConns int32    // 0: 20
+}
+
+// Store is the service's PostgreSQL. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+	keys *Keyring
+	// creates bounds the connections that wait for Temporal inside
+	// CreateSession, so that reads never starve while Temporal is slow.
+	creates chan struct{}
+}
+
+const defaultMaxConns = 20
+
+// Open connects, and proves that opts.Keys holds every key that sealed
+// something in this database; it returns ErrWrongMasterKey otherwise. The
+// schema must be there: see Migrate.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	cfg, err := pgxpool.ParseConfig(opts.URL)
+	if err != nil {
+		return nil, errors.New("the database URL is malformed") // the parser's error may quote the password
+	}
+	if opts.MaxConns == 0 {
+		opts.MaxConns = defaultMaxConns
+	}
+	cfg.MaxConns = opts.MaxConns
+	cfg.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName())
+	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
+	for name, value := range map[string]string{
+		"application_name":                    "checkout",
+		"statement_timeout":                   "5s",
+		"lock_timeout":                        "3s",
+		"idle_in_transaction_session_timeout": "10s",
+	} {
+		cfg.ConnConfig.RuntimeParams[name] = value
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	s := &Store{pool: pool, keys: opts.Keys, creates: make(chan struct{}, max(1, opts.MaxConns/2))}
+	if err := s.checkKeys(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close gives the connections back.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping reports whether PostgreSQL answers.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// Migrate brings the schema at url up to date. Several processes may call it at
+// once: one works, the others wait.
+func Migrate(ctx context.Context, url string) error {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return errors.New("the database URL is malformed") // see Open
+	}
+	db := stdlib.OpenDB(*cfg)
+	defer func() { _ = db.Close() }() // nothing is left to flush
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	locker, err := newMigrationLock()
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// inTx runs f in one transaction and commits when f returns nil.
+func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, f)
+}
+
+// Unavailable reports whether err means that PostgreSQL could not answer now:
+// it is away, full, read-only, or a lock or time-out ran out. The same call may
+// succeed later; whether this one took effect is unknown.
+func Unavailable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		var connectErr *pgconn.ConnectError
+		return errors.As(err, &connectErr) || pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
+			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+	}
+	switch pgErr.Code[:2] {
+	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
+		return true
+	}
+	return pgErr.Code == "55P03" || pgErr.Code == "25006" // lock not available, read-only
+}
+
+// violates reports whether err is a violation of the named constraint.
+func violates(err error, constraint string) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.ConstraintName == constraint
+}

@@ -1,0 +1,133 @@
+package storage_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// fixture is a store on a database of its own with one merchant.
+type fixture struct {
+	*storage.Store
+	url      string
+	merchant checkout.Merchant
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	url := pgtemp.ForTest(t, storage.Migrate)
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	m := checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, []checkout.PayoutAddress{
+		{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"},
+	}))
+	return fixture{store, url, m}
+}
+
+// query returns the one value that sql selects.
+func (f fixture) query(t *testing.T, sql string, args ...any) any {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	var got any
+	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
+	return got
+}
+
+func (f fixture) newSession() storage.NewSession {
+	return storage.NewSession{
+		Session: checkout.Session{
+			ID: checkout.NewID(checkout.PrefixSession), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+			Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3,
+			Metadata: json.RawMessage(`{"b":1.50,"a":"x"}`),
+		},
+		Lifetime: time.Hour,
+	}
+}
+
+func started(context.Context, checkout.Session) error { return nil }
+
+func (f fixture) create(t *testing.T, n storage.NewSession) checkout.Session {
+	t.Helper()
+	s, err := f.CreateSession(t.Context(), n, started)
+	require.NoError(t, err)
+	return s
+}
+
+func ref(s checkout.Session) storage.SessionRef {
+	return storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}
+}
+
+// beginPayment notes a payment and marks it as in flight.
+func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
+	t.Helper()
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
+		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: checkout.PaymentMethod{Type: "card", Last4: "4242"},
+	}))
+	_, _, err := f.BeginPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+	return id
+}
+
+// pay brings a payment to its end.
+func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
+	t.Helper()
+	id := f.beginPayment(t, s)
+	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, result, "1.08"))
+	got, err := f.FinishPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+	return id, got
+}
+
+func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {
+	t.Helper()
+	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+		URL: url, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(t, err)
+	return e
+}
+
+func TestOpen_RefusesWrongMasterKey(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for name, text := range map[string]string{
+		"another key under the same id": storage.NewMasterKey("k1"),
+		"the sealing key is missing":    storage.NewMasterKey("k2"),
+	} {
+		keys, err := storage.ParseKeyring(text)
+		require.NoError(t, err)
+		_, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
+		require.ErrorIs(t, err, storage.ErrWrongMasterKey, name)
+	}
+}
+
+func TestMigrate_TwoAtOnce(t *testing.T) {
+	t.Parallel()
+	url := pgtemp.ForTest(t, nil)
+	errs := make(chan error, 2)
+	for range 2 {
+		go func() { errs <- storage.Migrate(context.Background(), url) }()
+	}
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+}

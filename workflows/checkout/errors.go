@@ -1,0 +1,20 @@
+package checkout
+
+import "errors"
+
+// Errors that storage, workflows and the REST front end share. Compare them
+// with errors.Is.
+var (
+	// ErrNotFound: no such thing for this merchant and mode.
+	ErrNotFound = errors.New("not found")
+	// ErrWrongMode: the merchant owns the thing, but in the other mode.
+	ErrWrongMode = errors.New("belongs to the other mode")
+	// ErrNotPending: the session has already ended, or its time is over.
+	ErrNotPending = errors.New("session is not pending")
+	// ErrPaymentInFlight: a payment of the session is being decided.
+	ErrPaymentInFlight = errors.New("a payment is in flight")
+	// ErrOrderIDInUse: a pending or completed session has the same order id.
+	ErrOrderIDInUse = errors.New("order id in use")
+	// ErrAPIKey: the API key is missing, malformed, unknown or revoked.
+	ErrAPIKey = errors.New("invalid api key")
+)

@@ -1,0 +1,69 @@
+// Package checkout holds the nouns of the checkout side of the service:
+// sessions, money, payments, payouts, merchants and API keys. It does no I/O
+// and imports the standard library only.
+package checkout
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"strings"
+	"time"
+)
+
+// Prefixes of the public identifiers. Source: interface document, "Resources
+// and their fields"; the others are ours (api/decisions.md, "ids").
+const (
+	PrefixSession     = "cs"
+	PrefixEvent       = "evt"
+	PrefixEndpoint    = "wh"
+	PrefixDelivery    = "whd"
+	PrefixTransaction = "txn"
+	PrefixPayout      = "po"
+	PrefixAPIKey      = "key"
+	PrefixMerchant    = "mer"
+	PrefixRequest     = "req"
+)
+
+// idEncoding is Crockford's base32 in lower case: it keeps the order of the
+// bytes and avoids letters that people confuse when they read an id aloud.
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+const idBodyLength = 26 // 128 bits, 5 bits a character
+
+// NewID returns prefix, an underscore and 26 characters that hold 48 bits of
+// the current time in milliseconds and 80 random bits, so that ids sort by
+// creation and cannot be guessed.
+func NewID(prefix string) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
+	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
+	return prefix + "_" + idEncoding.EncodeToString(b[:])
+}
+
+// IsID reports whether id has the shape of an id with that prefix. It says
+// nothing about whether such a thing exists.
+func IsID(prefix, id string) bool {
+	body, ok := strings.CutPrefix(id, prefix+"_")
+	if !ok || len(body) != idBodyLength {
+		return false
+	}
+	_, err := idEncoding.DecodeString(body)
+	return err == nil
+}
+
+// timeLayout is RFC 3339 in UTC with milliseconds, always three digits.
+const timeLayout = "2006-01-02T15:04:05.000Z"
+
+// FormatTime writes t the way every answer and event of the service shows a
+// time: RFC 3339, UTC, milliseconds.
+func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// formatOptionalTime is FormatTime for a time that may not have come yet.
+func formatOptionalTime(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := FormatTime(*t)
+	return &s
+}

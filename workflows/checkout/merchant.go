@@ -1,0 +1,45 @@
+package checkout
+
+// Mode separates test from live: every row, query and key has one.
+type Mode string
+
+// The two modes. Source: interface document, "Authentication".
+const (
+	ModeTest Mode = "test"
+	ModeLive Mode = "live"
+)
+
+// Live reports whether real money moves.
+func (m Mode) Live() bool { return m == ModeLive }
+
+// Other returns the mode that m is not.
+func (m Mode) Other() Mode {
+	if m == ModeLive {
+		return ModeTest
+	}
+	return ModeLive
+}
+
+// DefaultPaymentAttempts is how many failed payments end a session unless the
+// merchant chose another number. Source: api/decisions.md, "failed payments".
+const DefaultPaymentAttempts = 3
+
+// DefaultFeeBasisPoints is the service's fee of the standard plan, 1 %.
+const DefaultFeeBasisPoints = 100
+
+// Merchant is who accepts payments.
+type Merchant struct {
+	ID              string
+	Name            string
+	Plan            string
+	FeeBasisPoints  int64 // of the amount; 100 is 1 %
+	PaymentAttempts int   // failed payments that end a session, 1 to 10
+	OrderIDGuard    bool  // refuse a second open session for one order id
+}
+
+// PayoutAddress is where a merchant receives one payout currency in one mode.
+type PayoutAddress struct {
+	Currency PayoutCurrency
+	Network  string
+	Address  string
+}

@@ -1,0 +1,136 @@
+package checkout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Currency is the fiat currency of a charge, ISO 4217. All five have two
+// decimals.
+type Currency string
+
+// Currencies that can be charged. Source: interface document, "Checkout session".
+const (
+	USD Currency = "USD"
+	EUR Currency = "EUR"
+	GBP Currency = "GBP"
+	CAD Currency = "CAD"
+	AUD Currency = "AUD"
+)
+
+// Currencies lists every fiat currency in the order of the interface document.
+var Currencies = []Currency{USD, EUR, GBP, CAD, AUD}
+
+// Valid reports whether c is one of Currencies.
+func (c Currency) Valid() bool { return slices.Contains(Currencies, c) }
+
+// PayoutCurrency is the cryptocurrency that a merchant receives.
+type PayoutCurrency string
+
+// Payout currencies. Source: interface document, "Checkout session".
+const (
+	USDT PayoutCurrency = "USDT"
+	USDC PayoutCurrency = "USDC"
+	BTC  PayoutCurrency = "BTC"
+	ETH  PayoutCurrency = "ETH"
+)
+
+// PayoutCurrencies lists every payout currency in the order of the interface
+// document.
+var PayoutCurrencies = []PayoutCurrency{USDT, USDC, BTC, ETH}
+
+// Valid reports whether c is one of PayoutCurrencies.
+func (c PayoutCurrency) Valid() bool { return slices.Contains(PayoutCurrencies, c) }
+
+// Places is the number of decimal places in which c is paid out.
+func (c PayoutCurrency) Places() int32 {
+	switch c {
+	case BTC:
+		return 8
+	case ETH:
+		return 18
+	default:
+		return 6
+	}
+}
+
+// Network is the chain on which c is paid out.
+func (c PayoutCurrency) Network() string {
+	if c == BTC {
+		return "bitcoin"
+	}
+	return "ethereum"
+}
+
+// Amount is money in minor units (cents, pence). It always travels with a
+// Currency.
+type Amount int64
+
+// Limits of a charge in minor units. Source: api/decisions.md, "amount".
+const (
+	MinAmount Amount = 50
+	MaxAmount Amount = 99_999_999
+)
+
+// Errors of ParseAmount; their texts are shown to merchants.
+var (
+	ErrAmountFormat = errors.New("must be a number in major units with at most 2 decimals, for example 10.50")
+	ErrAmountRange  = fmt.Errorf("must be between %s and %s", MinAmount, MaxAmount)
+)
+
+// ParseAmount reads a JSON number token in major units ("10.5" is 1050) and
+// never goes through a float. It accepts digits with at most two decimals, no
+// exponent, and returns ErrAmountFormat or ErrAmountRange.
+func ParseAmount(token string) (Amount, error) {
+	whole, cents, hasCents := strings.Cut(token, ".")
+	if !digits(whole) || (len(whole) > 1 && whole[0] == '0') {
+		return 0, ErrAmountFormat
+	}
+	if hasCents && (!digits(cents) || len(cents) > 2) {
+		return 0, ErrAmountFormat
+	}
+	if len(whole) > 9 {
+		return 0, ErrAmountRange
+	}
+	minor, err := strconv.ParseInt(whole+(cents + "00")[:2], 10, 64)
+	if err != nil {
+		return 0, ErrAmountFormat
+	}
+	a := Amount(minor)
+	if a < MinAmount || a > MaxAmount {
+		return 0, ErrAmountRange
+	}
+	return a, nil
+}
+
+func digits(s string) bool {
+	if s == "" {
+		return false
+	}
+	for _, r := range s {
+		if r < '0' || r > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// String returns the amount in major units with two decimals, such as "10.50".
+func (a Amount) String() string {
+	if a < 0 {
+		return "-" + (-a).String()
+	}
+	return fmt.Sprintf("%d.%02d", a/100, a%100)
+}
+
+// MarshalJSON writes the amount as a JSON number in major units with two
+// decimals. Source: interface document, "amount".
+func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
+
+// Percentage returns basisPoints/10,000 of a, rounded half up to a minor unit.
+func (a Amount) Percentage(basisPoints int64) Amount {
+	return (a*Amount(basisPoints) + 5_000) / 10_000
+}

@@ -1,0 +1,139 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// PayoutStatus is the state of a payout.
+type PayoutStatus string
+
+// A payout is pending until it was broadcast or cannot be.
+const (
+	PayoutPending PayoutStatus = "pending"
+	PayoutSent    PayoutStatus = "sent"
+	PayoutFailed  PayoutStatus = "failed"
+)
+
+// PayoutFailure says why a payout failed. Source: api/decisions.md, "payout".
+type PayoutFailure string
+
+// Reasons of a failed payout.
+const (
+	PayoutNetworkError          PayoutFailure = "network_error"
+	PayoutInvalidAddress        PayoutFailure = "invalid_address"
+	PayoutInsufficientLiquidity PayoutFailure = "insufficient_liquidity"
+)
+
+var payoutFailureMessages = map[PayoutFailure]string{
+	PayoutNetworkError:          "The network did not accept the transfer.",
+	PayoutInvalidAddress:        "The payout address is not valid on this network.",
+	PayoutInsufficientLiquidity: "The payout is too large to be sent at present.",
+}
+
+// Message is the human-readable text of the code.
+func (f PayoutFailure) Message() string { return payoutFailureMessages[f] }
+
+// Payout is the crypto payout of one completed session.
+type Payout struct {
+	ID             string
+	SessionID      string
+	TransactionID  string
+	MerchantID     string
+	Mode           Mode
+	Status         PayoutStatus
+	Amount         string // decimal in Currency; "" until quoted
+	Currency       PayoutCurrency
+	Network        string
+	Destination    string
+	SourceAmount   Amount
+	SourceCurrency Currency
+	ExchangeRate   string // Currency for one unit of SourceCurrency, decimal
+	Fee            string // decimal in Currency; "" until quoted
+	TxHash         string // "" until broadcast
+	Failure        PayoutFailure
+	Metadata       json.RawMessage
+	CreatedAt      time.Time
+	SentAt         *time.Time
+	FailedAt       *time.Time
+}
+
+// MarshalJSON writes the payout object that payout.* events and the session
+// carry. Source: api/decisions.md, "payout".
+func (p Payout) MarshalJSON() ([]byte, error) {
+	type failure struct {
+		Code    PayoutFailure `json:"code"`
+		Message string        `json:"message"`
+	}
+	var f *failure
+	if p.Failure != "" {
+		f = &failure{p.Failure, p.Failure.Message()}
+	}
+	return json.Marshal(struct {
+		ID             string          `json:"id"`
+		SessionID      string          `json:"session_id"`
+		TransactionID  string          `json:"transaction_id"`
+		Status         PayoutStatus    `json:"status"`
+		Amount         *string         `json:"amount"`
+		Currency       PayoutCurrency  `json:"currency"`
+		Network        string          `json:"network"`
+		Destination    string          `json:"destination"`
+		SourceAmount   Amount          `json:"source_amount"`
+		SourceCurrency Currency        `json:"source_currency"`
+		ExchangeRate   string          `json:"exchange_rate"`
+		Fee            *string         `json:"fee"`
+		TxHash         *string         `json:"tx_hash"`
+		Failure        *failure        `json:"failure"`
+		Metadata       json.RawMessage `json:"metadata"`
+		Livemode       bool            `json:"livemode"`
+		CreatedAt      string          `json:"created_at"`
+		SentAt         *string         `json:"sent_at"`
+		FailedAt       *string         `json:"failed_at"`
+	}{
+		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network, p.Destination,
+		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f, p.Metadata,
+		p.Mode.Live(), FormatTime(p.CreatedAt), formatOptionalTime(p.SentAt), formatOptionalTime(p.FailedAt),
+	})
+}
+
+// orNull makes an empty string a JSON null.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// TransferRequest asks to sign a transfer of one payout. PayoutID is the
+// idempotency key.
+type TransferRequest struct {
+	PayoutID      string
+	TransactionID string
+	Currency      PayoutCurrency
+	Network       string
+	Destination   string
+	Gross         string // decimal in Currency, before the network's fee
+}
+
+// Transfer is signed and ready to be broadcast. It is stored before it is sent,
+// so that a repeat sends the same bytes and cannot pay twice.
+type Transfer struct {
+	Signed []byte
+	TxHash string
+	Amount string        // decimal in Currency, after the fee
+	Fee    string        // decimal in Currency
+	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
+}
+
+// PayoutNetwork is what a chain and a source of rates offer. Any error means
+// that the outcome is unknown and the call is to be repeated.
+type PayoutNetwork interface {
+	// Rate returns how much of to one unit of from buys, as a decimal.
+	Rate(ctx context.Context, from Currency, to PayoutCurrency) (string, error)
+	// Sign prices and signs a transfer without sending it.
+	Sign(ctx context.Context, req TransferRequest) (Transfer, error)
+	// Broadcast sends a signed transfer; a repeat of the same one succeeds too.
+	// A failure code means that the network refused it for good.
+	Broadcast(ctx context.Context, payoutID string, signed []byte) (PayoutFailure, error)
+}

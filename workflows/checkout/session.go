@@ -1,0 +1,92 @@
+package checkout
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Status is the state of a session. Source: interface document, "States and
+// transitions".
+type Status string
+
+// The four states. Nothing leaves completed, failed or expired.
+const (
+	StatusPending   Status = "pending"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusExpired   Status = "expired"
+)
+
+// Final reports whether the session has ended.
+func (s Status) Final() bool {
+	return s == StatusCompleted || s == StatusFailed || s == StatusExpired
+}
+
+// SessionLifetime is how long a session can be paid. Source: interface
+// document, "Limits".
+const SessionLifetime = time.Hour
+
+// Session is one checkout session as PostgreSQL holds it.
+type Session struct {
+	ID              string
+	MerchantID      string
+	Mode            Mode
+	Amount          Amount
+	Currency        Currency
+	PayoutCurrency  PayoutCurrency
+	Status          Status          // as read: expired once ExpiresAt has passed with no payment in flight
+	Metadata        json.RawMessage // an object, bytes as the merchant sent them; never nil
+	CustomerEmail   *string
+	RedirectURL     *string
+	WebhookURL      *string
+	OrderID         *string // metadata.order_id while the merchant guards order ids
+	SigningEndpoint *string // registration whose secret signs for WebhookURL
+	MaxAttempts     int     // failed payments that end the session
+	Attempts        int     // payments begun so far
+	PaymentInFlight bool
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+	EndedAt         *time.Time
+
+	URL         string       // hosted page; set by the REST front end
+	Transaction *Transaction // the last decided one, nil before
+	Payout      *Payout      // nil unless completed
+}
+
+// MarshalJSON writes the checkout session object of the interface document,
+// with null for what was not supplied (api/decisions.md, "optional fields").
+func (s Session) MarshalJSON() ([]byte, error) {
+	var completedAt *time.Time
+	if s.Status == StatusCompleted {
+		completedAt = s.EndedAt
+	}
+	return json.Marshal(struct {
+		ID             string          `json:"id"`
+		URL            string          `json:"url"`
+		Amount         Amount          `json:"amount"`
+		Currency       Currency        `json:"currency"`
+		PayoutCurrency PayoutCurrency  `json:"payout_currency"`
+		Status         Status          `json:"status"`
+		CustomerEmail  *string         `json:"customer_email"`
+		Metadata       json.RawMessage `json:"metadata"`
+		RedirectURL    *string         `json:"redirect_url"`
+		WebhookURL     *string         `json:"webhook_url"`
+		Livemode       bool            `json:"livemode"`
+		Transaction    *Transaction    `json:"transaction"`
+		Payout         *Payout         `json:"payout"`
+		CreatedAt      string          `json:"created_at"`
+		ExpiresAt      string          `json:"expires_at"`
+		CompletedAt    *string         `json:"completed_at"`
+	}{
+		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
+		s.RedirectURL, s.WebhookURL, s.Mode.Live(), s.Transaction, s.Payout,
+		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), formatOptionalTime(completedAt),
+	})
+}
+
+// PageURL is the address of a session's hosted page under base, the
+// {checkout_url} of the interface document without a trailing slash.
+func PageURL(base, sessionID string) string { return base + "/" + sessionID }
+
+// ReturnURL is where a customer's bank sends the customer back to.
+func ReturnURL(base, sessionID string) string { return PageURL(base, sessionID) + "/return" }

@@ -1,0 +1,99 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// EndpointStatus says whether an endpoint receives deliveries.
+type EndpointStatus string
+
+// States of an endpoint.
+const (
+	EndpointEnabled  EndpointStatus = "enabled"
+	EndpointDisabled EndpointStatus = "disabled"
+)
+
+// MaxEndpoints is how many endpoints a merchant may have per mode. It keeps the
+// children of one workflow far below Temporal's limit of 2,000.
+const MaxEndpoints = 50
+
+// Endpoint is what the interface document calls a webhook registration.
+type Endpoint struct {
+	ID          string
+	MerchantID  string
+	Mode        checkout.Mode
+	URL         string
+	Events      []EventType
+	Description *string
+	Status      EndpointStatus
+	CreatedAt   time.Time
+
+	Secret string // only right after creation; never stored
+}
+
+// MarshalJSON writes the registration. Source: interface document, "Webhook
+// registration"; the secret is present only in the creation answer.
+func (e Endpoint) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		ID          string         `json:"id"`
+		URL         string         `json:"url"`
+		Events      []EventType    `json:"events"`
+		Description *string        `json:"description"`
+		Status      EndpointStatus `json:"status"`
+		Livemode    bool           `json:"livemode"`
+		CreatedAt   string         `json:"created_at"`
+		Secret      string         `json:"secret,omitempty"`
+	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), e.Secret})
+}
+
+// Errors of ParseURL; their texts are shown to merchants.
+var (
+	ErrURLSyntax   = errors.New("must be an absolute http or https URL")
+	ErrURLLength   = errors.New("must be at most 2048 characters")
+	ErrURLUserinfo = errors.New("must not contain a user name or password")
+	ErrURLHTTPS    = errors.New("must be https in live mode")
+)
+
+const maxURLLength = 2048
+
+// ParseURL checks an address that the service sends a customer or an event to:
+// absolute http(s), at most 2,048 characters, no userinfo, no control
+// characters or backslashes, a port from 1 to 65535, https in live mode. It
+// does not look at where the host leads; the address guard does.
+func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
+	if len(raw) > maxURLLength {
+		return nil, ErrURLLength
+	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd }) {
+		return nil, ErrURLSyntax
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Opaque != "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, ErrURLSyntax
+	}
+	if u.User != nil {
+		return nil, ErrURLUserinfo
+	}
+	if !validPort(u) {
+		return nil, ErrURLSyntax
+	}
+	if mode.Live() && u.Scheme != "https" {
+		return nil, ErrURLHTTPS
+	}
+	return u, nil
+}
+
+// validPort refuses "host:" and ports that cannot be dialed.
+func validPort(u *url.URL) bool {
+	port := u.Port()
+	if port == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	return len(port) <= 5 && port[0] != '0' && (len(port) < 5 || port <= "65535")
+}

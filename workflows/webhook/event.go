@@ -1,0 +1,54 @@
+// Package webhook holds the nouns of the webhook side of the service: events,
+// endpoints, deliveries, the retry schedule and the signature. It does no I/O
+// and imports the standard library and package checkout only.
+package webhook
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// EventType names what happened. Source: interface document, "Event types".
+type EventType string
+
+// Event types.
+const (
+	CheckoutCompleted EventType = "checkout.completed"
+	CheckoutFailed    EventType = "checkout.failed"
+	PayoutSent        EventType = "payout.sent"
+	PayoutFailed      EventType = "payout.failed"
+	MerchantUpdated   EventType = "merchant.updated"
+)
+
+// EventTypes lists every event type in the order of the interface document.
+var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed, MerchantUpdated}
+
+// Valid reports whether t is one of EventTypes.
+func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
+
+// Event is something that happened once. Body is its envelope, the exact bytes
+// that every delivery of it sends.
+type Event struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+	Type       EventType
+	SubjectID  string // the transaction, payout or settings change it tells of
+	SessionID  string // "" for events that no session caused
+	CreatedAt  time.Time
+	Body       []byte
+}
+
+// Envelope returns the JSON that carries data to receivers. Source: interface
+// document, "Event envelope".
+func Envelope(id string, typ EventType, createdAt time.Time, data any) ([]byte, error) {
+	return json.Marshal(struct {
+		ID        string    `json:"id"`
+		Type      EventType `json:"type"`
+		CreatedAt string    `json:"created_at"`
+		Data      any       `json:"data"`
+	}{id, typ, checkout.FormatTime(createdAt), data})
+}
