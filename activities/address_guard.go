@@ -1,0 +1,88 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// AddressGuard refuses to talk to addresses inside: loopback, private, link
+// local, metadata services and the like, however they are spelled. It looks at
+// the address that is really dialed, after DNS, so that a name that changes its
+// mind gets nowhere.
+type AddressGuard struct {
+	test, live *ssrf.Guardian
+	resolver   *net.Resolver
+}
+
+// ErrBlockedAddress: the host leads to an address that webhooks may not reach.
+// Its text is shown to merchants.
+var ErrBlockedAddress = errors.New("must not lead to a private, loopback or reserved address")
+
+// NewAddressGuard returns a guard. With allowLoopback test mode may reach this
+// machine, for local development; live mode never does.
+func NewAddressGuard(allowLoopback bool) *AddressGuard {
+	common := []ssrf.Option{
+		ssrf.WithAnyPort(), // receivers live on any port; addresses are what is dangerous
+		ssrf.WithNetworks("tcp4", "tcp6"),
+	}
+	g := &AddressGuard{live: ssrf.New(common...), resolver: net.DefaultResolver}
+	g.test = g.live
+	if allowLoopback {
+		g.test = ssrf.New(append(common,
+			ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix("127.0.0.0/8")),
+			ssrf.WithAllowedV6Prefixes(netip.MustParsePrefix("::1/128")))...)
+	}
+	return g
+}
+
+func (g *AddressGuard) guardian(mode checkout.Mode) *ssrf.Guardian {
+	if mode.Live() {
+		return g.live
+	}
+	return g.test
+}
+
+// control is a net.Dialer.Control: it sees every address right before it is
+// dialed and fails with ErrBlockedAddress.
+func (g *AddressGuard) control(mode checkout.Mode) func(network, address string, c syscall.RawConn) error {
+	guardian := g.guardian(mode)
+	return func(network, address string, c syscall.RawConn) error {
+		if guardian.Safe(network, address, c) != nil {
+			return ErrBlockedAddress
+		}
+		return nil
+	}
+}
+
+// lookupTimeout bounds Check: a merchant waits for it.
+const lookupTimeout = 2 * time.Second
+
+// Check tells a merchant early that deliveries to host would be refused. A name
+// that does not resolve now passes: it may do so later, and the dial is guarded
+// anyway. It returns ErrBlockedAddress.
+func (g *AddressGuard) Check(ctx context.Context, mode checkout.Mode, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := g.resolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	for _, a := range addresses {
+		network := "tcp6"
+		if a = a.Unmap(); a.Is4() {
+			network = "tcp4"
+		}
+		if g.guardian(mode).Safe(network, netip.AddrPortFrom(a, 443).String(), nil) != nil {
+			return ErrBlockedAddress
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shopspring/decimal"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// PayoutInput names a payout and who owns it.
+type PayoutInput struct {
+	MerchantID string        `json:"merchant_id"`
+	Mode       checkout.Mode `json:"mode"`
+	PayoutID   string        `json:"payout_id"`
+}
+
+func (in PayoutInput) ref() storage.PayoutRef {
+	return storage.PayoutRef{ID: in.PayoutID, MerchantID: in.MerchantID, Mode: in.Mode}
+}
+
+// BroadcastPayoutResult says whether the network took the transfer.
+type BroadcastPayoutResult struct {
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when it did
+}
+
+// BroadcastPayout signs the transfer, stores it and sends it. Run again it
+// sends the stored one, which the network takes only once. It fails with
+// PayoutNotFound.
+func (a *Payments) BroadcastPayout(ctx context.Context, in PayoutInput) (BroadcastPayoutResult, error) {
+	network, err := a.networks(in.Mode)
+	if err != nil {
+		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
+	}
+	p, signed, err := a.Store.Payout(ctx, in.ref())
+	if err != nil {
+		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	}
+	if p.Status != checkout.PayoutPending { // decided by an earlier run
+		return BroadcastPayoutResult{p.Failure}, nil
+	}
+	if signed == nil {
+		transfer, err := a.signTransfer(ctx, network.Payouts, p)
+		if err != nil || transfer.Failed != "" {
+			return BroadcastPayoutResult{transfer.Failed}, asFinal(ctx, err, "")
+		}
+		if signed, err = a.Store.RecordTransfer(ctx, in.ref(), transfer); err != nil {
+			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+		}
+	}
+	failure, err := network.Payouts.Broadcast(ctx, in.PayoutID, signed)
+	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
+}
+
+func (a *Payments) signTransfer(ctx context.Context, network checkout.PayoutNetwork, p checkout.Payout) (checkout.Transfer, error) {
+	gross, err := grossPayout(p)
+	if err != nil {
+		return checkout.Transfer{}, err
+	}
+	return network.Sign(ctx, checkout.TransferRequest{
+		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network, Destination: p.Destination, Gross: gross,
+	})
+}
+
+// grossPayout converts the payout's source amount at its locked rate, rounded
+// down to the places of its currency.
+func grossPayout(p checkout.Payout) (string, error) {
+	rate, err := decimal.NewFromString(p.ExchangeRate)
+	if err != nil {
+		return "", fmt.Errorf("exchange rate of payout %s: %w", p.ID, err)
+	}
+	source := decimal.New(int64(p.SourceAmount), -2)
+	places := p.Currency.Places()
+	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
+}
+
+// FinishPayoutInput says how the payout ended.
+type FinishPayoutInput struct {
+	PayoutInput
+	Failure checkout.PayoutFailure `json:"failure,omitempty"`
+}
+
+// FinishPayout decides the payout in one transaction with its event and
+// deliveries. It fails with PayoutNotFound.
+func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
+	got, err := a.Store.FinishPayout(ctx, in.ref(), in.Failure)
+	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)
+}

@@ -1,0 +1,92 @@
+package activities
+
+import (
+	"context"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// PaymentInput names one payment of a session.
+type PaymentInput struct {
+	SessionInput
+	TransactionID string `json:"transaction_id"`
+}
+
+// PaymentAnswer is what the card network said; what it said of the card stays
+// in PostgreSQL.
+type PaymentAnswer struct {
+	Outcome checkout.PaymentOutcome `json:"outcome"`
+	Failure checkout.FailureCode    `json:"failure,omitempty"`
+}
+
+// ChargeCard marks the payment as in flight and charges the card, once however
+// often it runs: the transaction id is the network's idempotency key. It fails
+// with SessionNotPending when PostgreSQL's clock says that the session's time is
+// over, and with PaymentNotFound.
+func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
+	network, err := a.networks(in.Mode)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	req, payoutCurrency, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+	}
+	// The rate comes first, so that nothing can fail between the charge and its record.
+	rate, err := network.Payouts.Rate(ctx, req.Currency, payoutCurrency)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.SessionID)
+	result, err := network.Cards.Charge(ctx, req)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	return a.recordCharge(ctx, in, result, rate)
+}
+
+// ConfirmPayment asks the card network whether a payment in flight was paid.
+func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
+	network, err := a.networks(in.Mode)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	result, err := network.Cards.Payment(ctx, in.TransactionID)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
+	}
+	return a.recordCharge(ctx, in, result, "")
+}
+
+// ErrTypePaymentUnknownToNetwork: the card network knows no such charge. The
+// payment is then given up, so that it cannot be charged later either.
+const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
+
+// CancelPayment gives an undecided payment up. When the network charged it
+// after all, the answer says so: money decides, not the clock.
+func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
+	network, err := a.networks(in.Mode)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	_, actionURL, err := a.Store.PaymentAction(ctx, in.SessionID)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	reason := checkout.FailureProcessingError
+	if actionURL != "" {
+		reason = checkout.FailureThreeDSAbandoned
+	}
+	result, err := network.Cards.Cancel(ctx, in.TransactionID, reason)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	return a.recordCharge(ctx, in, result, "")
+}
+
+func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult, rate string) (PaymentAnswer, error) {
+	if err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result, rate); err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	return PaymentAnswer{Outcome: result.Outcome, Failure: result.Failure}, nil
+}

@@ -1,0 +1,32 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// FinishPayment decides a payment by what the card network said of it, in one
+// transaction with everything that follows. It fails with SessionNotFound and
+// SessionNotPending.
+func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
+	got, err := a.Store.FinishPayment(ctx, in.ref(), in.TransactionID)
+	return Settlement(got), asFinal(ctx, err, ErrTypeSessionNotFound)
+}
+
+// ExpireSessionResult says how the session stands.
+type ExpireSessionResult struct {
+	Status   checkout.Status `json:"status,omitempty"`
+	InFlight string          `json:"in_flight,omitempty"` // the payment that must be settled first
+}
+
+// ExpireSession ends a session without a payment. It fails with SessionNotFound.
+func (a *Payments) ExpireSession(ctx context.Context, in SessionInput) (ExpireSessionResult, error) {
+	status, err := a.Store.ExpireSession(ctx, in.ref())
+	if errors.Is(err, checkout.ErrPaymentInFlight) {
+		transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
+		return ExpireSessionResult{InFlight: transactionID}, asFinal(ctx, err, "")
+	}
+	return ExpireSessionResult{Status: status}, asFinal(ctx, err, ErrTypeSessionNotFound)
+}

@@ -1,0 +1,110 @@
+// Package activities holds everything that touches the world. Each activity is
+// safe to run twice.
+package activities
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Error types that workflows decide by. They are never retried.
+const (
+	ErrTypeSessionNotFound   = "SessionNotFound"
+	ErrTypeSessionNotPending = "SessionNotPending"
+	ErrTypePaymentNotFound   = "PaymentNotFound"
+	ErrTypePayoutNotFound    = "PayoutNotFound"
+	ErrTypeDeliveryNotFound  = "DeliveryNotFound"
+)
+
+// Networks are the card network and the payout network of one mode.
+type Networks struct {
+	Cards   checkout.CardNetwork
+	Payouts checkout.PayoutNetwork
+}
+
+// Payments are the activities of sessions and payouts.
+type Payments struct {
+	Store       *storage.Store
+	Test, Live  Networks // Live is empty until live adapters are configured
+	CheckoutURL string   // base of the hosted page, without a trailing slash
+}
+
+// ErrNoNetwork: no live card or payout network is configured. It is an error
+// that is retried, so that a session waits for the configuration; nothing is
+// ever charged in the sandbox instead.
+var ErrNoNetwork = errors.New("no network is configured for this mode")
+
+func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
+	n := a.Test
+	if mode.Live() {
+		n = a.Live
+	}
+	if n.Cards == nil || n.Payouts == nil {
+		return Networks{}, ErrNoNetwork
+	}
+	return n, nil
+}
+
+// SessionInput names a session and who owns it.
+type SessionInput struct {
+	MerchantID string        `json:"merchant_id"`
+	Mode       checkout.Mode `json:"mode"`
+	SessionID  string        `json:"session_id"`
+}
+
+func (in SessionInput) ref() storage.SessionRef {
+	return storage.SessionRef{ID: in.SessionID, MerchantID: in.MerchantID, Mode: in.Mode}
+}
+
+// Settlement is what a decision asks the workflow to start.
+type Settlement struct {
+	Status     checkout.Status       `json:"status,omitempty"` // of the session
+	EventType  webhook.EventType     `json:"event_type"`
+	Deliveries []webhook.DeliveryRef `json:"deliveries,omitempty"`
+	PayoutID   string                `json:"payout_id,omitempty"`
+}
+
+// asFinal turns the errors that no repeat can change into non-retryable ones;
+// notFound is the type for a missing row. They are returned bare: wrapped, the
+// server would see neither type nor flag.
+func asFinal(ctx context.Context, err error, notFound string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, checkout.ErrNotFound):
+		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
+	case errors.Is(err, checkout.ErrNotPending):
+		return temporal.NewNonRetryableApplicationError("session is not pending", ErrTypeSessionNotPending, nil)
+	}
+	// The chain goes to the log only: it may quote what the UI must not show.
+	logger(ctx).WarnContext(ctx, "activity failed", "error", err)
+	return temporal.NewApplicationError(publicReason(err), "Unavailable")
+}
+
+// publicReason says in fixed words what went wrong, for Temporal's UI.
+func publicReason(err error) string {
+	switch {
+	case errors.Is(err, ErrNoNetwork):
+		return ErrNoNetwork.Error()
+	case errors.Is(err, storage.ErrWrongMasterKey):
+		return storage.ErrWrongMasterKey.Error()
+	case storage.Unavailable(err):
+		return "PostgreSQL did not answer"
+	}
+	return "a network did not answer; see the worker's log"
+}
+
+// logger carries the ids of the run, for lines that an operator searches by.
+func logger(ctx context.Context) *slog.Logger {
+	info := activity.GetInfo(ctx)
+	return slog.With("activity", info.ActivityType.Name, "workflow_id", info.WorkflowExecution.ID,
+		"run_id", info.WorkflowExecution.RunID, "attempt", info.Attempt)
+}

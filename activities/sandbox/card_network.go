@@ -1,0 +1,154 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// CardNetwork is the sandbox's checkout.CardNetwork.
+type CardNetwork struct {
+	Store *storage.Store
+	// ChallengeURL is the base of Challenge's pages, where a customer confirms a
+	// payment (3-D Secure).
+	ChallengeURL string
+	// SettleAfter is how long the slow card takes to be decided.
+	SettleAfter time.Duration
+}
+
+// DefaultSettleAfter is long enough to watch and short enough to wait for.
+const DefaultSettleAfter = 5 * time.Second
+
+// callbacks is how often a late decision is called back: more than once, as
+// real networks do.
+const callbacks = 3
+
+// errLost is what a caller sees of an answer that never came.
+var errLost = errors.New("sandbox: the card network did not answer")
+
+// Tokenize implements checkout.CardNetwork. The number goes no further: the
+// token stands for what the number means.
+func (n *CardNetwork) Tokenize(ctx context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
+	known := lookup(c, time.Now())
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	token := "tok_" + hex.EncodeToString(b[:])
+	meaning := string(known.behavior)
+	if known.failure != "" {
+		meaning += ":" + string(known.failure)
+	}
+	method := known.method(c)
+	return token, method, n.Store.CreateSandboxCard(ctx, storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
+}
+
+// Charge implements checkout.CardNetwork.
+func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	card, err := n.Store.SandboxCard(ctx, req.Token)
+	if err != nil {
+		return checkout.ChargeResult{}, err
+	}
+	does, failure, _ := strings.Cut(card.Behavior, ":")
+	c := storage.SandboxCharge{
+		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does, Method: card.Method,
+		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded, ReturnURL: req.ReturnURL,
+	}
+	switch behavior(does) {
+	case declines:
+		c.Outcome, c.Failure = checkout.OutcomeFailed, checkout.FailureCode(failure)
+	case asksAndPasses, asksAndFails, asksAndIsAbandoned:
+		c.Outcome = checkout.OutcomeActionRequired
+	case settlesLater:
+		at := time.Now().Add(n.SettleAfter)
+		c.Outcome, c.SettleAt, c.Callbacks = checkout.OutcomeProcessing, &at, callbacks
+	case failsTwiceFirst:
+		c.Outcome = checkout.OutcomeProcessing // counts the calls; decided by the third
+	}
+	c, err = n.Store.CreateSandboxCharge(ctx, c)
+	if err != nil {
+		return checkout.ChargeResult{}, err
+	}
+	switch {
+	case behavior(does) == timesOutAfterCharge && c.Calls == 1:
+		return checkout.ChargeResult{}, errLost
+	case behavior(does) == failsTwiceFirst && c.Calls <= 2:
+		return checkout.ChargeResult{}, errLost
+	case behavior(does) == failsTwiceFirst:
+		c, err = n.Store.DecideSandboxCharge(ctx, req.TransactionID, checkout.OutcomeSucceeded, "")
+	}
+	return n.result(c), err
+}
+
+// Payment implements checkout.CardNetwork.
+func (n *CardNetwork) Payment(ctx context.Context, transactionID string) (checkout.ChargeResult, error) {
+	c, err := n.Store.SandboxCharge(ctx, transactionID)
+	return n.result(c), err
+}
+
+// Cancel implements checkout.CardNetwork. An unknown transaction is noted as
+// failed, so that a charge that comes later finds it decided.
+func (n *CardNetwork) Cancel(ctx context.Context, transactionID string, reason checkout.FailureCode) (checkout.ChargeResult, error) {
+	c, err := n.Store.DecideSandboxCharge(ctx, transactionID, checkout.OutcomeFailed, reason)
+	if errors.Is(err, checkout.ErrNotFound) {
+		c, err = n.Store.CreateSandboxCharge(ctx, storage.SandboxCharge{
+			TransactionID: transactionID, Behavior: string(declines), Outcome: checkout.OutcomeFailed, Failure: reason,
+			Method: checkout.PaymentMethod{Type: "card"},
+		})
+	}
+	return n.result(c), err
+}
+
+func (n *CardNetwork) result(c storage.SandboxCharge) checkout.ChargeResult {
+	got := checkout.ChargeResult{Outcome: c.Outcome, Failure: c.Failure, Method: c.Method}
+	if c.Outcome == checkout.OutcomeActionRequired {
+		got.ActionURL = n.ChallengeURL + "/" + c.TransactionID
+	}
+	return got
+}
+
+// callbackInterval is how often RunCallbacks looks for decisions that are due.
+const callbackInterval = 500 * time.Millisecond
+
+// RunCallbacks decides slow charges when they are due and calls back, several
+// times for each, until ctx ends. What one process did not finish the next one
+// does.
+func (n *CardNetwork) RunCallbacks(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) {
+	tick := time.NewTicker(callbackInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := n.callBackDue(ctx, call); err != nil && ctx.Err() == nil {
+			slog.WarnContext(ctx, "sandbox callbacks", "error", err)
+		}
+	}
+}
+
+func (n *CardNetwork) callBackDue(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) error {
+	due, err := n.Store.DueSandboxCallbacks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range due {
+		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, ""); err != nil {
+			return err
+		}
+		err := call(ctx, c.SessionID, c.TransactionID)
+		if err != nil && !errors.Is(err, checkout.ErrNotFound) { // not found: the session has closed; a duplicate
+			return err
+		}
+		if err := n.Store.CountSandboxCallback(ctx, c.TransactionID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/shopspring/decimal"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// PayoutNetwork is the sandbox's checkout.PayoutNetwork.
+type PayoutNetwork struct{ Store *storage.Store }
+
+// Prices in US dollars. They are fixed, so that a test can foretell an amount.
+var (
+	fiatInUSD = map[checkout.Currency]string{
+		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73", checkout.AUD: "0.66",
+	}
+	cryptoInUSD = map[checkout.PayoutCurrency]string{
+		checkout.USDT: "1", checkout.USDC: "1", checkout.BTC: "64000", checkout.ETH: "3200",
+	}
+)
+
+// networkFee is the chain's part of a transfer.
+var networkFee = decimal.RequireFromString("0.001")
+
+// Addresses that make a payout fail. Source: README.md, "Test payout addresses".
+const (
+	addressInvalid      = "sandbox:invalid"
+	addressNetworkError = "sandbox:network-error"
+	addressNoLiquidity  = "sandbox:no-liquidity"
+)
+
+// Rate implements checkout.PayoutNetwork.
+func (n *PayoutNetwork) Rate(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) (string, error) {
+	fiat, crypto := fiatInUSD[from], cryptoInUSD[to]
+	if fiat == "" || crypto == "" {
+		return "", fmt.Errorf("sandbox: no rate from %s to %s", from, to)
+	}
+	rate := decimal.RequireFromString(fiat).DivRound(decimal.RequireFromString(crypto), 18)
+	return rate.String(), nil
+}
+
+// transferBody is what the sandbox signs.
+type transferBody struct {
+	PayoutID    string `json:"payout_id"`
+	Currency    string `json:"currency"`
+	Destination string `json:"destination"`
+	Amount      string `json:"amount"`
+	Fails       string `json:"fails,omitempty"` // what the chain will say
+}
+
+// Sign implements checkout.PayoutNetwork.
+func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) (checkout.Transfer, error) {
+	gross, err := decimal.NewFromString(req.Gross)
+	if err != nil {
+		return checkout.Transfer{}, fmt.Errorf("sandbox: gross amount: %w", err)
+	}
+	charge, err := n.Store.SandboxCharge(ctx, req.TransactionID)
+	if err != nil {
+		return checkout.Transfer{}, err
+	}
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency), Destination: req.Destination}
+	switch {
+	case !validAddress(req.Destination), behavior(charge.Behavior) == payoutBadAddress:
+		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
+	case req.Destination == addressNoLiquidity:
+		return checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}, nil
+	case req.Destination == addressNetworkError, behavior(charge.Behavior) == payoutBreaks:
+		body.Fails = string(checkout.PayoutNetworkError)
+	}
+	places := req.Currency.Places()
+	fee := gross.Mul(networkFee).RoundUp(places)
+	body.Amount = gross.Sub(fee).StringFixed(places)
+	signed, err := json.Marshal(body)
+	if err != nil {
+		return checkout.Transfer{}, err
+	}
+	hash := sha256.Sum256(signed)
+	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
+}
+
+// Broadcast implements checkout.PayoutNetwork.
+func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
+	var body transferBody
+	if err := json.Unmarshal(signed, &body); err != nil || body.PayoutID != payoutID {
+		return "", fmt.Errorf("sandbox: not a transfer of payout %s", payoutID)
+	}
+	if body.Fails != "" {
+		return checkout.PayoutFailure(body.Fails), nil
+	}
+	hash := sha256.Sum256(signed)
+	return "", n.Store.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
+}
+
+// validAddress accepts anything that is not empty or documented as invalid: the
+// sandbox has no chain to ask.
+func validAddress(address string) bool {
+	return strings.TrimSpace(address) != "" && address != addressInvalid
+}

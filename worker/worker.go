@@ -1,0 +1,72 @@
+// Package worker turns a Temporal client and activities into running workers.
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows"
+)
+
+// Options of Start.
+type Options struct {
+	Payments   *activities.Payments
+	Deliveries *activities.Deliveries
+	// Deliver is how many webhook attempts run at once; 0 is 500. An attempt
+	// mostly waits for a receiver.
+	Deliver int
+}
+
+// stopTimeout is longer than an attempt: a worker that is told to stop finishes
+// what it sends, and the receiver gets nothing twice.
+const stopTimeout = 15 * time.Second
+
+const defaultDeliver = 500
+
+// Workers are the running workers of one process.
+type Workers struct{ running []worker.Worker }
+
+// Start begins to poll both task queues. It returns an error when Temporal
+// refuses; an absent Temporal is waited for.
+func Start(c client.Client, o Options) (*Workers, error) {
+	if o.Deliver == 0 {
+		o.Deliver = defaultDeliver
+	}
+	checkout := worker.New(c, workflows.TaskQueueCheckout, options(0))
+	workflows.RegisterCheckout(checkout)
+	checkout.RegisterActivity(o.Payments)
+	webhooks := worker.New(c, workflows.TaskQueueWebhooks, options(o.Deliver))
+	workflows.RegisterWebhooks(webhooks)
+	webhooks.RegisterActivity(o.Deliveries)
+
+	w := &Workers{}
+	for _, next := range []worker.Worker{checkout, webhooks} {
+		if err := next.Start(); err != nil {
+			w.Stop()
+			return nil, fmt.Errorf("start worker: %w", err)
+		}
+		w.running = append(w.running, next)
+	}
+	return w, nil
+}
+
+func options(concurrent int) worker.Options {
+	return worker.Options{
+		WorkerStopTimeout:                      stopTimeout,
+		MaxConcurrentActivityExecutionSize:     concurrent,
+		WorkflowTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		MaxConcurrentWorkflowTaskExecutionSize: 100,
+	}
+}
+
+// Stop ends the polling and waits for what is being done, up to stopTimeout.
+func (w *Workers) Stop() {
+	for _, running := range w.running {
+		running.Stop()
+	}
+}

@@ -1,0 +1,156 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
+)
+
+// CheckoutSessionInput holds every time and limit of the session, so that a
+// change of configuration never reaches a running one.
+type CheckoutSessionInput struct {
+	Owner
+	SessionID     string        `json:"session_id"`
+	ExpiresAt     time.Time     `json:"expires_at"`
+	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
+}
+
+// CheckoutSessionResult says how the session ended.
+type CheckoutSessionResult struct {
+	Status checkout.Status `json:"status"` // "" when the session was never acknowledged to the merchant
+}
+
+// PayInput and CompleteInput name the payment.
+type (
+	PayInput struct {
+		TransactionID string `json:"transaction_id"`
+	}
+	CompleteInput struct {
+		TransactionID string `json:"transaction_id"`
+	}
+)
+
+// PaymentResult answers pay and complete.
+type PaymentResult struct {
+	Outcome checkout.PaymentOutcome `json:"outcome"`
+	Failure checkout.FailureCode    `json:"failure,omitempty"`
+	Status  checkout.Status         `json:"status"` // of the session
+}
+
+// SessionState answers the query status and the update expire.
+type SessionState struct {
+	Status          checkout.Status `json:"status"`
+	PaymentInFlight bool            `json:"payment_in_flight"`
+}
+
+// CheckoutSession runs one session from creation to its final status. It sleeps
+// toward ExpiresAt and takes the messages pay, expire and complete; a payment
+// that was accepted in time may finish after it. An operator's cancel expires
+// the session. Source: interface document, "States and transitions".
+func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
+	s := &session{in: in, status: checkout.StatusPending, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
+	if err := s.listen(ctx); err != nil {
+		return CheckoutSessionResult{}, err
+	}
+	s.sleep(ctx)
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
+	for !s.status.Final() && !s.orphaned {
+		if err := workflow.Await(ctx, s.hasWork); err != nil {
+			return CheckoutSessionResult{}, err
+		}
+		if s.due && s.free() {
+			if _, err := s.transition(ctx, message{op: opExpire}); err != nil {
+				s.log.Info("not expired", "reason", err)
+			}
+		}
+		if err := s.startChildren(ctx); err != nil {
+			return CheckoutSessionResult{}, err
+		}
+	}
+	return s.close(ctx)
+}
+
+// session is the state of one run.
+type session struct {
+	in       CheckoutSessionInput
+	log      log.Logger
+	status   checkout.Status
+	payment  *payment // in flight; nil when none is
+	decided  map[string]PaymentResult
+	expiring bool // the decision to expire is being written
+	due      bool // the time is over, or an operator canceled
+	orphaned bool // PostgreSQL does not know the session: its creation was rolled back
+	handling int  // signals being acted upon
+	settled  []activities.Settlement
+}
+
+// payment is the payment in flight.
+type payment struct {
+	transactionID string
+	asking        bool // an activity is asking the card network
+	waiting       bool // for the customer or the network, with a deadline
+}
+
+func (s *session) free() bool { return s.payment == nil && !s.expiring }
+
+func (s *session) hasWork() bool {
+	return s.status.Final() || s.orphaned || len(s.settled) > 0 || (s.due && s.free())
+}
+
+// sleep makes the session due at its expiry, or when an operator cancels.
+// ExpiresAt is absolute: a timer of one hour would begin with the first
+// workflow task, however late a worker picks it up.
+func (s *session) sleep(ctx workflow.Context) {
+	left := s.in.ExpiresAt.Sub(workflow.Now(ctx))
+	expiry := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
+		Summary: "session expires " + s.in.ExpiresAt.UTC().Format("15:04:05Z"),
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		_ = expiry.Get(ctx, nil) // fired or canceled with the workflow: due in both cases
+		s.due = true
+	})
+	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+s.in.ExpiresAt.UTC().Format(time.RFC3339)+".")
+}
+
+// startChildren starts what earlier decisions ask for and waits until it exists.
+func (s *session) startChildren(ctx workflow.Context) error {
+	settled := s.settled
+	s.settled = nil
+	var started []workflow.ChildWorkflowFuture
+	for _, d := range settled {
+		started = append(started, startDeliveries(ctx, s.in.Owner, d.EventType, d.Deliveries)...)
+		if d.PayoutID != "" {
+			started = append(started, startPayout(ctx, s.in.Owner, d.PayoutID))
+		}
+	}
+	if s.status.Final() {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeSessionStatus.ValueSet(string(s.status))); err != nil {
+			return err
+		}
+	}
+	return awaitStarts(ctx, started)
+}
+
+// close answers what is still open and ends the run.
+func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
+	if s.orphaned {
+		s.log.Info("session was never created: closing")
+		return CheckoutSessionResult{}, nil
+	}
+	workflow.SetCurrentDetails(ctx, "The session is "+string(s.status)+".")
+	s.drain(ctx)
+	err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.handling == 0 })
+	return CheckoutSessionResult{s.status}, err
+}
+
+// refusal is the answer to a message that the session cannot accept now.
+func refusal(errType string, status checkout.Status) error {
+	return temporal.NewApplicationErrorWithOptions("session is "+string(status), errType, temporal.ApplicationErrorOptions{
+		NonRetryable: true, Details: []any{status}, Category: temporal.ApplicationErrorCategoryBenign,
+	})
+}

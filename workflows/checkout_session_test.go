@@ -1,0 +1,381 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func startOptions(id string) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueueCheckout}
+}
+
+// runSession runs the session's workflow to its end and returns its result.
+func runSession(t *testing.T, env *testsuite.TestWorkflowEnvironment, in workflows.CheckoutSessionInput) workflows.CheckoutSessionResult {
+	t.Helper()
+	env.ExecuteWorkflow(workflows.TypeCheckoutSession, in)
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	var got workflows.CheckoutSessionResult
+	require.NoError(t, env.GetWorkflowResult(&got))
+	return got
+}
+
+func errType(err error) string {
+	var failure *temporal.ApplicationError
+	if errors.As(err, &failure) {
+		return failure.Type()
+	}
+	return ""
+}
+
+func TestCheckoutSession_ExpiresAtItsAbsoluteTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	late := s.CreatedAt.Add(20 * time.Minute) // no worker was there before
+	env := w.env(s.ID, late)
+	got := runSession(t, env, in)
+	require.Equal(t, checkout.StatusExpired, got.Status)
+	require.Equal(t, 40*time.Minute, env.Now().Sub(late).Round(time.Second))
+	require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
+	require.Empty(t, w.receiver.types(), "expiry has no event")
+}
+
+func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	paid := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	got := runSession(t, env, in)
+	require.Equal(t, checkout.StatusCompleted, got.Status)
+	require.NoError(t, paid.err)
+	require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
+	read := w.read(s.ID)
+	require.Equal(t, checkout.StatusCompleted, read.Status)
+	require.NotNil(t, read.Payout)
+}
+
+func TestPayout_SendsAndTells(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		card    string
+		want    checkout.PayoutStatus
+		event   string
+		failure checkout.PayoutFailure
+	}{
+		"sent":          {cardSucceeds, checkout.PayoutSent, "payout.sent", ""},
+		"network error": {cardPayoutBroken, checkout.PayoutFailed, "payout.failed", checkout.PayoutNetworkError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
+			payoutID := w.completed(c.card)
+			env := w.env(payoutID, time.Now())
+			env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Owner: w.owner(), PayoutID: payoutID})
+			require.True(t, env.IsWorkflowCompleted())
+			require.NoError(t, env.GetWorkflowError())
+			var got workflows.PayoutResult
+			require.NoError(t, env.GetWorkflowResult(&got))
+			require.Equal(t, c.failure, got.Failure)
+			require.Equal(t, []string{c.event}, w.receiver.types())
+			require.Equal(t, 1, w.count(`SELECT count(*) FROM payout WHERE status = $1`, c.want))
+		})
+	}
+}
+
+func TestPayout_WithoutARowFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	env := w.env("po_forged", time.Now())
+	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Owner: w.owner(), PayoutID: "po_forged"})
+	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
+}
+
+// completed brings a session to completed without a workflow and returns its
+// payout's id.
+func (w *world) completed(card string) string {
+	w.t.Helper()
+	s, _ := w.session()
+	return w.pay(s, card)
+}
+
+// pay charges the card and decides the payment without a workflow.
+func (w *world) pay(s checkout.Session, card ...string) string {
+	w.t.Helper()
+	in := activities.PaymentInput{
+		SessionInput:  activities.SessionInput{MerchantID: w.merchant.ID, Mode: checkout.ModeTest, SessionID: s.ID},
+		TransactionID: w.payment(s.ID, append(card, cardSucceeds)[0]),
+	}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet)
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(w.payments)
+	_, err := env.ExecuteActivity(w.payments.ChargeCard, in)
+	require.NoError(w.t, err)
+	got, err := w.payments.FinishPayment(context.Background(), in)
+	require.NoError(w.t, err)
+	return got.PayoutID
+}
+
+func TestCheckoutSession_ADeclineLeavesItPendingUntilTheThird(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	var replies []*reply
+	for i := range 4 {
+		replies = append(replies, update(env, time.Duration(i+1)*time.Minute, workflows.UpdatePay, fmt.Sprint(i),
+			workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)}))
+	}
+	got := runSession(t, env, in)
+	require.Equal(t, checkout.StatusFailed, got.Status)
+	for i, want := range []checkout.Status{checkout.StatusPending, checkout.StatusPending, checkout.StatusFailed} {
+		require.NoError(t, replies[i].err)
+		require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined, Status: want}, replies[i].result)
+	}
+	require.False(t, replies[3].accepted)
+	require.Equal(t, 3, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
+}
+
+func TestCheckoutSession_AFraudBlockEndsItAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardFraud)})
+	require.Equal(t, checkout.StatusFailed, runSession(t, env, in).Status)
+}
+
+func TestCheckoutSession_ALostAnswerChargesOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardLostAnswer)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_charge`))
+	require.Equal(t, 2, w.count(`SELECT calls FROM sandbox_charge`))
+}
+
+func TestCheckoutSession_ThreeDSecure(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bank    func(w *world, transactionID string)
+		signal  bool
+		want    checkout.Status
+		failure string
+	}{
+		"passed":                        {decide(checkout.OutcomeSucceeded, ""), false, checkout.StatusCompleted, ""},
+		"passed, by a signal":           {decide(checkout.OutcomeSucceeded, ""), true, checkout.StatusCompleted, ""},
+		"failed":                        {decide(checkout.OutcomeFailed, checkout.FailureThreeDSFailed), false, checkout.StatusExpired, "three_ds_failed"},
+		"a signal alone moves no money": {func(*world, string) {}, true, checkout.StatusExpired, "three_ds_abandoned"},
+		"abandoned":                     {nil, false, checkout.StatusExpired, "three_ds_abandoned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			id := w.payment(s.ID, card3DS)
+			env := w.env(s.ID, s.CreatedAt)
+			pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			if c.bank != nil {
+				env.RegisterDelayedCallback(func() { c.bank(w, id) }, 2*time.Minute)
+				if c.signal {
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id}) }, 3*time.Minute)
+				} else {
+					update(env, 3*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+				}
+			}
+			got := runSession(t, env, in)
+			require.Equal(t, checkout.OutcomeActionRequired, pay.result.(workflows.PaymentResult).Outcome)
+			require.Equal(t, c.want, got.Status)
+			if c.failure != "" {
+				require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE failure = $1 AND status = 'failed'`, c.failure))
+				require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
+			}
+		})
+	}
+}
+
+func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {
+	return func(w *world, transactionID string) {
+		_, err := w.DecideSandboxCharge(context.Background(), transactionID, outcome, failure)
+		require.NoError(w.t, err)
+	}
+}
+
+func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	id := w.payment(s.ID, cardSlow)
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	env.RegisterDelayedCallback(func() {
+		decide(checkout.OutcomeSucceeded, "")(w, id)
+		for range 5 {
+			env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id})
+		}
+	}, 2*time.Minute)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.completed'`))
+}
+
+func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	id := w.payment(s.ID, card3DS)
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Hour-time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	refused := update(env, time.Hour-time.Second, workflows.UpdateExpire, "e")
+	env.RegisterDelayedCallback(func() { decide(checkout.OutcomeSucceeded, "")(w, id) }, time.Hour+time.Minute)
+	update(env, time.Hour+2*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
+}
+
+func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(workflows.SignalComplete, 42)
+		env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_forged"})
+		env.SignalWorkflow("unknown", "x")
+	}, time.Minute)
+	forged := update(env, 2*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: "txn_forged"})
+	got := runSession(t, env, in)
+	require.Equal(t, checkout.StatusExpired, got.Status)
+	require.Equal(t, workflows.ErrTypePaymentNotFound, errType(forged.err))
+	require.Equal(t, time.Hour, env.Now().Sub(s.CreatedAt).Round(time.Second))
+}
+
+func TestCheckoutSession_AnOperatorsSignalOrCancelExpiresIt(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(env *testsuite.TestWorkflowEnvironment){
+		"signal":            func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(workflows.SignalExpire, nil) },
+		"signal, malformed": func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(workflows.SignalExpire, "now!") },
+		"cancel":            func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			env := w.env(s.ID, s.CreatedAt)
+			env.RegisterDelayedCallback(func() { act(env) }, time.Minute)
+			require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+			require.Equal(t, time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Second))
+			require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
+		})
+	}
+}
+
+func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	w.slowCharge(env, 10*time.Second)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute+5*time.Second)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+}
+
+func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := workflows.CheckoutSessionInput{
+		Owner: w.owner(), SessionID: checkout.NewID(checkout.PrefixSession),
+		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
+	}
+	require.Empty(t, runSession(t, w.env(in.SessionID, time.Now()), in).Status)
+}
+
+func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	w.payments.Test.Cards = deafNetwork{w.cards}
+	env := w.env(s.ID, s.CreatedAt)
+	pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Equal(t, checkout.FailureProcessingError, pay.result.(workflows.PaymentResult).Failure)
+	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "and it can never be charged later")
+}
+
+// deafNetwork never answers a charge.
+type deafNetwork struct{ checkout.CardNetwork }
+
+func (deafNetwork) Charge(context.Context, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	return checkout.ChargeResult{}, context.DeadlineExceeded
+}
+
+// TestCheckoutSession_OneWinner goes through the interleavings of pay, expire
+// and the timer, with charges that are quick, slow, and slow across the expiry.
+func TestCheckoutSession_OneWinner(t *testing.T) {
+	t.Parallel()
+	moments := []time.Duration{
+		0, time.Second, time.Hour - 2*time.Second, time.Hour - time.Second, time.Hour - time.Millisecond, time.Hour, time.Hour + time.Millisecond,
+	}
+	winners := map[checkout.Status]int{}
+	w := newWorld(t)
+	for _, payAt := range moments {
+		for _, expireAt := range moments {
+			for _, takes := range []time.Duration{0, time.Second, 5 * time.Second} {
+				name := fmt.Sprintf("pay at %s for %s, expire at %s", payAt, takes, expireAt)
+				s, in := w.session()
+				env := w.env(s.ID, s.CreatedAt)
+				w.slowCharge(env, takes)
+				pay := update(env, payAt, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+				expire := update(env, expireAt, workflows.UpdateExpire, "e")
+				got := runSession(t, env, in)
+				winners[got.Status]++
+
+				require.Equal(t, got.Status, w.read(s.ID).Status, name)
+				charged := w.count(`SELECT count(*) FROM sandbox_charge WHERE session_id = $1 AND outcome = 'succeeded'`, s.ID)
+				events := w.count(`SELECT count(*) FROM event WHERE session_id = $1 AND type LIKE 'checkout.%'`, s.ID)
+				switch got.Status {
+				case checkout.StatusCompleted:
+					require.Equal(t, 1, charged, name)
+					require.Equal(t, 1, events, name)
+					require.Equal(t, checkout.StatusCompleted, pay.result.(workflows.PaymentResult).Status, name)
+					if expire.done {
+						require.Contains(t, []string{workflows.ErrTypePaymentInFlight, workflows.ErrTypeSessionNotPending}, errType(expire.err), name)
+					}
+				case checkout.StatusExpired:
+					require.Zero(t, charged, name)
+					require.Zero(t, events, name)
+					if pay.done {
+						require.Equal(t, workflows.ErrTypeSessionNotPending, errType(pay.err), name)
+					}
+					if expire.done {
+						require.NoError(t, expire.err, name)
+					}
+				default:
+					t.Fatalf("%s: %s", name, got.Status)
+				}
+			}
+		}
+	}
+	t.Logf("winners: %v", winners)
+	require.Greater(t, winners[checkout.StatusCompleted], 20)
+	require.Greater(t, winners[checkout.StatusExpired], 20)
+}

@@ -1,0 +1,65 @@
+// Package workflows tells the durable stories of the service. It is
+// deterministic and does no I/O of its own; activities do. Its inputs carry
+// ids, times and enums only, because Temporal's UI shows them in plain text.
+package workflows
+
+import (
+	"go.temporal.io/sdk/temporal"
+)
+
+// Namespace is the Temporal namespace of the service.
+const Namespace = "checkout"
+
+// Task queues, named for the work they hold. Deliveries have their own, so that
+// slow receivers never take the slots that finish sessions.
+const (
+	TaskQueueCheckout = "checkout"
+	TaskQueueWebhooks = "webhooks"
+)
+
+// Workflow types as registered. Workflow ids are the public ids of what they
+// are about: cs_…, po_…, whd_….
+const (
+	TypeCheckoutSession = "CheckoutSession"
+	TypePayout          = "Payout"
+	TypeWebhookDelivery = "WebhookDelivery"
+)
+
+// Messages of CheckoutSession. An update is answered with the outcome; the
+// signals of the same names are for operators and card processors, who do not
+// wait for one.
+const (
+	UpdatePay      = "pay"
+	UpdateExpire   = "expire"
+	UpdateComplete = "complete"
+	SignalExpire   = "expire"
+	SignalComplete = "complete"
+	QueryStatus    = "status"
+)
+
+// Error types on the wire.
+const (
+	ErrTypeSessionNotPending         = "SessionNotPending"
+	ErrTypePaymentInFlight           = "PaymentInFlight"
+	ErrTypePaymentNotFound           = "PaymentNotFound"
+	ErrTypeDeliveryPermanentlyFailed = "DeliveryPermanentlyFailed"
+	ErrTypeDeliveryWithoutRow        = "DeliveryWithoutRow"
+	ErrTypePayoutWithoutRow          = "PayoutWithoutRow"
+)
+
+// Search attributes, registered by what deploys the namespace. SessionStatus is
+// kept true for every session. A delivery that ended well is Completed;
+// DeliveryStatus marks the others.
+var (
+	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")
+	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("Mode")
+	SearchAttributeSessionStatus  = temporal.NewSearchAttributeKeyKeyword("SessionStatus")
+	SearchAttributeEventType      = temporal.NewSearchAttributeKeyKeyword("EventType")
+	SearchAttributeDeliveryStatus = temporal.NewSearchAttributeKeyKeyword("DeliveryStatus")
+)
+
+// SearchAttributes lists every search attribute; all are keywords.
+var SearchAttributes = []temporal.SearchAttributeKeyKeyword{
+	SearchAttributeMerchantID, SearchAttributeMode, SearchAttributeSessionStatus,
+	SearchAttributeEventType, SearchAttributeDeliveryStatus,
+}

@@ -1,0 +1,225 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
+)
+
+// transition is the one way in which a session changes. The first message that
+// is accepted wins; every later one is told the truth. It returns an
+// application error of type SessionNotPending, PaymentInFlight or
+// PaymentNotFound, with the session's status as detail.
+func (s *session) transition(ctx workflow.Context, m message) (PaymentResult, error) {
+	if err := s.refuses(ctx, m); err != nil {
+		return PaymentResult{}, err
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
+	switch m.op {
+	case opPay:
+		return s.pay(ctx, m.transactionID)
+	case opComplete:
+		return s.complete(ctx, m.transactionID)
+	default:
+		return PaymentResult{}, s.expire(ctx)
+	}
+}
+
+// refuses says why a message cannot be accepted now, or nil. It changes
+// nothing, so that updates are refused before they leave a trace. Repeating a
+// message that took effect is not refused.
+func (s *session) refuses(ctx workflow.Context, m message) error {
+	_, known := s.decided[m.transactionID]
+	switch {
+	case m.op == opComplete && known:
+		return nil
+	case m.op == opExpire && (s.status == checkout.StatusExpired || s.expiring):
+		return nil
+	case s.status.Final():
+		return refusal(ErrTypeSessionNotPending, s.status)
+	case s.expiring:
+		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+	case m.op == opComplete && (s.payment == nil || s.payment.transactionID != m.transactionID):
+		return refusal(ErrTypePaymentNotFound, s.status)
+	case m.op == opComplete:
+		return nil
+	case s.payment != nil:
+		return refusal(ErrTypePaymentInFlight, s.status)
+	case m.op == opPay && (s.due || !workflow.Now(ctx).Before(s.in.ExpiresAt)):
+		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+	}
+	return nil
+}
+
+// expire ends the session without a payment.
+func (s *session) expire(ctx workflow.Context) error {
+	if err := workflow.Await(ctx, func() bool { return !s.expiring }); err != nil { // somebody else's wish is being written
+		return err
+	}
+	if s.status == checkout.StatusExpired {
+		return nil
+	}
+	s.expiring = true
+	var a *activities.Payments
+	var got activities.ExpireSessionResult
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, s.ref()).Get(ctx, &got)
+	s.expiring = false
+	switch {
+	case isType(err, activities.ErrTypeSessionNotFound):
+		s.orphaned = true
+		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+	case err != nil:
+		return err
+	case got.InFlight != "":
+		// Only after an operator's reset: the row knows a payment that this run
+		// does not. It is settled first.
+		_, err := s.ask(ctx, &payment{transactionID: got.InFlight}, giveUp)
+		return errors.Join(err, refusal(ErrTypePaymentInFlight, s.status))
+	}
+	s.status = got.Status
+	if s.status != checkout.StatusExpired {
+		return refusal(ErrTypeSessionNotPending, s.status)
+	}
+	return nil
+}
+
+// pay has the card charged. From here until the payment is decided the session
+// does not expire.
+func (s *session) pay(ctx workflow.Context, transactionID string) (PaymentResult, error) {
+	workflow.SetCurrentDetails(ctx, "A payment is in flight.")
+	return s.ask(ctx, &payment{transactionID: transactionID}, charge)
+}
+
+// complete asks the card network whether a payment in flight was really paid: a
+// message alone moves no money.
+func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentResult, error) {
+	if got, ok := s.decided[transactionID]; ok {
+		return got, nil
+	}
+	p := s.payment
+	if err := workflow.Await(ctx, func() bool { return !p.asking }); err != nil {
+		return PaymentResult{}, err
+	}
+	if got, ok := s.decided[transactionID]; ok { // a duplicate: the first one decided it
+		return got, nil
+	}
+	if s.payment != p {
+		return PaymentResult{}, refusal(ErrTypePaymentNotFound, s.status)
+	}
+	return s.ask(ctx, p, confirm)
+}
+
+// question is what the card network can be asked about a payment.
+type question string
+
+const (
+	charge  question = "charge"
+	confirm question = "confirm"
+	giveUp  question = "give up"
+)
+
+// ask asks the card network, one question at a time, and applies the answer.
+func (s *session) ask(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
+	s.payment, p.asking = p, true
+	defer func() { p.asking = false }()
+	answer, err := s.askNetwork(ctx, p, q)
+	switch {
+	case isType(err, activities.ErrTypePaymentNotFound): // PostgreSQL does not know it: nothing was charged
+		s.payment = nil
+		return PaymentResult{}, refusal(ErrTypePaymentNotFound, s.status)
+	case isType(err, activities.ErrTypeSessionNotPending): // PostgreSQL's clock says that the time is over
+		s.payment, s.due = nil, true
+		return PaymentResult{}, refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+	case err != nil:
+		return PaymentResult{}, err
+	case answer.Outcome.Final():
+		return s.finishPayment(ctx, p, answer)
+	case !p.waiting:
+		p.waiting = true
+		s.waitForDecision(ctx, p)
+	}
+	return PaymentResult{Outcome: answer.Outcome, Status: s.status}, nil
+}
+
+// askNetwork runs the activity of the question. A charge whose outcome stays
+// unknown is given up: the network then says for good whether money moved.
+func (s *session) askNetwork(ctx workflow.Context, p *payment, q question) (activities.PaymentAnswer, error) {
+	var (
+		a       *activities.Payments
+		answer  activities.PaymentAnswer
+		options = chargeOptions
+		in      = activities.PaymentInput{SessionInput: s.ref(), TransactionID: p.transactionID}
+		run     any
+	)
+	switch q {
+	case charge:
+		run, options.Summary = a.ChargeCard, "charge the card"
+	case confirm:
+		run, options.Summary = a.ConfirmPayment, "ask the card network whether it was paid"
+	case giveUp:
+		run, options = a.CancelPayment, cancelOptions
+		options.Summary = "give the payment up, unless it was paid"
+	}
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), run, in).Get(ctx, &answer)
+	if err != nil && q != giveUp && !isType(err, activities.ErrTypePaymentNotFound) && !isType(err, activities.ErrTypeSessionNotPending) {
+		s.log.Warn("the card network's answer stays unknown", "transaction_id", p.transactionID, "question", q, "error", err)
+		return s.askNetwork(ctx, p, giveUp)
+	}
+	return answer, err
+}
+
+// waitForDecision gives the customer or the network until the deadline.
+func (s *session) waitForDecision(ctx workflow.Context, p *payment) {
+	workflow.SetCurrentDetails(ctx, "Waits for the customer's bank or the card network to decide a payment.")
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		over := func() bool { return s.payment != p }
+		decided, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+			Timeout:      s.in.ActionTimeout,
+			TimerOptions: workflow.TimerOptions{Summary: "gives the payment up"},
+		}, over)
+		if err != nil || decided {
+			return
+		}
+		if err := workflow.Await(ctx, func() bool { return over() || !p.asking }); err != nil || over() {
+			return
+		}
+		if _, err := s.ask(ctx, p, giveUp); err != nil {
+			s.log.Error("payment not given up", "transaction_id", p.transactionID, "error", err)
+		}
+	})
+}
+
+// finishPayment writes the decision and lets the main story start what follows.
+func (s *session) finishPayment(ctx workflow.Context, p *payment, answer activities.PaymentAnswer) (PaymentResult, error) {
+	var a *activities.Payments
+	var settled activities.Settlement
+	in := activities.PaymentInput{SessionInput: s.ref(), TransactionID: p.transactionID}
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayment, in).Get(ctx, &settled)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+	s.payment, s.status = nil, settled.Status
+	s.settled = append(s.settled, settled)
+	got := PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
+	if s.decided == nil {
+		s.decided = map[string]PaymentResult{}
+	}
+	s.decided[p.transactionID] = got
+	if !s.status.Final() {
+		workflow.SetCurrentDetails(ctx, "A payment failed; the customer may try again.")
+	}
+	return got, nil
+}
+
+func (s *session) ref() activities.SessionInput {
+	return activities.SessionInput{MerchantID: s.in.MerchantID, Mode: s.in.Mode, SessionID: s.in.SessionID}
+}
+
+func isType(err error, errType string) bool {
+	var failure *temporal.ApplicationError
+	return errors.As(err, &failure) && failure.Type() == errType
+}

@@ -1,0 +1,130 @@
+package workflows_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/webhook"
+)
+
+// delivery creates one delivery of checkout.completed to the receiver.
+func (w *world) delivery() workflows.WebhookDeliveryInput {
+	w.t.Helper()
+	w.endpoint(webhook.CheckoutCompleted)
+	w.completed(cardSucceeds)
+	var id string
+	w.row(`SELECT id FROM webhook_delivery`, &id)
+	return workflows.WebhookDeliveryInput{Owner: w.owner(), DeliveryID: id, EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
+}
+
+func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.receiver.status = http.StatusInternalServerError
+	env := w.env(in.DeliveryID, time.Now())
+	var attempts []time.Time
+	w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.True(t, env.IsWorkflowCompleted())
+	require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+
+	var gaps []time.Duration
+	for i := 1; i < len(attempts); i++ {
+		gaps = append(gaps, attempts[i].Sub(attempts[i-1]).Round(time.Second))
+	}
+	require.Equal(t, []time.Duration{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, gaps)
+	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryFailed, got.Status)
+	require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE status_code = 500 AND error_kind = 'http' AND duration_ms IS NOT NULL`))
+	for i, a := range w.receiver.arrivals {
+		require.Equal(t, string(w.receiver.arrivals[0].body), string(a.body), "attempt %d sends the same bytes", i+1)
+		require.Empty(t, a.header.Get("Idempotency-Key"))
+	}
+}
+
+func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
+	t.Parallel()
+	for k := 1; k <= webhook.MaxAttempts; k++ {
+		w := newWorld(t)
+		in := w.delivery()
+		n := 0
+		w.receiver.status = http.StatusBadGateway
+		w.receiver.onPost = func() {
+			if n++; n == k {
+				w.receiver.status = http.StatusNoContent
+			}
+		}
+		env := w.env(in.DeliveryID, time.Now())
+		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+		require.NoError(t, env.GetWorkflowError())
+		require.Len(t, w.receiver.arrivals, k)
+		got, err := w.Delivery(t.Context(), in.DeliveryID)
+		require.NoError(t, err)
+		require.Equal(t, webhook.DeliveryDelivered, got.Status)
+	}
+}
+
+func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	env := w.env("whd_forged", time.Now())
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Owner: w.owner(), DeliveryID: "whd_forged"})
+	require.Equal(t, workflows.ErrTypeDeliveryWithoutRow, errType(env.GetWorkflowError()))
+}
+
+func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.receiver.status = http.StatusInternalServerError
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.True(t, env.IsWorkflowCompleted())
+	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryCanceled, got.Status)
+}
+
+func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	env := w.env(in.DeliveryID, time.Now())
+	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
+	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+	w.exec(`CREATE TRIGGER away BEFORE UPDATE ON webhook_attempt EXECUTE FUNCTION away()`)
+	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Len(t, w.receiver.arrivals, 1, "a 2xx is never sent again for an outage of ours")
+	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryDelivered, got.Status)
+}
+
+func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := webhook.NewSecret()
+	address := w.receiver.URL
+	s, err := w.CreateSession(t.Context(), storage.NewSession{Session: w.terms(&address), Lifetime: time.Hour, Secret: secret}, w.noWorkflow)
+	require.NoError(t, err)
+	w.pay(s)
+	in := workflows.WebhookDeliveryInput{Owner: w.owner(), EventType: webhook.CheckoutCompleted}
+	w.row(`SELECT id FROM webhook_delivery`, &in.DeliveryID)
+	env := w.env(in.DeliveryID, time.Now())
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	a := w.receiver.arrivals[0]
+	require.NoError(t, webhook.Verify(secret, a.header.Get("X-Service-Signature"), a.body, time.Now()))
+	require.Equal(t, "1", a.header.Get("X-Service-Attempt"))
+	require.Equal(t, in.DeliveryID, a.header.Get("X-Service-Delivery-Id"))
+}

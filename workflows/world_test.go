@@ -1,0 +1,236 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// world is everything around the workflows, for real: PostgreSQL, the sandbox's
+// networks and a receiver. Only the clock of the workflows is skipped.
+type world struct {
+	*storage.Store
+	t          *testing.T
+	url        string
+	merchant   checkout.Merchant
+	cards      *sandbox.CardNetwork
+	payments   *activities.Payments
+	deliveries *activities.Deliveries
+	receiver   *receiver
+}
+
+// Test cards, from README.md.
+const (
+	cardSucceeds     = "4242424242424242"
+	cardDeclined     = "4000000000000002"
+	cardFraud        = "4100000000000019"
+	card3DS          = "4000000000003220"
+	cardSlow         = "4000000000000077"
+	cardLostAnswer   = "4000000000000341"
+	cardPayoutBroken = "4000000000000267"
+)
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	url := pgtemp.ForTest(t, storage.Migrate)
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	w := &world{Store: store, t: t, url: url, receiver: newReceiver(t)}
+	w.merchant = checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	require.NoError(t, store.CreateMerchant(t.Context(), w.merchant, checkout.ModeTest,
+		[]checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"}}))
+	w.cards = &sandbox.CardNetwork{Store: store, ChallengeURL: "http://bank.example", SettleAfter: time.Hour}
+	w.payments = &activities.Payments{
+		Store: store, CheckoutURL: "http://pay.example",
+		Test: activities.Networks{Cards: w.cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
+	}
+	w.deliveries = activities.NewDeliveries(store, activities.NewAddressGuard(true), nil)
+	return w
+}
+
+// session creates a session of one hour and the input of its workflow.
+func (w *world) session() (checkout.Session, workflows.CheckoutSessionInput) {
+	w.t.Helper()
+	s, err := w.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
+	require.NoError(w.t, err)
+	return s, workflows.CheckoutSessionInput{
+		Owner: w.owner(), SessionID: s.ID, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
+	}
+}
+
+func (w *world) terms(webhookURL *string) checkout.Session {
+	return checkout.Session{
+		ID: checkout.NewID(checkout.PrefixSession), MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Amount: 1050,
+		Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`), WebhookURL: webhookURL,
+	}
+}
+
+// noWorkflow starts nothing: the test runs the workflow itself.
+func (w *world) noWorkflow(context.Context, checkout.Session) error { return nil }
+
+func (w *world) owner() workflows.Owner {
+	return workflows.Owner{MerchantID: w.merchant.ID, Mode: checkout.ModeTest}
+}
+
+// payment notes a payment with a test card, as the hosted page does.
+func (w *world) payment(sessionID, number string) string {
+	w.t.Helper()
+	token, method, err := w.cards.Tokenize(w.t.Context(), checkout.Card{Number: number, ExpMonth: 12, ExpYear: 2099, CVC: "123"})
+	require.NoError(w.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(w.t, w.CreatePayment(w.t.Context(), storage.NewPayment{ID: id, SessionID: sessionID, CardToken: token, Method: method}))
+	return id
+}
+
+func (w *world) endpoint(events ...webhook.EventType) {
+	w.t.Helper()
+	_, err := w.CreateEndpoint(w.t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: w.merchant.ID, Mode: checkout.ModeTest,
+		URL: w.receiver.URL, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(w.t, err)
+}
+
+// read returns a session as a merchant sees it.
+func (w *world) read(id string) checkout.Session {
+	w.t.Helper()
+	s, err := w.Session(w.t.Context(), w.merchant.ID, checkout.ModeTest, id)
+	require.NoError(w.t, err)
+	return s
+}
+
+// count returns the one number that sql selects.
+func (w *world) count(sql string, args ...any) int {
+	w.t.Helper()
+	var n int
+	w.row(sql, &n, args...)
+	return n
+}
+
+// row reads the one value that sql selects.
+func (w *world) row(sql string, into any, args ...any) {
+	w.t.Helper()
+	w.connect(func(c *pgx.Conn) error { return c.QueryRow(w.t.Context(), sql, args...).Scan(into) })
+}
+
+func (w *world) exec(sql string) {
+	w.t.Helper()
+	w.connect(func(c *pgx.Conn) error { _, err := c.Exec(w.t.Context(), sql); return err })
+}
+
+func (w *world) connect(f func(c *pgx.Conn) error) {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.t.Context(), w.url)
+	require.NoError(w.t, err)
+	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
+	require.NoError(w.t, f(conn))
+}
+
+// env returns a time-skipping environment that runs id with the real
+// activities.
+func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.SetStartTime(starts)
+	workflows.RegisterCheckout(env)
+	workflows.RegisterWebhooks(env)
+	env.RegisterActivity(w.payments)
+	env.RegisterActivity(w.deliveries)
+	env.SetStartWorkflowOptions(startOptions(id))
+	return env
+}
+
+// slowCharge makes the charge take d of the workflow's time.
+func (w *world) slowCharge(env *testsuite.TestWorkflowEnvironment, d time.Duration) {
+	env.OnActivity(w.payments.ChargeCard, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
+			return w.payments.ChargeCard(ctx, in)
+		}).After(d)
+}
+
+// reply is what an update was answered.
+type reply struct {
+	accepted bool
+	done     bool
+	result   any
+	err      error
+}
+
+// update sends an update at a moment after the start; the reply fills later.
+func update(env *testsuite.TestWorkflowEnvironment, at time.Duration, name, id string, args ...any) *reply {
+	var got reply
+	env.RegisterDelayedCallback(func() {
+		env.UpdateWorkflow(name, id, &testsuite.TestUpdateCallback{
+			OnAccept:   func() { got.accepted = true },
+			OnReject:   func(err error) { got.err, got.done = err, true },
+			OnComplete: func(result any, err error) { got.result, got.err, got.done = result, err, true },
+		}, args...)
+	}, at)
+	return &got
+}
+
+// receiver is a merchant's server that answers as told and notes what came.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	status   int
+	arrivals []arrival
+	onPost   func()
+}
+
+type arrival struct {
+	header http.Header
+	body   []byte
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{status: http.StatusOK}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var body json.RawMessage
+		_ = json.NewDecoder(req.Body).Decode(&body) // what is not JSON shows in the assertions
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.arrivals = append(r.arrivals, arrival{req.Header, body})
+		if r.onPost != nil {
+			r.onPost()
+		}
+		w.WriteHeader(r.status)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) types() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var types []string
+	for _, a := range r.arrivals {
+		types = append(types, a.header.Get("X-Service-Event-Type"))
+	}
+	return types
+}
