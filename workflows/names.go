@@ -52,7 +52,7 @@ const (
 // DeliveryStatus marks the others.
 var (
 	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")
-	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("Mode")
+	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode") // "Mode" is a keyword of Temporal's query language
 	SearchAttributeSessionStatus  = temporal.NewSearchAttributeKeyKeyword("SessionStatus")
 	SearchAttributeEventType      = temporal.NewSearchAttributeKeyKeyword("EventType")
 	SearchAttributeDeliveryStatus = temporal.NewSearchAttributeKeyKeyword("DeliveryStatus")

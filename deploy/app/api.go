@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/workflows"
+)
+
+// challengePath is where the sandbox's bank asks customers to confirm.
+const challengePath = "/sandbox/3ds"
+
+// API serves the REST API and the hosted page until ctx ends. It starts without
+// Temporal and then answers what it can.
+func API(ctx context.Context, cfg config.Config, _ []string) error {
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return err
+	}
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	flows := &workflows.Client{Temporal: temporal}
+	guard := activities.NewAddressGuard(cfg.AllowLoopback)
+	if cfg.AllowLoopback {
+		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
+	}
+	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
+	rest := api.New(api.Config{
+		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
+		SessionLifetime: cfg.SessionLifetime, Log: slog.Default(),
+	})
+	pages := http.NewServeMux()
+	pages.Handle(challengePath+"/", http.StripPrefix(challengePath, sandbox.Challenge{Cards: cards}))
+	pages.Handle("/", hosted.New(hosted.Config{
+		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Log: slog.Default(),
+	}))
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, rest) })
+	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, pages) })
+	return group.Wait()
+}
+
+// Limits of a connection. Slow clients are cut off; nothing here takes long.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+	stopTimeout       = 15 * time.Second
+)
+
+// serve answers on address until ctx ends, then finishes what is under way.
+func serve(ctx context.Context, name, address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+	}
+	stopped := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(ctx)
+	}()
+	slog.InfoContext(ctx, name+" listens", "address", listener.Addr().String())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return <-stopped
+}

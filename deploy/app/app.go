@@ -1,0 +1,104 @@
+// Package app puts the service together: the commands of the production binary.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/telemetry"
+	"example.com/checkout/storage"
+)
+
+// Usage explains the commands.
+const Usage = `usage: checkout COMMAND
+
+  api              serve the REST API and the hosted page
+  worker           run the workflows and activities
+  migrate          bring the database's schema up to date
+  replay whd_…     start a delivery again: a new run of the same workflow id
+
+Settings come from the environment; README.md, "Configuration", lists them.
+`
+
+// errUsage: the words of the call are wrong.
+var errUsage = errors.New("unknown command")
+
+// command is one of the binary's commands.
+type command func(ctx context.Context, cfg config.Config, args []string) error
+
+// Main runs the command that args name until ctx ends or it is done. Log lines
+// go to out. It returns an error that names what is wrong.
+func Main(ctx context.Context, args, environment []string, out io.Writer) error {
+	commands := map[string]command{"api": API, "worker": Worker, "migrate": migrate, "replay": replay}
+	if len(args) == 0 || commands[args[0]] == nil {
+		return fmt.Errorf("%w\n\n%s", errUsage, Usage)
+	}
+	cfg, err := config.Load(environment)
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	flush, err := telemetry.Setup(ctx, args[0], out, cfg.Level)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	return commands[args[0]](ctx, cfg, args[1:])
+}
+
+func migrate(ctx context.Context, cfg config.Config, _ []string) error {
+	return storage.Migrate(ctx, cfg.DatabaseURL)
+}
+
+// openStore opens PostgreSQL, waiting until it is there. A wrong master key
+// ends the process: it would sign wrongly.
+func openStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
+	var store *storage.Store
+	err := wait(ctx, "PostgreSQL", func() (err error) {
+		store, err = storage.Open(ctx, storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns})
+		return err
+	}, storage.Unavailable)
+	return store, err
+}
+
+// temporalOptions carry traces, metrics and the log into Temporal's client.
+func temporalOptions(cfg config.Config) (client.Options, error) {
+	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{})
+	if err != nil {
+		return client.Options{}, err
+	}
+	return client.Options{
+		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
+		Logger:         log.NewStructuredLogger(slog.Default()),
+		Interceptors:   []interceptor.ClientInterceptor{tracing},
+		MetricsHandler: opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter("temporal")}),
+	}, nil
+}
+
+const waitInterval = time.Second
+
+// wait repeats try until it succeeds, ctx ends or the error is not passing.
+func wait(ctx context.Context, what string, try func() error, passing func(error) bool) error {
+	for {
+		err := try()
+		if err == nil || !passing(err) {
+			return err
+		}
+		slog.WarnContext(ctx, "waiting for "+what, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitInterval):
+		}
+	}
+}

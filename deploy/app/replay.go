@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// replay starts a delivery again. It needs PostgreSQL's row only, so it works
+// after Temporal has dropped the history.
+func replay(ctx context.Context, cfg config.Config, args []string) error {
+	if len(args) != 1 || !checkout.IsID(checkout.PrefixDelivery, args[0]) {
+		return errors.New("usage: checkout replay whd_…")
+	}
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	d, err := store.Delivery(ctx, args[0])
+	if errors.Is(err, checkout.ErrNotFound) {
+		return fmt.Errorf("there is no delivery %s", args[0])
+	}
+	if err != nil {
+		return err
+	}
+	address, err := url.Parse(d.URL)
+	if err != nil {
+		return fmt.Errorf("delivery %s has a malformed address", d.ID)
+	}
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return err
+	}
+	temporal, err := client.DialContext(ctx, options)
+	if err != nil {
+		return fmt.Errorf("Temporal does not answer at %s: %w", cfg.TemporalAddress, err)
+	}
+	defer temporal.Close()
+	flows := &workflows.Client{Temporal: temporal}
+	switch err := flows.ReplayDelivery(ctx, d, address.Hostname()); {
+	case errors.Is(err, workflows.ErrDeliveryInProgress):
+		return fmt.Errorf("delivery %s is still in progress: its attempts go on by themselves", d.ID)
+	case err != nil:
+		return err
+	}
+	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, address.Hostname())
+	return nil
+}

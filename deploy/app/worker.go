@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/worker"
+	"example.com/checkout/workflows"
+)
+
+// Worker runs the workflows and activities until ctx ends. It waits for
+// Temporal and PostgreSQL.
+func Worker(ctx context.Context, cfg config.Config, _ []string) error {
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	temporal, err := dialTemporal(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter}
+	workers, err := worker.Start(temporal, worker.Options{
+		Payments: &activities.Payments{
+			Store: store, CheckoutURL: cfg.PageURL,
+			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
+		},
+		Deliveries: activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
+	})
+	if err != nil {
+		return err
+	}
+	defer workers.Stop()
+	slog.InfoContext(ctx, "worker polls")
+
+	flows := &workflows.Client{Temporal: temporal}
+	cards.RunCallbacks(ctx, flows.SignalComplete)
+	return nil
+}
+
+// dialTemporal connects, waiting until Temporal is there.
+func dialTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var temporal client.Client
+	err = wait(ctx, "Temporal", func() (err error) {
+		temporal, err = client.DialContext(ctx, options)
+		return err
+	}, func(error) bool { return ctx.Err() == nil })
+	return temporal, err
+}

@@ -1,0 +1,138 @@
+// Command devstack runs the whole service on this computer: PostgreSQL, the real
+// Temporal server with its UI, the API, the hosted page, a worker, a demo
+// merchant and a sample receiver. Ctrl-C stops all of it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/devstack"
+)
+
+func main() {
+	devstack.RunCommand()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := devstack.DieWithParent(ctx)
+	defer cancel()
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "devstack:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	options, fresh, build, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if build {
+		_, err := devstack.BuildTemporal(ctx, os.Stdout)
+		return err
+	}
+	if fresh {
+		if err := os.RemoveAll(options.Dir); err != nil {
+			return fmt.Errorf("-fresh: %w", err)
+		}
+	}
+	stack, err := devstack.Start(ctx, options)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Println("\nstopping; the data stays in", options.Dir)
+		stack.Stop()
+	}()
+	greet(stack, options.Dir)
+	stack.Supervise(ctx)
+	return nil
+}
+
+// parse reads the flags; its errors say what to change.
+func parse(args []string) (o devstack.Options, fresh, build bool, err error) {
+	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
+	dir, err := defaultDir()
+	flags.StringVar(&o.Dir, "data", dir, "directory that keeps all data between starts")
+	flags.BoolVar(&fresh, "fresh", false, "start empty: remove the data directory first")
+	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
+	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
+	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
+	flags.IntVar(&o.Ports.Receiver, "receiver-port", 8082, "port of the sample receiver")
+	flags.IntVar(&o.Ports.UI, "ui-port", 8233, "port of Temporal's UI")
+	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
+	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
+	flags.StringVar(&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h")
+	flags.StringVar(&o.RetrySchedule, "retry-schedule", "", `retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default 30s,5m,30m,2h,12h`)
+	if parseErr := flags.Parse(args); parseErr != nil {
+		return o, false, false, parseErr
+	}
+	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
+	faults := []error{}
+	if o.Dir == "" {
+		faults = append(faults, fmt.Errorf("-data is needed: %w", err))
+	} else if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		faults = append(faults, fmt.Errorf("-data: %w", err))
+	}
+	if flags.NArg() > 0 {
+		faults = append(faults, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0)))
+	}
+	if o.SessionLifetime != "" {
+		lifetime, err := time.ParseDuration(o.SessionLifetime)
+		if err == nil {
+			err = config.CheckSessionLifetime(lifetime)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("-session-lifetime: %w", err))
+		}
+	}
+	if _, err := config.ParseSchedule(o.RetrySchedule); err != nil {
+		faults = append(faults, fmt.Errorf("-retry-schedule %w", err))
+	}
+	if err := config.CheckDatabaseURL(o.DatabaseURL); o.DatabaseURL != "" && err != nil {
+		faults = append(faults, fmt.Errorf("DATABASE_URL %w", err))
+	}
+	return o, fresh, build, errors.Join(faults...)
+}
+
+// defaultDir is where PostgreSQL can keep its data: for root not below its home,
+// which PostgreSQL's own user may not enter.
+func defaultDir() (string, error) {
+	if os.Geteuid() == 0 {
+		return "/var/lib/checkout-devstack", nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "checkout-devstack", "data"), nil
+}
+
+func greet(s *devstack.Stack, dir string) {
+	fmt.Printf(`
+The service runs. Ctrl-C stops it.
+
+  REST API          %s
+  hosted page       %s
+  sample receiver   %s
+  Temporal UI       %s/namespaces/checkout/workflows
+  logs and data     %s
+  test API key      %s
+
+Create a session, then open the "url" of the answer and pay with 4242 4242 4242 4242:
+
+%s
+
+`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl())
+}

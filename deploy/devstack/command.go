@@ -1,0 +1,33 @@
+package devstack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"example.com/checkout/deploy/app"
+)
+
+// commandVariable makes a program that calls RunCommand run a command of the
+// production binary instead of itself, so that a stack needs no second build.
+const commandVariable = "CHECKOUT_DEVSTACK_COMMAND"
+
+// RunCommand must be the first call of a program that starts a Stack: when the
+// stack started this process as its API or worker, it does that work and ends
+// the process; otherwise it returns at once.
+func RunCommand() {
+	name := os.Getenv(commandVariable)
+	if name == "" {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := app.Main(ctx, []string{name}, os.Environ(), os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}

@@ -1,0 +1,83 @@
+package devstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Demo is the merchant of a stack. It is kept in a file of mode 0600, because
+// the service itself forgets keys and secrets at once.
+type Demo struct {
+	MasterKeys string `json:"master_keys"`
+	MerchantID string `json:"merchant_id"`
+	APIKey     string `json:"api_key"`
+	EndpointID string `json:"endpoint_id"`
+	Secret     string `json:"secret"` // signs what the receiver gets
+}
+
+// loadDemo reads the demo merchant, or creates it on the first start with a
+// registration for receiverURL.
+func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo, error) {
+	var d Demo
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(text, &d); err != nil {
+			return Demo{}, fmt.Errorf("%s is damaged; start with -fresh: %w", path, err)
+		}
+		return d, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return Demo{}, err
+	}
+	d = Demo{
+		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
+		APIKey: checkout.NewAPIKey(checkout.ModeTest), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
+	}
+	keys, err := storage.ParseKeyring(d.MasterKeys)
+	if err != nil {
+		return Demo{}, err
+	}
+	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
+	if errors.Is(err, storage.ErrWrongMasterKey) {
+		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)
+	}
+	if err != nil {
+		return Demo{}, err
+	}
+	defer store.Close()
+	if err := d.create(ctx, store, receiverURL); err != nil {
+		return Demo{}, err
+	}
+	return d, writeJSON(path, d)
+}
+
+func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {
+	merchant := checkout.Merchant{
+		ID: d.MerchantID, Name: "Demo Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	var addresses []checkout.PayoutAddress
+	for _, c := range checkout.PayoutCurrencies {
+		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"})
+	}
+	if err := store.CreateMerchant(ctx, merchant, checkout.ModeTest, addresses); err != nil {
+		return err
+	}
+	key := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: d.MerchantID, Mode: checkout.ModeTest, Label: "local"}
+	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
+		return err
+	}
+	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
+		ID: d.EndpointID, MerchantID: d.MerchantID, Mode: checkout.ModeTest, URL: receiverURL,
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: d.Secret,
+	})
+	return err
+}

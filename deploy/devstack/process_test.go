@@ -1,0 +1,125 @@
+package devstack_test
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// role makes the test binary act as another program: see TestMain.
+const role = "DEVSTACK_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(role) {
+	case "parent": // starts a child, tells its id, and waits to be killed
+		child, err := shell(os.TempDir(), os.DevNull, "sleep 600").Start()
+		if err != nil {
+			os.Exit(1)
+		}
+		os.Stdout.WriteString(strconv.Itoa(child.PID()) + "\n")
+		select {}
+	case "program": // what `go run` runs: tells its id, and ends with its parent
+		ctx, cancel := devstack.DieWithParent(context.Background())
+		defer cancel()
+		os.Stdout.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+		<-ctx.Done()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func shell(dir, log, script string) devstack.Program {
+	return devstack.Program{Name: "script", Path: "/bin/sh", Args: []string{"-c", script}, Dir: dir, Log: log}
+}
+
+func TestProcess_EndsWithItsLastWords(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "script.log")
+	process, err := shell(t.TempDir(), log, "echo first; echo no disk >&2; exit 3").Start()
+	require.NoError(t, err)
+	<-process.Done()
+	require.EqualError(t, process.Err(), "script ended (exit status 3); the end of "+log+":\nfirst\nno disk")
+}
+
+func TestProcess_StopAsksThenKills(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "script.log")
+	polite, err := shell(t.TempDir(), log, "sleep 600").Start()
+	require.NoError(t, err)
+	require.NoError(t, polite.Err(), "it runs")
+	require.NoError(t, polite.Stop(time.Minute))
+	require.NoError(t, polite.Stop(time.Minute), "a second Stop does nothing")
+
+	deaf, err := shell(t.TempDir(), log, "trap '' TERM; echo ready; while :; do sleep 0.1; done").Start()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		content, err := os.ReadFile(log)
+		return err == nil && strings.Contains(string(content), "ready")
+	}, 10*time.Second, 10*time.Millisecond)
+	require.EqualError(t, deaf.Stop(100*time.Millisecond), "script did not stop within 100ms and was killed")
+}
+
+func TestProcess_DiesWithItsParent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ties a child to its parent")
+	}
+	parent, child := startRole(t, os.Args[0], "parent")
+	require.True(t, runs(child))
+	require.NoError(t, syscall.Kill(parent, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !runs(child) }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in for the go command is known by its name in /proc")
+	}
+	// A shell under the name of the go command; `wait` keeps it from replacing itself by the program.
+	goCommand := filepath.Join(t.TempDir(), "go")
+	sh, err := filepath.EvalSymlinks("/bin/sh")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(sh, goCommand))
+	parent, program := startRole(t, goCommand, "program", "-c", os.Args[0]+" & wait")
+	require.True(t, runs(program))
+	require.NoError(t, syscall.Kill(parent, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !runs(program) }, 10*time.Second, 10*time.Millisecond)
+}
+
+// startRole runs path in a role, and returns its process id and the one that it tells.
+func startRole(t *testing.T, path, name string, args ...string) (pid, told int) {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), role+"="+name)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // the test has killed it, unless it failed
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	told, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return cmd.Process.Pid, told
+}
+
+// runs reports whether the process executes a program. One that has ended but that nobody has waited for, as happens
+// to orphans in containers without an init, does not.
+func runs(pid int) bool {
+	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	return err == nil
+}

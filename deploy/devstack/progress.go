@@ -1,0 +1,77 @@
+package devstack
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// A progress tells about a long piece of work: on a terminal in one line that is written anew each second, elsewhere
+// in a line per step and every 15 s.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	stop     chan struct{}
+	stopped  chan struct{}
+
+	mu    sync.Mutex
+	what  string
+	began time.Time
+}
+
+// startProgress shows nothing until the first step has lasted a moment. end must be called.
+func startProgress(out io.Writer) *progress {
+	p := &progress{out: out, stop: make(chan struct{}), stopped: make(chan struct{})}
+	if file, ok := out.(*os.File); ok {
+		if info, err := file.Stat(); err == nil {
+			p.terminal = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	go p.run()
+	return p
+}
+
+// step says what is done from now on.
+func (p *progress) step(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what, p.began = what, time.Now()
+}
+
+func (p *progress) run() {
+	defer close(p.stopped)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var told string
+	var toldAt time.Time
+	for {
+		select {
+		case <-p.stop:
+			if p.terminal && told != "" {
+				fmt.Fprint(p.out, "\r\x1b[K")
+			}
+			return
+		case <-tick.C:
+		}
+		p.mu.Lock()
+		what, since := p.what, time.Since(p.began).Round(time.Second)
+		p.mu.Unlock()
+		switch {
+		case what == "":
+		case p.terminal:
+			fmt.Fprintf(p.out, "\r\x1b[K%s … %v", what, since)
+			told = what
+		case what != told || time.Since(toldAt) >= 15*time.Second:
+			fmt.Fprintf(p.out, "%s … %v\n", what, since)
+			told, toldAt = what, time.Now()
+		}
+	}
+}
+
+// end stops telling and clears the terminal's line.
+func (p *progress) end() {
+	close(p.stop)
+	<-p.stopped
+}

@@ -1,0 +1,162 @@
+package devstack
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+// webhookPath is where the receiver takes deliveries.
+const webhookPath = "/webhook"
+
+// maxArrivals is how many arrivals the receiver remembers.
+const maxArrivals = 10_000
+
+//go:embed receiver.html
+var receiverHTML string
+
+var receiverPage = template.Must(template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML))
+
+// Arrival is one request that came to the receiver.
+type Arrival struct {
+	At        time.Time
+	EventID   string
+	Type      string
+	Delivery  string
+	Attempt   string
+	Status    int   // what it was answered
+	Signature error // nil: verified
+	Duplicate bool  // the event had been accepted before
+	Header    http.Header
+	Body      []byte
+}
+
+// Receiver is a merchant's server: it verifies signatures, deduplicates by the
+// event's id, and shows what arrived. It can be told to fail.
+type Receiver struct {
+	server *http.Server
+	secret string
+
+	mu       sync.Mutex
+	status   int
+	accepted map[string]bool
+	arrivals []Arrival
+	arrived  chan struct{} // closed and replaced with each arrival
+}
+
+// StartReceiver listens on address and verifies with secret.
+func StartReceiver(address, secret string) (*Receiver, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("receiver: %w", err)
+	}
+	r := &Receiver{secret: secret, status: http.StatusOK, accepted: map[string]bool{}, arrived: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+webhookPath, r.receive)
+	mux.HandleFunc("POST /answer", r.chooseAnswer)
+	mux.HandleFunc("GET /{$}", r.show)
+	r.server = &http.Server{
+		Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
+	}
+	go func() { _ = r.server.Serve(listener) }() // ends with Close
+	return r, nil
+}
+
+// Close stops listening.
+func (r *Receiver) Close() { _ = r.server.Close() }
+
+// Answer sets the status of the answers that follow.
+func (r *Receiver) Answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// Arrivals returns what arrived so far, oldest first, and a channel that is
+// closed when more arrives.
+func (r *Receiver) Arrivals() ([]Arrival, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]Arrival(nil), r.arrivals...), r.arrived
+}
+
+// receive takes one delivery the way interface document, "Signature" and
+// "Delivery and retries", asks of receivers.
+func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
+	if err != nil {
+		http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	a := Arrival{
+		At: time.Now(), Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt"),
+		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader), body, time.Now()),
+	}
+	var envelope struct{ ID, Type string }
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		a.Signature = errors.Join(a.Signature, err)
+	}
+	a.EventID, a.Type = envelope.ID, envelope.Type
+	r.note(&a)
+	w.WriteHeader(a.Status)
+}
+
+func (r *Receiver) note(a *Arrival) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.Status, a.Duplicate = r.status, r.accepted[a.EventID]
+	if a.Signature != nil {
+		a.Status = http.StatusUnauthorized
+	}
+	if a.Status < 300 {
+		r.accepted[a.EventID] = true
+	}
+	if len(r.arrivals) == maxArrivals {
+		r.arrivals = r.arrivals[1:]
+	}
+	r.arrivals = append(r.arrivals, *a)
+	close(r.arrived)
+	r.arrived = make(chan struct{})
+}
+
+// chooseAnswer is the page's button: answer 200 or 500 from now on.
+func (r *Receiver) chooseAnswer(w http.ResponseWriter, req *http.Request) {
+	status := http.StatusOK
+	if req.PostFormValue("status") == "500" {
+		status = http.StatusInternalServerError
+	}
+	r.Answer(status)
+	http.Redirect(w, req, "/", http.StatusSeeOther)
+}
+
+func (r *Receiver) show(w http.ResponseWriter, _ *http.Request) {
+	arrivals, _ := r.Arrivals()
+	newest := make([]Arrival, 0, 100)
+	for i := len(arrivals) - 1; i >= 0 && len(newest) < cap(newest); i-- {
+		newest = append(newest, arrivals[i])
+	}
+	r.mu.Lock()
+	status := r.status
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Total": len(arrivals), "Failing": status >= 300}) // the reader has gone
+}
+
+func pretty(body []byte) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, body, "", "  "); err != nil {
+		return string(body)
+	}
+	return out.String()
+}

@@ -1,0 +1,321 @@
+package devstack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+)
+
+// Ports are the ports of a stack on 127.0.0.1; 0 is a free one.
+type Ports struct {
+	API, Page, Receiver, UI, Temporal, Postgres int
+}
+
+// Options say what stack to start.
+type Options struct {
+	Dir         string // keeps all data between starts
+	Ports       Ports
+	DatabaseURL string // an existing database instead of a private PostgreSQL; its role may create databases
+	// SessionLifetime and RetrySchedule shorten the times of test mode, in the
+	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
+	SessionLifetime, RetrySchedule string
+	NoUI                           bool
+	Env                            []string  // more settings for the API and the worker
+	Out                            io.Writer // progress
+}
+
+// Stack is the whole service on loopback: PostgreSQL, Temporal with its UI, the
+// API with the hosted page, a worker, a demo merchant and a receiver. Each part
+// can be killed and started again.
+type Stack struct {
+	options  Options
+	binaries Binaries
+
+	Postgres *pgtemp.Server // nil with Options.DatabaseURL
+	Temporal *Temporal
+	UI       *Process // nil with Options.NoUI
+	API      *Process
+	Worker   *Process
+	Receiver *Receiver
+	Demo     Demo
+}
+
+const database = "checkout"
+
+// Start starts everything and returns when the API answers. What is already
+// running is stopped again when a part cannot start.
+func Start(ctx context.Context, o Options) (*Stack, error) {
+	s := &Stack{options: o}
+	if err := s.start(ctx); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stack) start(ctx context.Context) error {
+	if err := s.choosePorts(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	var err error
+	if s.binaries, err = BuildTemporal(ctx, s.options.Out); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		s.StartPostgres, s.startTemporal, s.prepare, s.startUI, s.startReceiver, s.StartWorker, s.StartAPI,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choosePorts fills in free ports and refuses taken ones before anything starts.
+func (s *Stack) choosePorts() error {
+	p := &s.options.Ports
+	free, err := Free(6)
+	if err != nil {
+		return err
+	}
+	for i, port := range []struct {
+		number *int
+		flag   string
+	}{
+		{&p.API, "-api-port"}, {&p.Page, "-page-port"}, {&p.Receiver, "-receiver-port"},
+		{&p.UI, "-ui-port"}, {&p.Temporal, "-temporal-port"}, {&p.Postgres, "-postgres-port"},
+	} {
+		if *port.number == 0 {
+			*port.number = free[i]
+			continue
+		}
+		if err := CheckFree(loopback(*port.number), port.flag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartPostgres starts PostgreSQL, again after a Kill.
+func (s *Stack) StartPostgres(ctx context.Context) error {
+	if s.options.DatabaseURL != "" {
+		return nil
+	}
+	binDir, err := EnsurePostgres(ctx, s.options.Out)
+	if err != nil {
+		return err
+	}
+	s.Postgres, err = pgtemp.Start(ctx, pgtemp.Options{
+		Dir: filepath.Join(s.options.Dir, "postgres"), Port: s.options.Ports.Postgres, BinDir: binDir,
+	})
+	return err
+}
+
+// DatabaseURL is the URL of the service's own database. It holds a password.
+func (s *Stack) DatabaseURL() string { return s.url(database) }
+
+// url is a database of the private PostgreSQL; an existing PostgreSQL is used
+// as its URL says.
+func (s *Stack) url(name string) string {
+	if s.Postgres == nil {
+		return s.options.DatabaseURL
+	}
+	return s.Postgres.URL(name)
+}
+
+func (s *Stack) startTemporal(ctx context.Context) (err error) {
+	attributes := map[string]enumspb.IndexedValueType{}
+	for _, key := range workflows.SearchAttributes {
+		attributes[key.GetName()] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
+		Binaries: s.binaries, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
+		FrontendPort: s.options.Ports.Temporal, Namespace: workflows.Namespace, SearchAttributes: attributes,
+	})
+	return err
+}
+
+// prepare creates the service's database, its schema and the demo merchant.
+func (s *Stack) prepare(ctx context.Context) error {
+	if s.Postgres != nil {
+		if err := s.Postgres.CreateDatabase(ctx, database, ""); err != nil {
+			return err
+		}
+	}
+	if err := storage.Migrate(ctx, s.DatabaseURL()); err != nil {
+		return err
+	}
+	var err error
+	s.Demo, err = loadDemo(ctx, filepath.Join(s.options.Dir, "demo.json"), s.DatabaseURL(), s.ReceiverURL()+webhookPath)
+	return err
+}
+
+func (s *Stack) startUI(ctx context.Context) (err error) {
+	if s.options.NoUI {
+		return nil
+	}
+	s.UI, err = StartUI(ctx, UIOptions{
+		Binaries: s.binaries, Temporal: s.Temporal.Address(), Namespace: workflows.Namespace,
+		Dir: filepath.Join(s.options.Dir, "temporal-ui"), Port: s.options.Ports.UI,
+	})
+	return err
+}
+
+func (s *Stack) startReceiver(context.Context) (err error) {
+	s.Receiver, err = StartReceiver(loopback(s.options.Ports.Receiver), s.Demo.Secret)
+	return err
+}
+
+// StartWorker starts the worker, again after a Kill.
+func (s *Stack) StartWorker(context.Context) (err error) {
+	s.Worker, err = s.command("worker")
+	return err
+}
+
+// StartAPI starts the API, again after a Kill, and waits until it is ready.
+func (s *Stack) StartAPI(ctx context.Context) (err error) {
+	if s.API, err = s.command("api"); err != nil {
+		return err
+	}
+	for get(ctx, s.APIURL()+"/readyz") != nil {
+		select {
+		case <-s.API.Done():
+			return s.API.Err()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// command starts a command of the production binary as a process of its own.
+func (s *Stack) command(name string) (*Process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return Program{
+		Name: name, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(name),
+		Env: append(s.Environment(), append(s.options.Env, commandVariable+"="+name)...),
+	}.Start()
+}
+
+// Log is the path of the log of api or worker.
+func (s *Stack) Log(name string) string { return filepath.Join(s.options.Dir, name+".log") }
+
+// Environment is the configuration of every command of the production binary in
+// this stack. It holds secrets.
+func (s *Stack) Environment() []string {
+	environment := []string{
+		"DATABASE_URL=" + s.DatabaseURL(),
+		"CHECKOUT_MASTER_KEYS=" + s.Demo.MasterKeys,
+		"TEMPORAL_ADDRESS=" + s.Temporal.Address(),
+		"TEMPORAL_NAMESPACE=" + workflows.Namespace,
+		"CHECKOUT_API_ADDRESS=" + loopback(s.options.Ports.API),
+		"CHECKOUT_PAGE_ADDRESS=" + loopback(s.options.Ports.Page),
+		"CHECKOUT_PAGE_URL=" + s.PageURL(),
+		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=true",
+	}
+	if s.options.SessionLifetime != "" {
+		environment = append(environment, "CHECKOUT_TEST_SESSION_LIFETIME="+s.options.SessionLifetime)
+	}
+	if s.options.RetrySchedule != "" {
+		environment = append(environment, "CHECKOUT_TEST_RETRY_SCHEDULE="+s.options.RetrySchedule)
+	}
+	return environment
+}
+
+// APIURL, PageURL, ReceiverURL and UIURL are the addresses of the stack's faces.
+func (s *Stack) APIURL() string      { return "http://" + loopback(s.options.Ports.API) }
+func (s *Stack) PageURL() string     { return "http://" + loopback(s.options.Ports.Page) }
+func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
+func (s *Stack) UIURL() string       { return "http://" + loopback(s.options.Ports.UI) }
+
+// Supervise starts the parts that end by themselves again, until ctx ends.
+func (s *Stack) Supervise(ctx context.Context) {
+	for {
+		var (
+			name  string
+			again func(context.Context) error
+		)
+		postgres := make(<-chan struct{})
+		if s.Postgres != nil {
+			postgres = s.Postgres.Done()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-postgres:
+			name, again = "PostgreSQL", s.StartPostgres
+		case <-s.Temporal.Done():
+			name, again = "Temporal", s.Temporal.Start
+		case <-s.Worker.Done():
+			name, again = "the worker", s.StartWorker
+		case <-s.API.Done():
+			name, again = "the API", s.StartAPI
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name) // a lost progress line harms nothing
+		if err := again(ctx); err != nil && ctx.Err() == nil {
+			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
+			sleep(ctx, time.Second)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Stop ends every part, the ones that depend on others first.
+func (s *Stack) Stop() {
+	if s.API != nil {
+		_ = s.API.Stop(20 * time.Second) // a part that does not stop is killed
+	}
+	if s.Worker != nil {
+		_ = s.Worker.Stop(20 * time.Second)
+	}
+	if s.Receiver != nil {
+		s.Receiver.Close()
+	}
+	if s.UI != nil {
+		_ = s.UI.Stop(5 * time.Second)
+	}
+	if s.Temporal != nil {
+		_ = s.Temporal.Stop()
+	}
+	if s.Postgres != nil {
+		_ = s.Postgres.Stop()
+	}
+}
+
+// Curl is a command line that creates a session, to copy.
+func (s *Stack) Curl() string {
+	return strings.Join([]string{
+		"curl -s " + s.APIURL() + "/v1/checkout",
+		"-H 'Authorization: Bearer " + s.Demo.APIKey + "'",
+		"-H 'Content-Type: application/json'",
+		`-d '{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-` +
+			strconv.FormatInt(time.Now().Unix(), 10) + `"}}'`,
+	}, " \\\n  ")
+}

@@ -1,0 +1,171 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+)
+
+const (
+	// Recovery after a kill -9 included; measured: about 4 s.
+	temporalPatience = 90 * time.Second
+	// The server finishes what it is at, and tells its members that it leaves.
+	temporalStopPatience = 20 * time.Second
+	// minRetention is how long closed workflows must stay readable. Source: architecture, seven days or more.
+	minRetention = 7 * 24 * time.Hour
+)
+
+// TemporalOptions say how to start a Temporal server.
+type TemporalOptions struct {
+	Binaries     Binaries
+	PostgresURL  string        // postgres:// URL of a role that may create databases; no spaces in its password
+	Dir          string        // for configuration, ports and log; made when missing
+	FrontendPort int           // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
+	Namespace    string        // empty: "checkout"
+	Retention    time.Duration // of closed workflows; 0 means seven days, less is an error
+
+	// SearchAttributes are added to the namespace when missing, by name.
+	SearchAttributes map[string]enumspb.IndexedValueType
+}
+
+// Temporal is a Temporal server, all its services in one process. Its methods may be called from several goroutines.
+type Temporal struct {
+	options TemporalOptions
+	ports   temporalPorts
+	config  string // path
+
+	mu      sync.Mutex
+	process *Process
+}
+
+// StartTemporal starts Temporal's server on PostgreSQL and returns when a worker or client can use the namespace and
+// all search attributes. It creates what is missing, databases, tables, namespace, attributes, and changes nothing
+// that is there: so it starts anew as well as after a crash of Temporal, of PostgreSQL or of this process.
+// ctx limits the start only.
+func StartTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
+	t, err := prepareTemporal(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("start Temporal: %w", err)
+	}
+	if err := t.Start(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// prepareTemporal chooses ports, brings the databases up to date and writes the configuration.
+func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
+	if o.Namespace == "" {
+		o.Namespace = "checkout"
+	}
+	if o.Retention == 0 {
+		o.Retention = minRetention
+	}
+	if o.Retention < minRetention {
+		return nil, fmt.Errorf("retention %v is below %v", o.Retention, minRetention)
+	}
+	admin, err := url.Parse(o.PostgresURL)
+	if err != nil || admin.User == nil || admin.Host == "" {
+		return nil, errors.New("PostgresURL is not a postgres:// URL with user and host") // err would show the password
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.FrontendPort)
+	if err != nil {
+		return nil, err
+	}
+	config, err := writeTemporalConfig(o.Dir, ports, admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := ensureSchema(ctx, o.Binaries.SQLTool, admin); err != nil {
+		return nil, err
+	}
+	return &Temporal{options: o, ports: ports, config: config}, nil
+}
+
+// Start starts the server again after Stop or Kill, on the same ports and data, and returns when it is usable.
+// It is an error while the server runs.
+func (t *Temporal) Start(ctx context.Context) error {
+	if err := t.start(ctx); err != nil {
+		return fmt.Errorf("start Temporal: %w", err)
+	}
+	return nil
+}
+
+func (t *Temporal) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, temporalPatience, fmt.Errorf("not usable after %v", temporalPatience))
+	defer cancel()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.process != nil && t.process.Err() == nil {
+		return errors.New("it runs already")
+	}
+	if err := CheckFree(t.Address(), "-temporal-port"); err != nil {
+		return err
+	}
+	process, err := Program{
+		Name: "temporal",
+		Path: t.options.Binaries.Server,
+		Args: []string{"--config-file", t.config, "--allow-no-auth", "start"},
+		Dir:  t.options.Dir,
+		Log:  filepath.Join(t.options.Dir, "temporal.log"),
+	}.Start()
+	if err != nil {
+		return err
+	}
+	// A server that ends early ends the wait: its last words say more than a time-out.
+	waiting, stopWaiting := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-process.Done():
+			stopWaiting(process.Err())
+		case <-waiting.Done():
+		}
+	}()
+	defer stopWaiting(nil)
+	if err := ensureNamespace(waiting, t.Address(), t.options); err != nil {
+		if cause := context.Cause(waiting); cause != nil { // before the kill, which is a cause of its own
+			err = cause
+		}
+		process.Kill()
+		return err
+	}
+	t.process = process
+	return nil
+}
+
+// Address returns the frontend's host:port for clients and workers.
+func (t *Temporal) Address() string { return loopback(t.ports.Frontend) }
+
+// Namespace returns the namespace that was registered.
+func (t *Temporal) Namespace() string { return t.options.Namespace }
+
+// PID returns the process id of the running, or last, server.
+func (t *Temporal) PID() int { return t.current().PID() }
+
+// Done is closed when the running server has ended. After Start it is another channel.
+func (t *Temporal) Done() <-chan struct{} { return t.current().Done() }
+
+// Err says how the server ended, with the last lines of its log; nil while it runs.
+func (t *Temporal) Err() error { return t.current().Err() }
+
+// Kill ends the server with SIGKILL, as a crash would.
+func (t *Temporal) Kill() { t.current().Kill() }
+
+// Stop ends the server in an orderly way, and by force after 20 s; then it returns an error.
+func (t *Temporal) Stop() error { return t.current().Stop(temporalStopPatience) }
+
+func (t *Temporal) current() *Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.process
+}

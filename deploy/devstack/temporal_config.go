@@ -1,0 +1,182 @@
+package devstack
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// The databases of Temporal, beside the service's own.
+const (
+	temporalDatabase   = "temporal"
+	visibilityDatabase = "temporal_visibility"
+)
+
+// sqlPlugin is the name by which Temporal knows PostgreSQL through pgx.
+const sqlPlugin = "postgres12_pgx"
+
+// temporalPorts are the ports of Temporal's four services. They are kept in a file: after a crash, the list of
+// members in the database still names the old ones, and a server on the same ports simply takes their place.
+type temporalPorts struct {
+	Frontend   int            `json:"frontend"`
+	Internal   map[string]int `json:"internal"`   // gRPC, by service
+	Membership map[string]int `json:"membership"` // by service
+}
+
+var temporalServices = []string{"frontend", "history", "matching", "worker"}
+
+// choosePorts returns the ports of the last start while they are free, else new ones. frontend is the caller's wish, 0
+// without one.
+func choosePorts(path string, frontend int) (temporalPorts, error) {
+	var ports temporalPorts
+	if content, err := os.ReadFile(path); err == nil {
+		if err := json.Unmarshal(content, &ports); err == nil && ports.free(frontend) {
+			return ports, nil
+		}
+	}
+	free, err := Free(2 * len(temporalServices))
+	if err != nil {
+		return temporalPorts{}, err
+	}
+	ports = temporalPorts{Frontend: free[0], Internal: map[string]int{}, Membership: map[string]int{}}
+	for i, service := range temporalServices {
+		ports.Internal[service], ports.Membership[service] = free[2*i], free[2*i+1]
+	}
+	if frontend != 0 {
+		ports.Frontend, ports.Internal["frontend"] = frontend, frontend
+	}
+	content, err := json.Marshal(ports)
+	if err != nil {
+		return temporalPorts{}, err
+	}
+	return ports, os.WriteFile(path, content, 0o600)
+}
+
+// free reports whether these ports are complete, are what the caller wants, and nothing listens on them.
+func (p temporalPorts) free(frontend int) bool {
+	if frontend != 0 && p.Frontend != frontend {
+		return false
+	}
+	for _, service := range temporalServices {
+		for _, port := range []int{p.Internal[service], p.Membership[service]} {
+			if port == 0 || CheckFree(loopback(port), "") != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// writeTemporalConfig writes the server's configuration and returns its path. The server reads YAML, of which JSON is
+// a part: so no value, the password above all, needs quoting by hand.
+func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (string, error) {
+	dynamic := filepath.Join(dir, "dynamic.yaml")
+	if err := writeJSON(dynamic, dynamicConfig()); err != nil {
+		return "", err
+	}
+	password, _ := admin.User.Password()
+	store := func(database string, connections int) map[string]any {
+		return map[string]any{"sql": map[string]any{
+			"pluginName":        sqlPlugin,
+			"databaseName":      database,
+			"connectAddr":       hostPort(admin),
+			"connectProtocol":   "tcp",
+			"user":              admin.User.Username(),
+			"password":          password,
+			"connectAttributes": connectAttributes(admin),
+			"maxConns":          connections,
+			"maxIdleConns":      connections,
+			"maxConnLifetime":   "1h",
+		}}
+	}
+	services := map[string]any{}
+	for _, service := range temporalServices {
+		services[service] = map[string]any{"rpc": map[string]any{
+			"grpcPort":       ports.Internal[service],
+			"membershipPort": ports.Membership[service],
+			"bindOnIP":       "127.0.0.1",
+		}}
+	}
+	path := filepath.Join(dir, "temporal.yaml")
+	return path, writeJSON(path, map[string]any{
+		"log": map[string]any{"stdout": true, "level": "warn"},
+		"persistence": map[string]any{
+			"defaultStore":     "default",
+			"visibilityStore":  "visibility",
+			"numHistoryShards": 4, // one process needs no more, and the number can never be changed
+			// Each of the four services opens this many connections; PostgreSQL allows 300 for everything.
+			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
+		},
+		"global": map[string]any{"membership": map[string]any{
+			"maxJoinDuration":  "30s",
+			"broadcastAddress": "127.0.0.1",
+		}},
+		"services": services,
+		"clusterMetadata": map[string]any{
+			"enableGlobalNamespace":    false,
+			"failoverVersionIncrement": 10,
+			"masterClusterName":        "active",
+			"currentClusterName":       "active",
+			"clusterInformation": map[string]any{"active": map[string]any{
+				"enabled":                true,
+				"initialFailoverVersion": 1,
+				"rpcName":                "frontend",
+				"rpcAddress":             loopback(ports.Frontend),
+			}},
+		},
+		"dcRedirectionPolicy": map[string]any{"policy": "noop"},
+		"publicClient":        map[string]any{"hostPort": loopback(ports.Frontend)},
+		"dynamicConfigClient": map[string]any{"filepath": dynamic, "pollInterval": "10s"},
+	})
+}
+
+// dynamicConfig returns what differs from the server's defaults. Source of names and defaults: Temporal 1.32,
+// common/dynamicconfig/constants.go.
+func dynamicConfig() map[string]any {
+	always := func(value any) []any { return []any{map[string]any{"value": value}} }
+	return map[string]any{
+		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
+		"matching.enableFairness": always(true),
+		// A search attribute is usable at once, not up to a minute after it was added.
+		"system.forceSearchAttributesCacheRefreshOnRead": always(true),
+		// The defaults (2400 per second for a namespace) would be the limit that a load test finds.
+		"frontend.rps":                     always(20000),
+		"frontend.namespaceRPS":            always(20000),
+		"frontend.namespaceCount":          always(20000), // long polls at the same time
+		"frontend.namespaceRPS.visibility": always(1000),
+		// The frontend counts its own calls to the history and matching services, which run in the same process.
+		"history.rps":  always(20000),
+		"matching.rps": always(20000),
+	}
+}
+
+// hostPort returns host:port of a postgres:// URL.
+func hostPort(admin *url.URL) string {
+	port := admin.Port()
+	if port == "" {
+		port = "5432"
+	}
+	return net.JoinHostPort(admin.Hostname(), port)
+}
+
+// connectAttributes returns the connection parameters of a postgres:// URL, sslmode and the like.
+func connectAttributes(admin *url.URL) map[string]string {
+	attributes := map[string]string{}
+	for name, values := range admin.Query() {
+		attributes[name] = values[0]
+	}
+	return attributes
+}
+
+// writeJSON replaces a file, readable by this user only: the configuration holds a password.
+func writeJSON(path string, value any) error {
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, slices.Concat(content, []byte("\n")), 0o600)
+}

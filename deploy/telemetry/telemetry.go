@@ -1,0 +1,112 @@
+// Package telemetry sets up OpenTelemetry and the log from the standard OTEL_*
+// variables. Without them nothing is exported, and a collector that is absent or
+// slow changes nothing.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/instrumentation/runtime"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	oteltrace "go.opentelemetry.io/otel/trace"
+)
+
+// Setup installs the global providers, the propagator and the default logger,
+// which writes JSON lines to out. The returned function flushes what is left
+// within five seconds.
+func Setup(ctx context.Context, service string, out io.Writer, level slog.Level) (func(), error) {
+	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})}).With("service", service))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
+	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+
+	if os.Getenv("OTEL_SERVICE_NAME") == "" {
+		service = "checkout-" + service
+	} else {
+		service = os.Getenv("OTEL_SERVICE_NAME")
+	}
+	res, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service)))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry resource: %w", err)
+	}
+	var shutdowns []func(context.Context) error
+	if configured("TRACES") {
+		exporter, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("trace exporter: %w", err)
+		}
+		provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(res))
+		otel.SetTracerProvider(provider)
+		shutdowns = append(shutdowns, provider.Shutdown)
+	} else {
+		// Ids are made all the same: the log and the receivers get them.
+		otel.SetTracerProvider(trace.NewTracerProvider(trace.WithResource(res)))
+	}
+	if configured("METRICS") {
+		reader, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("metric reader: %w", err)
+		}
+		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res))
+		otel.SetMeterProvider(provider)
+		shutdowns = append(shutdowns, provider.Shutdown)
+		if err := runtime.Start(); err != nil {
+			return nil, fmt.Errorf("runtime metrics: %w", err)
+		}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		var errs []error
+		for _, shutdown := range shutdowns {
+			errs = append(errs, shutdown(ctx))
+		}
+		if err := errors.Join(errs...); err != nil {
+			slog.Warn("telemetry not flushed", "error", err)
+		}
+	}, nil
+}
+
+// configured reports whether an exporter of the signal was asked for. The
+// standard's own default, a collector on localhost, would only log failures on
+// machines without one.
+func configured(signal string) bool {
+	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// traceHandler adds the ids of the current span to each line.
+type traceHandler struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
+	if span := oteltrace.SpanContextFromContext(ctx); span.IsValid() {
+		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traceHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h traceHandler) WithGroup(name string) slog.Handler {
+	return traceHandler{h.Handler.WithGroup(name)}
+}

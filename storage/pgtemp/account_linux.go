@@ -1,0 +1,118 @@
+package pgtemp
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// An account says as whom the programs of PostgreSQL run. They refuse to run as root.
+type account struct {
+	uid, gid int  // owner of the cluster's files; -1: whoever runs this process
+	mapped   bool // run in a user namespace, where root appears as an ordinary user
+}
+
+// accountFor chooses the account for the cluster in dir and the programs in binDir: this user; for root a user namespace, in which the files stay
+// root's; and where the kernel or the container forbids those, the system's user postgres.
+func accountFor(dir, binDir string) (account, error) {
+	if os.Geteuid() != 0 {
+		return account{uid: -1, gid: -1}, nil
+	}
+	// A cluster is opened by its owner only, so one that was made by the other way keeps it.
+	if info, err := os.Stat(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
+		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 {
+			return account{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
+		}
+	}
+	mapped := account{uid: -1, gid: -1, mapped: true}
+	probe := exec.Command(filepath.Join(binDir, "postgres"), "--version")
+	mapped.apply(probe)
+	probeErr := probe.Run()
+	if probeErr == nil {
+		return mapped, nil
+	}
+	system, err := user.Lookup("postgres")
+	if err != nil {
+		return account{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
+			"there is no user postgres: run as an ordinary user", probeErr)
+	}
+	uid, err := strconv.Atoi(system.Uid)
+	if err != nil {
+		return account{}, fmt.Errorf("uid of user postgres: %w", err)
+	}
+	gid, err := strconv.Atoi(system.Gid)
+	if err != nil {
+		return account{}, fmt.Errorf("gid of user postgres: %w", err)
+	}
+	return account{uid: uid, gid: gid}, nil
+}
+
+// apply makes cmd run as the account.
+func (a account) apply(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	switch {
+	case a.mapped:
+		const inside = 1000 // any id but 0
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: inside, HostID: os.Getegid(), Size: 1}}
+	case a.uid >= 0:
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
+	}
+}
+
+// own gives dir and everything in it to the account. A parent that keeps the account out is an error, except below
+// the system's temporary directory: there, in the directories of tests, it is let through.
+func (a account) own(dir string) error {
+	if a.uid < 0 {
+		return nil
+	}
+	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, a.uid, a.gid)
+	}); err != nil {
+		return fmt.Errorf("give %s to user postgres: %w", dir, err)
+	}
+	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
+		info, err := os.Stat(parent)
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(parent, os.TempDir()+"/") {
+			if err := os.Chmod(parent, info.Mode().Perm()|0o001); err != nil {
+				return err
+			}
+		} else if info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("PostgreSQL must run as user postgres here, which cannot enter %s: "+
+				"choose another directory, or run as an ordinary user", parent)
+		}
+		if parent == filepath.Dir(parent) {
+			return nil
+		}
+	}
+}
+
+// servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir.
+// A server's working directory is its cluster.
+func servesCluster(pid int, dataDir string) bool {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil || string(comm) != "postgres\n" {
+		return false
+	}
+	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err != nil {
+		return false
+	}
+	real, err := filepath.EvalSymlinks(dataDir)
+	return err == nil && cwd == real
+}

@@ -1,0 +1,136 @@
+package pgtemp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// superuser is the only role of a new cluster.
+const superuser = "postgres"
+
+// A cluster is the data directory of a server with its password.
+type cluster struct {
+	dir     string // holds data, password, postgres.log
+	binDir  string
+	account account
+}
+
+func (c cluster) data() string     { return filepath.Join(c.dir, "data") }
+func (c cluster) password() string { return filepath.Join(c.dir, "password") }
+func (c cluster) log() string      { return filepath.Join(c.dir, "postgres.log") }
+
+// command returns a program of PostgreSQL, set up to run as the cluster's account.
+func (c cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(c.binDir, name), args...)
+	cmd.Dir = c.dir
+	cmd.Env = environment()
+	c.account.apply(cmd)
+	return cmd
+}
+
+// environment is this process's environment without what would change the server: PGDATA, PGPORT, PGOPTIONS and so on.
+// LC_ALL=C makes messages English, and keeps macOS from starting a thread in the server, which it does not survive.
+func environment() []string {
+	var env []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "PG") && !strings.HasPrefix(pair, "LC_") && !strings.HasPrefix(pair, "LANG") {
+			env = append(env, pair)
+		}
+	}
+	return append(env, "LC_ALL=C")
+}
+
+// create makes the cluster unless it is there, and returns its password.
+// A cluster that was half made when the process was killed is made again.
+func (c cluster) create(ctx context.Context, throwaway bool) (password string, err error) {
+	_, err = os.Stat(c.data())
+	if err == nil {
+		stored, err := os.ReadFile(c.password())
+		if err != nil {
+			return "", fmt.Errorf("password of the cluster in %s: %w", c.dir, err)
+		}
+		return strings.TrimSpace(string(stored)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+
+	password = rand.Text()
+	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	// The cluster appears under its name only when it is complete.
+	unfinished := c.data() + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return "", err
+	}
+	if err := c.account.own(c.dir); err != nil {
+		return "", err
+	}
+	args := []string{
+		"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + c.password(), "--auth=scram-sha-256",
+		// Locale C sorts by bytes: the same order on every computer.
+		"--encoding=UTF8", "--no-locale", "--no-instructions",
+	}
+	if throwaway {
+		args = append(args, "--no-sync")
+	}
+	initdb := c.command("initdb", args...)
+	var out strings.Builder
+	initdb.Stdout, initdb.Stderr = &out, &out
+	if err := runTied(ctx, initdb); err != nil {
+		return "", fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))
+	}
+	if err := os.Rename(unfinished, c.data()); err != nil {
+		return "", err
+	}
+	return password, nil
+}
+
+// settings returns the server's command line.
+func (c cluster) settings(port int, throwaway bool) []string {
+	durable := "on"
+	if throwaway {
+		durable = "off"
+	}
+	return []string{
+		"-D", c.data(),
+		"-c", "port=" + strconv.Itoa(port),
+		"-c", "listen_addresses=127.0.0.1",
+		"-c", "unix_socket_directories=", // none: a socket's path has a length limit, and TCP suffices
+		"-c", "max_connections=300",
+		"-c", "fsync=" + durable,
+		"-c", "synchronous_commit=" + durable,
+		"-c", "full_page_writes=" + durable,
+		"-c", "logging_collector=off",
+		"-c", "log_destination=stderr",
+		"-c", "timezone=UTC",
+		"-c", "log_timezone=UTC",
+	}
+}
+
+// postmaster returns the process id in the cluster's lock file when that process is a PostgreSQL server, else 0.
+// A lock file whose process is something else is removed: after a crash the id may belong to anybody, and the server
+// refuses to start when it does.
+func (c cluster) postmaster() int {
+	path := filepath.Join(c.data(), "postmaster.pid")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err == nil && pid > 0 && servesCluster(pid, c.data()) {
+		return pid
+	}
+	_ = os.Remove(path) // if it stays, the server's own message tells
+	return 0
+}

@@ -1,0 +1,57 @@
+package pgtemp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// CreateDatabase makes the database name, as a copy of template when that is not empty.
+// Without a template a database that exists is fine; with one it is an error.
+// For some seconds it waits until the template's last connections have closed.
+func (s *Server) CreateDatabase(ctx context.Context, name, template string) error {
+	return s.query(ctx, func(conn *pgx.Conn) error { return createDatabase(ctx, conn, name, template) })
+}
+
+// query runs do on a connection to the database postgres.
+func (s *Server) query(ctx context.Context, do func(*pgx.Conn) error) error {
+	conn, err := pgx.Connect(ctx, s.URL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return do(conn)
+}
+
+func createDatabase(ctx context.Context, conn *pgx.Conn, name, template string) error {
+	sql := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize()
+	if template != "" {
+		sql += " TEMPLATE " + pgx.Identifier{template}.Sanitize()
+	}
+	for began := time.Now(); ; {
+		_, err := conn.Exec(ctx, sql)
+		switch code := sqlState(err); {
+		case err == nil, template == "" && code == "42P04": // duplicate_database
+			return nil
+		// object_in_use: a closed connection's backend lives a moment longer than the connection
+		case code == "55006" && time.Since(began) < 5*time.Second:
+			if err := pause(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("create database %s: %w", name, err)
+		}
+	}
+}
+
+// sqlState returns the five-letter code of a PostgreSQL error, "" for any other.
+func sqlState(err error) string {
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}

@@ -1,0 +1,14 @@
+// Package pgtemp runs a private PostgreSQL server from the binaries of this computer.
+//
+// It serves two needs: a throwaway server per test process ([ForTest]), and the durable server of the development
+// stack ([Start] with a directory). Neither touches a PostgreSQL that is already running. The server listens on
+// 127.0.0.1 only, asks for a random password (SCRAM), opens no unix socket, and ends when the process that started it
+// ends, in whatever way that happens.
+//
+// Layout of a server's directory:
+//
+//	data/         the cluster (PGDATA)
+//	password      the password of user postgres, mode 0600
+//	postgres.log  the server's log
+//	lock          held with flock by the process that runs the server
+package pgtemp

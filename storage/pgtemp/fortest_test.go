@@ -1,0 +1,75 @@
+package pgtemp_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/pgtemp"
+)
+
+var migrations atomic.Int32
+
+func migrate(ctx context.Context, url string) error {
+	migrations.Add(1)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, `CREATE TABLE item (id int PRIMARY KEY)`)
+	return err
+}
+
+func TestForTest_EveryTestHasItsOwnDatabase(t *testing.T) {
+	t.Parallel()
+	var urls []string
+	t.Run("group", func(t *testing.T) {
+		for range 8 {
+			url := pgtemp.ForTest(t, migrate)
+			urls = append(urls, url)
+			t.Run("insert", func(t *testing.T) {
+				t.Parallel()
+				_, err := connect(t, url).Exec(t.Context(), `INSERT INTO item VALUES (1)`)
+				require.NoError(t, err, "the same key in every database")
+			})
+		}
+	})
+	require.EqualValues(t, 1, migrations.Load(), "migrated once")
+	for _, url := range urls {
+		_, err := pgx.Connect(t.Context(), url)
+		require.ErrorContains(t, err, "does not exist", "dropped after its test")
+	}
+}
+
+func TestForTest_WithoutMigrationIsEmpty(t *testing.T) {
+	t.Parallel()
+	var tables int
+	require.NoError(t, connect(t, pgtemp.ForTest(t, nil)).QueryRow(t.Context(),
+		`SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&tables))
+	require.Zero(t, tables)
+}
+
+func TestForTest_OnAServerOfTheCallers(t *testing.T) {
+	t.Parallel()
+	server := start(t, pgtemp.Options{Throwaway: true})
+	require.NoError(t, server.CreateDatabase(t.Context(), "pgtemp_deadbeef00_test_1", ""), "left by a killed process")
+	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
+
+	tests := exec.Command(os.Args[0], "-test.run=^TestForTest_EveryTest|^TestForTest_Without")
+	tests.Env = append(os.Environ(), "DATABASE_URL="+server.URL("postgres"))
+	out, err := tests.CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	rows, err := connect(t, server.URL("postgres")).Query(t.Context(),
+		`SELECT left(datname, 7) FROM pg_database WHERE datname NOT LIKE 'template_' AND datname <> 'postgres' ORDER BY 1`)
+	require.NoError(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{"pgtemp_", "shop"}, names, "only the template stays, for the next process to drop")
+}

@@ -1,0 +1,56 @@
+package pgtemp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errLocked says that another process holds a directory.
+var errLocked = errors.New("in use by another process")
+
+// lockDir takes the directory for this process. The kernel gives the lock back when the process ends, however it ends,
+// so a held lock is proof of a living owner. It waits a short time, because an owner may just be ending.
+// The error is errLocked, wrapped, or ctx's.
+func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		lock, err := tryLock(filepath.Join(dir, "lock"))
+		if err == nil || !errors.Is(err, errLocked) || time.Now().After(deadline) {
+			return lock, err
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func tryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = file.Close() // the lock's error is the one to report
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", filepath.Dir(path), errLocked)
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// pause waits d, or less when ctx ends, and then returns ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

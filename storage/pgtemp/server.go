@@ -1,0 +1,329 @@
+package pgtemp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// A start after a crash replays the log first, on a slow disk for a long time.
+	startPatience = 90 * time.Second
+	// How long the former server, or its last backends, may take to leave the directory.
+	formerPatience = 15 * time.Second
+	// How long a fast shutdown may take.
+	stopPatience = 10 * time.Second
+)
+
+// ErrPortTaken is returned, wrapped, by [Start] when something else listens on Options.Port.
+var ErrPortTaken = errors.New("port is taken")
+
+// Options say how to start a server. The zero value is a durable server on a free port, which lacks only Dir.
+type Options struct {
+	Dir       string    // the server's directory; made, with a new cluster in it, when there is none; empty only with Throwaway
+	Port      int       // on 127.0.0.1; 0 chooses a free one
+	BinDir    string    // where postgres and initdb are; empty asks FindBinaries
+	Log       io.Writer // gets the server's log lines in addition to postgres.log; may be nil
+	Throwaway bool      // fast and not crash-safe; Stop removes the directory
+}
+
+// A Server is a running PostgreSQL. Its methods may be called from several goroutines.
+type Server struct {
+	cluster   cluster
+	port      int
+	password  string
+	throwaway bool
+	lock      *os.File
+	cmd       *exec.Cmd
+	done      chan struct{} // closed when the postmaster has ended
+	exit      error         // cmd.Wait's result; read after done
+	release   sync.Once
+}
+
+// Start starts a server and returns when it accepts connections. ctx limits the start only, not the server's life.
+//
+// A directory that was left by a crash, of the server or of everything, is recovered; a former server or backend that
+// is still ending is waited for. Errors: [ErrNoBinaries], [ErrPortTaken], a directory that another process uses, or
+// the server's last log lines.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startPatience,
+		fmt.Errorf("PostgreSQL did not accept connections within %v", startPatience))
+	defer cancel()
+
+	s, err := prepare(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if err := s.start(ctx, o); err != nil {
+		s.free()
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	return s, nil
+}
+
+// prepare takes the directory and sees to it that there is a cluster in it which nobody serves.
+func prepare(ctx context.Context, o Options) (_ *Server, err error) {
+	if o.Dir == "" && !o.Throwaway {
+		return nil, errors.New("Options.Dir is empty")
+	}
+	if o.BinDir == "" {
+		if o.BinDir, err = FindBinaries(); err != nil {
+			return nil, err
+		}
+	}
+	account, err := accountFor(o.Dir, o.BinDir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dir == "" {
+		o.Dir, err = newThrowawayDir(account)
+	} else if o.Dir, err = filepath.Abs(o.Dir); err == nil {
+		err = os.MkdirAll(o.Dir, 0o700)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(ctx, o.Dir, 3*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, account: account},
+		throwaway: o.Throwaway,
+		lock:      lock,
+	}
+	if s.password, err = s.cluster.create(ctx, o.Throwaway); err == nil {
+		err = s.cluster.awaitFormer(ctx)
+	}
+	if err != nil {
+		s.free()
+		return nil, err
+	}
+	return s, nil
+}
+
+// awaitFormer waits until the former server on this cluster has ended. The caller holds the directory, so whatever
+// still serves it has lost its parent: it is ending already, or is told to.
+func (c cluster) awaitFormer(ctx context.Context) error {
+	began := time.Now()
+	for told := false; ; {
+		pid := c.postmaster()
+		switch {
+		case pid == 0:
+			return nil
+		case time.Since(began) > formerPatience:
+			return fmt.Errorf("another PostgreSQL (process %d) serves %s and does not end", pid, c.dir)
+		case !told && time.Since(began) > 2*time.Second:
+			told = true
+			// SIGINT asks a postmaster for a fast, clean shutdown. That it may be gone by now is fine.
+			_ = syscall.Kill(pid, syscall.SIGINT)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// start runs the server, again when what stands in the way will pass.
+func (s *Server) start(ctx context.Context, o Options) error {
+	began := time.Now()
+	for attempt := 1; ; attempt++ {
+		s.port = o.Port
+		if o.Port == 0 {
+			s.port = freePort()
+		}
+		err := s.startOnce(ctx, o.Log)
+		if err == nil {
+			return nil
+		}
+		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
+		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") && time.Since(began) < formerPatience
+		if !portLost && !backendsLeft {
+			return err
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
+	if err := s.checkPort(); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(s.cluster.log(), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	before, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+
+	s.cmd = s.cluster.command("postgres", s.cluster.settings(s.port, s.throwaway)...)
+	s.cmd.Stdout, s.cmd.Stderr = file, file
+	if log != nil {
+		s.cmd.Stdout, s.cmd.Stderr = log, io.MultiWriter(file, log)
+		s.cmd.WaitDelay = time.Second // a backend may outlive the postmaster and keep the pipe open
+	}
+	// SIGQUIT lets the server end all its backends at once; SIGKILL would leave busy ones behind.
+	exited, err := StartTied(s.cmd, syscall.SIGQUIT)
+	if err != nil {
+		return err
+	}
+	s.done = make(chan struct{})
+	go func() {
+		s.exit = <-exited
+		close(s.done)
+	}()
+
+	if err := s.awaitReady(ctx); err != nil {
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended by itself
+		<-s.done
+		said := make([]byte, 4096)
+		n, _ := file.ReadAt(said, before) // io.EOF is the normal case
+		text := strings.TrimSpace(string(said[:n]))
+		if strings.Contains(text, "could not bind") {
+			return fmt.Errorf("127.0.0.1:%d: %w", s.port, ErrPortTaken)
+		}
+		return fmt.Errorf("%w: %s", err, text)
+	}
+	return nil
+}
+
+// awaitReady returns when the server answers a query.
+func (s *Server) awaitReady(ctx context.Context) error {
+	for {
+		err := s.query(ctx, func(*pgx.Conn) error { return nil })
+		var refused *pgconn.PgError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000"):
+			return fmt.Errorf("the server on port %d does not know the password in %s: %w", s.port, s.cluster.password(), err)
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("postgres ended: %w", s.exit)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// checkPort finds a taken port before the server is started: its own message would be a line in a log.
+func (s *Server) checkPort() error {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("127.0.0.1:%d: %w", s.port, ErrPortTaken)
+		}
+		return err
+	}
+	return listener.Close()
+}
+
+// freePort returns a port on which nothing listens, below the range from which Linux takes the ports of outgoing
+// connections: so a restart finds its port free, however many clients try to connect meanwhile.
+func freePort() int {
+	for {
+		port := 15000 + rand.IntN(32768-15000)
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			_ = listener.Close() // nothing was accepted
+			return port
+		}
+	}
+}
+
+// URL returns the postgres:// URL of a database for the superuser. It holds the password: keep it out of logs.
+func (s *Server) URL(database string) string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(superuser, s.password),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Port returns the port on 127.0.0.1.
+func (s *Server) Port() int { return s.port }
+
+// PID returns the process id of the postmaster.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Done is closed when the postmaster has ended, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Stop shuts the server down fast: it rolls open transactions back and closes connections. After 10 s it kills it.
+// Afterwards [Start] works on the same directory and port. A second Stop does nothing.
+func (s *Server) Stop() error {
+	signal := syscall.SIGINT
+	if s.throwaway {
+		signal = syscall.SIGQUIT // no checkpoint: nobody needs the data
+	}
+	_ = s.cmd.Process.Signal(signal) // it may have ended already
+	var err error
+	select {
+	case <-s.done:
+	case <-time.After(stopPatience):
+		_ = s.cmd.Process.Kill() // it may have ended just now
+		<-s.done
+		err = fmt.Errorf("PostgreSQL did not stop within %v and was killed", stopPatience)
+	}
+	s.free()
+	return err
+}
+
+// Kill ends the postmaster with SIGKILL, as a crash would, and returns when it has ended. Its backends notice by
+// themselves; [Start] on the same directory waits for them and recovers the data.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Kill() // it may have ended already
+	<-s.done
+	s.free()
+}
+
+// free gives the directory back, and removes a throwaway one.
+func (s *Server) free() {
+	s.release.Do(func() {
+		if s.throwaway {
+			_ = os.RemoveAll(s.cluster.dir) // what stays is removed by the next throwaway server
+		}
+		_ = s.lock.Close()
+	})
+}
+
+// runTied runs cmd to its end; it dies with this process, or with ctx.
+func runTied(ctx context.Context, cmd *exec.Cmd) error {
+	exited, err := StartTied(cmd, syscall.SIGKILL)
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-exited:
+		return err
+	case <-ctx.Done():
+		_ = cmd.Process.Kill() // it may have ended just now
+		<-exited
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,248 @@
+package pgtemp_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/pgtemp"
+)
+
+// parentDir makes the test binary act as a process that starts a server in that directory and waits to be killed.
+const parentDir = "PGTEMP_TEST_PARENT_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(parentDir); dir != "" {
+		server, err := pgtemp.Start(context.Background(), pgtemp.Options{Dir: dir})
+		if err != nil {
+			os.Stdout.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Stdout.WriteString(strconv.Itoa(server.PID()) + "\n")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T, o pgtemp.Options) *pgtemp.Server {
+	t.Helper()
+	server, err := pgtemp.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	return server
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the server may be gone
+	return conn
+}
+
+func insert(t *testing.T, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `CREATE TABLE note (text text); INSERT INTO note VALUES ('kept')`)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+}
+
+func requireKept(t *testing.T, url string) {
+	t.Helper()
+	var text string
+	require.NoError(t, connect(t, url).QueryRow(t.Context(), `SELECT text FROM note`).Scan(&text))
+	require.Equal(t, "kept", text)
+}
+
+func TestStart_IsDurableAndPrivate(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "pg")
+	server := start(t, pgtemp.Options{Dir: dir})
+
+	conn := connect(t, server.URL("postgres"))
+	for setting, want := range map[string]string{
+		"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_connections": "300",
+		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8", "TimeZone": "UTC",
+	} {
+		var got string
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT current_setting($1)`, setting).Scan(&got))
+		require.Equal(t, want, got, setting)
+	}
+
+	info, err := os.Stat(filepath.Join(dir, "password"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	config, err := pgx.ParseConfig(server.URL("postgres"))
+	require.NoError(t, err)
+	config.Password = "guess"
+	_, err = pgx.ConnectConfig(t.Context(), config)
+	require.ErrorContains(t, err, "password authentication failed")
+}
+
+func TestStop_ThenStartKeepsData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	require.NoError(t, err)
+	insert(t, first.URL("postgres"))
+	require.NoError(t, first.Stop())
+	require.NoError(t, first.Stop(), "a second Stop does nothing")
+
+	second := start(t, pgtemp.Options{Dir: dir, Port: first.Port()})
+	require.Equal(t, first.URL("postgres"), second.URL("postgres"), "same port and password")
+	requireKept(t, second.URL("postgres"))
+}
+
+func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	require.NoError(t, err)
+	insert(t, first.URL("postgres"))
+	// This backend computes and so does not notice for two seconds that its postmaster is gone.
+	busy := connect(t, first.URL("postgres"))
+	_, err = busy.Exec(t.Context(), `
+		CREATE FUNCTION compute() RETURNS void LANGUAGE plpgsql AS $$
+		DECLARE began timestamptz := clock_timestamp();
+		BEGIN WHILE clock_timestamp() < began + interval '2 s' LOOP END LOOP; END $$`)
+	require.NoError(t, err)
+	go func() { _, _ = busy.Exec(context.Background(), `SELECT compute()`) }() // ends with a lost connection
+	requireBusy(t, first.URL("postgres"))
+	first.Kill()
+
+	second := start(t, pgtemp.Options{Dir: dir, Port: first.Port()})
+	requireKept(t, second.URL("postgres"))
+}
+
+func requireBusy(t *testing.T, url string) {
+	t.Helper()
+	conn := connect(t, url)
+	require.Eventually(t, func() bool {
+		var n int
+		err := conn.QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT compute()'`).Scan(&n)
+		return err == nil && n == 1
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestStart_ProcessIDInTheLockFileBelongsToAnotherProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	require.NoError(t, err)
+	insert(t, first.URL("postgres"))
+	lockFile := filepath.Join(dir, "data", "postmaster.pid")
+	content, err := os.ReadFile(lockFile)
+	require.NoError(t, err)
+	first.Kill()
+
+	// As after a reboot: the number now belongs to a program that is not PostgreSQL.
+	other := exec.Command("sleep", "600")
+	require.NoError(t, other.Start())
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	stale := strings.Replace(string(content), strconv.Itoa(first.PID()), strconv.Itoa(other.Process.Pid), 1)
+	require.NoError(t, os.WriteFile(lockFile, []byte(stale), 0o600))
+
+	requireKept(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
+}
+
+func TestStart_InitdbWasKilledHalfWay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data.new", "base"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte("of no cluster\n"), 0o600))
+
+	insert(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
+}
+
+func TestStart_PortTaken(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+
+	_, err = pgtemp.Start(t.Context(), pgtemp.Options{Dir: t.TempDir(), Port: port})
+	require.ErrorIs(t, err, pgtemp.ErrPortTaken)
+	require.EqualError(t, err, "start PostgreSQL: 127.0.0.1:"+strconv.Itoa(port)+": port is taken")
+}
+
+func TestStart_DirectoryInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	start(t, pgtemp.Options{Dir: dir})
+	_, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	require.EqualError(t, err, "start PostgreSQL: "+dir+": in use by another process")
+}
+
+func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ties a child to its parent")
+	}
+	dir := t.TempDir()
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), parentDir+"="+dir)
+	out, err := parent.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err, line)
+	require.True(t, runs(pid), "the server runs")
+
+	require.NoError(t, parent.Process.Kill())
+	_ = parent.Wait() // killed
+	// Started at once, as a supervisor would: the former server may still be ending.
+	insert(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
+	require.False(t, runs(pid), "the former server is gone")
+}
+
+// runs reports whether the process executes a program. One that has ended but that nobody has waited for, as happens
+// to orphans in containers without an init, does not.
+func runs(pid int) bool {
+	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	return err == nil
+}
+
+func TestStop_RemovesTheThrowawayDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "pg")
+	server, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir, Throwaway: true})
+	require.NoError(t, err)
+	var fsync string
+	require.NoError(t, connect(t, server.URL("postgres")).QueryRow(t.Context(), `SHOW fsync`).Scan(&fsync))
+	require.Equal(t, "off", fsync)
+	require.NoError(t, server.Stop())
+	require.NoDirExists(t, dir)
+}
+
+func TestCreateDatabase(t *testing.T) {
+	t.Parallel()
+	server := start(t, pgtemp.Options{Throwaway: true})
+	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""))
+	require.NoError(t, server.CreateDatabase(t.Context(), "shop", ""), "an existing database is fine")
+	insert(t, server.URL("shop"))
+	require.ErrorContains(t, server.CreateDatabase(t.Context(), "shop", "template1"), "already exists")
+
+	conn, err := pgx.Connect(t.Context(), server.URL("shop"))
+	require.NoError(t, err)
+	time.AfterFunc(300*time.Millisecond, func() { _ = conn.Close(context.Background()) })
+	require.NoError(t, server.CreateDatabase(t.Context(), "copy", "shop"), "it waits for the template's connections")
+	requireKept(t, server.URL("copy"))
+}
