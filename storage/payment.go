@@ -89,7 +89,8 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID 
 	)
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The lock comes before the clock is read: a reader that sees the time
-		// over after us must see this payment too.
+		// over after us must see this payment too. The payment itself is locked
+		// as well: one that DropPayment takes away at this moment is not found.
 		var (
 			status   checkout.Status
 			inFlight bool
@@ -100,7 +101,7 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID 
 			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR UPDATE)
 			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency, l.payout_currency,
 			       coalesce(t.attempt, 0), coalesce(t.card_token, '')
-			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4`,
+			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
 			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &payout, &req.Attempt, &req.Token)
 		switch {

@@ -49,6 +49,7 @@ type Receiver struct {
 
 	mu       sync.Mutex
 	status   int
+	hang     chan struct{} // not nil: answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
 	arrived  chan struct{} // closed and replaced with each arrival
@@ -82,6 +83,21 @@ func (r *Receiver) Answer(status int) {
 	r.status = status
 }
 
+// Hang lets every request that follows wait for its answer until release is
+// called.
+func (r *Receiver) Hang() (release func()) {
+	hang := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hang = hang
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hang = nil
+		close(hang)
+	}
+}
+
 // Arrivals returns what arrived so far, oldest first, and a channel that is
 // closed when more arrives.
 func (r *Receiver) Arrivals() ([]Arrival, <-chan struct{}) {
@@ -107,18 +123,22 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		a.Signature = errors.Join(a.Signature, err)
 	}
 	a.EventID, a.Type = envelope.ID, envelope.Type
-	r.note(&a)
+	if hang := r.note(&a); hang != nil {
+		<-hang
+	}
 	w.WriteHeader(a.Status)
 }
 
-func (r *Receiver) note(a *Arrival) {
+// note decides the answer and remembers the arrival. It returns what the answer
+// must wait for, or nil.
+func (r *Receiver) note(a *Arrival) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.Status, a.Duplicate = r.status, r.accepted[a.EventID]
 	if a.Signature != nil {
 		a.Status = http.StatusUnauthorized
 	}
-	if a.Status < 300 {
+	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
 	if len(r.arrivals) == maxArrivals {
@@ -127,6 +147,7 @@ func (r *Receiver) note(a *Arrival) {
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
+	return r.hang
 }
 
 // chooseAnswer is the page's button: answer 200 or 500 from now on.

@@ -1,0 +1,135 @@
+// Package hosted is the hosted checkout page, on which a customer pays one
+// session: {checkout_url}/{session id}. It works without JavaScript and loads
+// nothing from anywhere else.
+//
+// A card lives in memory between the form and the card network's token, and
+// nowhere else: no log line, span or page ever holds it.
+package hosted
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Config is what New needs.
+type Config struct {
+	Store     *storage.Store
+	Workflows *workflows.Client
+	TestCards checkout.CardNetwork
+	LiveCards checkout.CardNetwork // nil: live sessions cannot be paid yet
+	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive
+	// with its path, if it has one.
+	CheckoutURL string
+	Log         *slog.Logger // nil: slog.Default()
+}
+
+type server struct {
+	Config
+	base   string // path of CheckoutURL, "" or "/…"
+	origin string // scheme and host of CheckoutURL
+	now    func() time.Time
+	router *mux.Router
+}
+
+// New returns the handler of everything below cfg.CheckoutURL. It panics when
+// that is not an absolute URL.
+func New(cfg Config) http.Handler { return newServer(cfg).handler() }
+
+func newServer(cfg Config) *server {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	u, err := url.Parse(cfg.CheckoutURL)
+	if err != nil || u.Host == "" {
+		panic("hosted: CheckoutURL is not an absolute URL")
+	}
+	return &server{
+		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
+		now: time.Now, router: mux.NewRouter().SkipClean(true),
+	}
+}
+
+func (s *server) handler() http.Handler {
+	reads := []string{http.MethodGet, http.MethodHead}
+	handle := func(path string, h http.Handler, methods ...string) {
+		s.router.Handle(s.base+path, traced(s.base+path, h)).Methods(methods...)
+	}
+	// Forms of our own pages change something; a bank's page may post to /return,
+	// which only asks the card network.
+	own := http.NewCrossOriginProtection()
+	own.SetDenyHandler(s.problem(http.StatusForbidden, text.ForbiddenTitle, text.ForbiddenText))
+
+	handle("/static/{file}", http.HandlerFunc(s.static), reads...)
+	handle("/{id}", s.session(s.showPage), reads...)
+	handle("/{id}", own.Handler(s.session(s.pay)), http.MethodPost)
+	handle("/{id}/cancel", own.Handler(s.session(s.cancel)), http.MethodPost)
+	handle("/{id}/return", s.session(s.comeBack), http.MethodGet, http.MethodPost)
+	handle("/{id}/status", http.HandlerFunc(s.status), reads...)
+	s.router.NotFoundHandler = traced("not found", s.problem(http.StatusNotFound, text.UnknownTitle, text.UnknownText))
+	s.router.MethodNotAllowedHandler = traced("method not allowed", http.HandlerFunc(s.methodNotAllowed))
+	return s.secured(s.router)
+}
+
+// traced gives a span the route's template for a name. The span's url.path
+// holds the session id; nothing of a query or form gets into it.
+func traced(route string, h http.Handler) http.Handler {
+	span := otelhttp.NewHandler(h, route,
+		otelhttp.WithSpanNameFormatter(func(route string, r *http.Request) string { return r.Method + " " + route }),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true })) // no customer's trace id becomes ours
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = route
+		span.ServeHTTP(w, r)
+	})
+}
+
+// methodNotAllowed names the methods that the path does have.
+func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		var match mux.RouteMatch
+		if s.router.Match(other, &match) && match.MatchErr == nil {
+			w.Header().Add("Allow", method)
+		}
+	}
+	s.problem(http.StatusMethodNotAllowed, text.MethodTitle, text.MethodText).ServeHTTP(w, r)
+}
+
+// contentSecurityPolicy allows what this package serves and nothing else. Where
+// a bank is on another origin, no form leads there, not even by a redirect
+// (browsers apply form-action to those too): see server.pay.
+const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+func (s *server) secured(next http.Handler) http.Handler {
+	headers := map[string]string{
+		"Content-Security-Policy":      contentSecurityPolicy,
+		"Referrer-Policy":              "no-referrer",
+		"Cache-Control":                "no-store",
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+		"X-Robots-Tag":                 "noindex, nofollow",
+		"Permissions-Policy":           "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), usb=()",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+	}
+	if strings.HasPrefix(s.origin, "https:") {
+		headers["Strict-Transport-Security"] = "max-age=31536000"
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,210 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	maxForm         = 16 << 10         // bytes
+	tokenizeTimeout = 10 * time.Second // nothing is charged meanwhile
+	askTimeout      = time.Second      // a waiting customer's page comes back soon, and asks again
+)
+
+// pay serves POST /{id}: it checks the form, exchanges the card for a token and
+// asks the session's workflow to charge it.
+func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
+	if !s.readForm(w, r) {
+		return
+	}
+	here := s.path(v.Session.ID)
+	switch attempt := r.PostForm.Get(fieldAttempt); {
+	case v.Session.Status.Final():
+		http.Redirect(w, r, here, http.StatusSeeOther)
+		return
+	case v.Session.PaymentInFlight:
+		http.Redirect(w, r, here+"?"+paramProcessing, http.StatusSeeOther)
+		return
+	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // overtaken: see fieldAttempt
+		http.Redirect(w, r, here, http.StatusSeeOther)
+		return
+	}
+	card, shown := parseForm(r.PostForm, s.now())
+	shown.Attempt = v.Session.Attempts
+	v.Form = shown
+	if shown.Faults.First() != "" {
+		s.refuse(w, r, http.StatusUnprocessableEntity, v, text.FixHeading, text.FixErrors)
+		return
+	}
+	cards := s.TestCards
+	if v.Session.Mode.Live() {
+		cards = s.LiveCards
+	}
+	if cards == nil {
+		s.refuse(w, r, http.StatusServiceUnavailable, v, text.DeclinedHeading, text.NotReady)
+		return
+	}
+	// From here on it does not matter whether the customer still waits.
+	ctx := context.WithoutCancel(r.Context())
+	token, method, err := tokenize(ctx, cards, card)
+	if err != nil {
+		s.Log.WarnContext(ctx, "card network did not take a card", "session_id", v.Session.ID)
+		s.refuse(w, r, http.StatusServiceUnavailable, v, text.DeclinedHeading, text.NetworkAway)
+		return
+	}
+	payment := storage.NewPayment{
+		ID: checkout.NewID(checkout.PrefixTransaction), SessionID: v.Session.ID,
+		CardToken: token, Method: method, CustomerEmail: &shown.Email,
+	}
+	switch err := s.Store.CreatePayment(ctx, payment); {
+	case errors.Is(err, checkout.ErrNotPending):
+		http.Redirect(w, r, here, http.StatusSeeOther)
+		return
+	case err != nil:
+		s.unavailable(w, r, v.Session.ID, err)
+		return
+	}
+	got, err := s.charge(ctx, v.Session.ID, payment.ID)
+	next := s.after(v.Session.ID, payment.ID, err)
+	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
+		next = s.bankPage(ctx, v.Session.ID)
+	}
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// tokenize leaves the network's error to nobody: it may quote the card.
+func tokenize(ctx context.Context, cards checkout.CardNetwork, card checkout.Card) (string, checkout.PaymentMethod, error) {
+	ctx, cancel := context.WithTimeout(ctx, tokenizeTimeout)
+	defer cancel()
+	return cards.Tokenize(ctx, card)
+}
+
+// charge asks the workflow to charge the payment; errors as Client.Pay. A repeat
+// for the same payment returns the first answer, so asking again after
+// ErrOutcomeUnknown cannot charge twice. A payment that the workflow refused is
+// dropped; it can never be charged then.
+func (s *server) charge(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
+	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
+	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
+	switch {
+	case err == nil:
+		log.InfoContext(ctx, "payment answered", "outcome", got.Outcome)
+	case errors.Is(err, workflows.ErrOutcomeUnknown):
+		log.WarnContext(ctx, "payment of unknown outcome", "error", err)
+	default:
+		log.InfoContext(ctx, "payment refused", "reason", err)
+		if err := s.Store.DropPayment(context.WithoutCancel(ctx), sessionID, transactionID); err != nil {
+			log.ErrorContext(ctx, "refused payment not dropped", "error", err)
+		}
+	}
+	return got, err
+}
+
+// after is where the customer goes once charge has returned err.
+func (s *server) after(sessionID, transactionID string, err error) string {
+	here := s.path(sessionID)
+	switch {
+	case errors.Is(err, workflows.ErrOutcomeUnknown):
+		return here + "?" + url.Values{paramPayment: {transactionID}}.Encode()
+	case errors.Is(err, checkout.ErrPaymentInFlight):
+		return here + "?" + paramProcessing
+	}
+	return here
+}
+
+// ask finds out about a payment of unknown outcome. It returns
+// workflows.ErrOutcomeUnknown while it stays unknown.
+func (s *server) ask(ctx context.Context, session checkout.Session, transactionID string) error {
+	if session.Transaction != nil && session.Transaction.ID == transactionID { // decided
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := s.charge(ctx, session.ID, transactionID)
+	return err
+}
+
+// bankPage is where a customer confirms the payment in flight. A form must not
+// lead to another origin (see contentSecurityPolicy), so the way there is a
+// page of ours that goes on by itself.
+func (s *server) bankPage(ctx context.Context, sessionID string) string {
+	here := s.path(sessionID)
+	_, address, err := s.Store.PaymentAction(ctx, sessionID)
+	if err != nil {
+		s.Log.ErrorContext(ctx, "bank's page", "session_id", sessionID, "error", err)
+		return here
+	}
+	if _, ok := linkTo(address); ok && strings.HasPrefix(address, s.origin+"/") {
+		return address
+	}
+	return here + "?" + paramForward
+}
+
+// cancel serves POST /{id}/cancel: the customer does not want to wait for a
+// payment of unknown outcome. Either it has not begun and now never can, or it
+// has and the page says so.
+func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) {
+	if !s.readForm(w, r) {
+		return
+	}
+	if id := r.PostForm.Get(paramPayment); checkout.IsID(checkout.PrefixTransaction, id) {
+		if err := s.Store.DropPayment(r.Context(), v.Session.ID, id); err != nil {
+			s.unavailable(w, r, v.Session.ID, err)
+			return
+		}
+	}
+	http.Redirect(w, r, s.path(v.Session.ID), http.StatusSeeOther)
+}
+
+// comeBack serves GET and POST /{id}/return, to which the bank sends the
+// customer. It believes nothing that comes with the request.
+func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) {
+	ctx, id := r.Context(), v.Session.ID
+	transactionID, _, err := s.Store.PaymentAction(ctx, id)
+	if err != nil {
+		s.unavailable(w, r, id, err)
+		return
+	}
+	if transactionID != "" {
+		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, transactionID)
+		s.Log.InfoContext(ctx, "customer came back", "session_id", id, "transaction_id", transactionID, "outcome", got.Outcome, "error", err)
+	}
+	http.Redirect(w, r, s.path(id), http.StatusSeeOther)
+}
+
+// refuse shows the form again, with nothing of the card in it.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, v view, alert, reason string) {
+	v.Alert, v.Reason, v.Attempts = alert, reason, ""
+	s.render(w, r, status, v.asForm())
+}
+
+// readForm reads r.PostForm and reports whether it could; otherwise it has
+// answered. Errors of the parser quote the form, so nothing looks at them.
+func (s *server) readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		s.problem(http.StatusUnsupportedMediaType, text.UnreadableTitle, text.UnreadableText)(w, r)
+		return false
+	}
+	var tooLarge *http.MaxBytesError
+	switch err := r.ParseForm(); {
+	case errors.As(err, &tooLarge):
+		s.problem(http.StatusRequestEntityTooLarge, text.TooLargeTitle, text.TooLargeText)(w, r)
+		return false
+	case err != nil:
+		s.problem(http.StatusBadRequest, text.UnreadableTitle, text.UnreadableText)(w, r)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+// Package e2e runs the service as it runs in production, processes, the real
+// Temporal server and the real PostgreSQL included, and looks at it from outside.
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// recordHistories writes the histories of the replay tests; see record_test.go.
+var recordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
+
+// shared is the stack of the tests that break nothing.
+var shared *devstack.Stack
+
+func TestMain(m *testing.M) {
+	devstack.RunCommand()
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "checkout-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
+	shared, err = startStack(devstack.Options{
+		Dir: filepath.Join(dir, "shared"), RetrySchedule: "1s,2s,3s,4s,5s", Env: []string{"OTEL_TRACES_EXPORTER=console"},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer shared.Stop()
+	return m.Run()
+}
+
+func startStack(o devstack.Options) (*devstack.Stack, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute) // the first build of Temporal takes minutes
+	defer cancel()
+	o.Out = os.Stderr
+	return devstack.Start(ctx, o)
+}
+
+// ownStack starts a stack that the test may break.
+func ownStack(t *testing.T, o devstack.Options) *devstack.Stack {
+	t.Helper()
+	o.Dir, o.NoUI = t.TempDir(), true
+	s, err := startStack(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}

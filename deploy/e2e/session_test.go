@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/stripe/stripe-go/v85/webhook"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows/checkout"
+)
+
+var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// TestMainJob is the whole story: create, pay, checkout.completed, payout.sent.
+func TestMainJob(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	id := m.create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com",
+		"metadata": {"order_id": "order-1", "n": 1.50}, "redirect_url": "https://shop.example/thanks?a=1"}`)
+	page := m.mustPay(id, cardSucceeds)
+	require.Contains(t, page, "https://shop.example/thanks?a=1")
+
+	got := m.session(id)
+	require.Equal(t, "completed", got.field("status"))
+	require.Equal(t, "succeeded", got.field("transaction.status"))
+	require.NotNil(t, got.field("completed_at"))
+
+	types := map[string]map[string]any{}
+	for _, a := range m.arrivals(2, 10*time.Second) {
+		require.NoError(t, a.Signature)
+		require.NoError(t, webhook.ValidatePayload(a.Body, a.Header.Get("X-Service-Signature"), m.secret), "written by somebody else")
+		require.Error(t, webhook.ValidatePayload(append([]byte(" "), a.Body...), a.Header.Get("X-Service-Signature"), m.secret))
+		require.Error(t, webhook.ValidatePayload(a.Body, a.Header.Get("X-Service-Signature"), "whsec_other"))
+		require.NotEmpty(t, a.Header.Get("traceparent"))
+		var envelope struct {
+			Type string
+			Data map[string]any
+		}
+		require.NoError(t, json.Unmarshal(a.Body, &envelope))
+		types[envelope.Type] = envelope.Data
+	}
+	require.Equal(t, map[string]any{"order_id": "order-1", "n": 1.5}, types["checkout.completed"]["metadata"])
+	require.Equal(t, id, types["payout.sent"]["session_id"])
+	require.Equal(t, "11.209978", types["payout.sent"]["amount"], "10.39 EUR at 1.08 less 0.1 %")
+	await(t, "the payout is sent", 5*time.Second, func() bool { return m.session(id).field("payout.status") == "sent" })
+}
+
+func TestHistorySizes(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	c := temporalClient(t, shared)
+	var sessions []int
+	for range 5 {
+		id := m.create(terms)
+		m.mustPay(id, cardSucceeds)
+		session := history(t, c, id)
+		require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, session[len(session)-1].EventType)
+		sessions = append(sessions, len(session))
+		delivery := history(t, c, deliveryOf(t, shared, id, "checkout.completed"))
+		require.LessOrEqual(t, len(delivery), 11)
+	}
+	// When the two children start a moment apart, the server schedules one more
+	// workflow task of three events; the usual session has none.
+	slices.Sort(sessions)
+	t.Logf("events: %v", sessions)
+	require.LessOrEqual(t, sessions[len(sessions)/2], 26)
+}
+
+// deliveryOf returns the id of the delivery of a session's event.
+func deliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string) string {
+	t.Helper()
+	return query[string](t, stack, `
+		SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
+}
+
+// history reads all events of the last run of a workflow, to its end.
+func history(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func TestDecline_LeavesAnotherTry(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	id := m.create(terms)
+	require.Contains(t, m.mustPay(id, cardDeclined), checkout.FailureCardDeclined.Message())
+	got := m.arrivals(1, 10*time.Second)[0]
+	require.Equal(t, "checkout.failed", got.Type)
+	require.Equal(t, "pending", m.session(id).field("status"))
+	m.mustPay(id, cardSucceeds)
+	m.awaitStatus(id, checkout.StatusCompleted, 5*time.Second)
+}
+
+func TestSlowCard_IsDecidedByCallbacks(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	id := m.create(terms)
+	m.mustPay(id, cardSlow)
+	require.Equal(t, "pending", m.session(id).field("status"))
+	refused := m.must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+	require.Equal(t, "session_not_pending", refused.field("error"))
+	m.awaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	m.arrivals(2, 10*time.Second)
+	require.Equal(t, 1, query[int](t, shared, `SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.completed'`, id))
+}
+
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	withOrder := `{"amount": 1, "currency": "USD", "payout_currency": "BTC", "metadata": {"order_id": "o"}}`
+	id := m.create(withOrder)
+	taken := m.must(http.StatusConflict, http.MethodPost, "/v1/checkout", withOrder)
+	require.Equal(t, "order_id_in_use", taken.field("error"))
+	require.Equal(t, id, taken.field("session_id"))
+
+	for range 2 { // a repeat after a lost answer is safe
+		got := m.must(http.StatusOK, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+		require.Equal(t, "expired", got.field("status"))
+	}
+	m.create(withOrder)
+	require.Contains(t, m.mustPay(id, cardSucceeds), "expired")
+	require.Equal(t, 0, query[int](t, shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
+
+	paid := m.create(terms)
+	m.mustPay(paid, cardSucceeds)
+	m.awaitStatus(paid, checkout.StatusCompleted, 5*time.Second)
+	refused := m.must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+paid+"/expire", "")
+	require.Equal(t, "session_not_pending", refused.field("error"))
+	require.Equal(t, "completed", refused.field("status"))
+}
+
+// TestRaces_OneWinner lets pay, expire and the timer race on the real server,
+// 200 times, and holds what everybody was told against what happened.
+func TestRaces_OneWinner(t *testing.T) {
+	t.Parallel()
+	const lifetime = 2 * time.Second
+	stack := ownStack(t, devstack.Options{SessionLifetime: lifetime.String()})
+	m := newMerchant(t, stack)
+	var (
+		mu      sync.Mutex
+		winners = map[string]int{}
+	)
+	group := errgroup.Group{}
+	group.SetLimit(10)
+	for i := range 200 {
+		group.Go(func() error {
+			created, err := m.call(http.MethodPost, "/v1/checkout", terms)
+			if err != nil || created.Status != http.StatusCreated {
+				return fmt.Errorf("create: %v %s", err, created.Body)
+			}
+			id := created.field("id").(string)
+			var expired answer
+			racers := errgroup.Group{}
+			payIn, expireIn := raceDelays(i, lifetime)
+			racers.Go(func() error {
+				time.Sleep(payIn)
+				_, _, err := m.pay(id, cardSucceeds)
+				return err
+			})
+			racers.Go(func() (err error) {
+				if expireIn == 0 {
+					return nil
+				}
+				time.Sleep(expireIn)
+				expired, err = m.call(http.MethodPost, "/v1/checkout/"+id+"/expire", "")
+				return err
+			})
+			if err := racers.Wait(); err != nil {
+				return err
+			}
+			status, err := m.finalStatus(id, lifetime+30*time.Second)
+			if err != nil {
+				return err
+			}
+			switch {
+			case expired.Status == http.StatusOK && status != "expired":
+				return fmt.Errorf("%s: told expired, is %s", id, status)
+			case expired.Status == http.StatusConflict && status != "completed":
+				return fmt.Errorf("%s: told %s, is %s", id, expired.Body, status)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			winners[status]++
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	t.Logf("winners: %v", winners)
+	require.GreaterOrEqual(t, winners["completed"], 20)
+	require.GreaterOrEqual(t, winners["expired"], 20)
+	require.Equal(t, winners["completed"], query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "charges")
+	require.Equal(t, winners["completed"], query[int](t, stack, `SELECT count(*) FROM event WHERE type = 'checkout.completed'`), "events")
+	require.Equal(t, 0, query[int](t, stack, `
+		SELECT count(*) FROM sandbox_charge c JOIN checkout_session s ON s.id = c.session_id WHERE s.status <> 'completed'`), "no charge without a completed session")
+	await(t, "every completed session is paid out", 30*time.Second, func() bool {
+		return query[int](t, stack, `SELECT count(*) FROM payout WHERE status = 'sent'`) == winners["completed"]
+	})
+}
+
+// raceDelays spreads the starts of round i, so that each of pay, expire and the
+// timer wins often; 0 for expire means that nobody asks for it.
+func raceDelays(i int, lifetime time.Duration) (pay, expire time.Duration) {
+	step := time.Duration(i) * time.Millisecond / 4
+	switch i % 5 {
+	case 0: // pay and expire at once
+		return step, 25 * time.Millisecond
+	case 1: // expire a little earlier, or not
+		return 25 * time.Millisecond, step + 1
+	case 2: // pay against the timer alone
+		return lifetime - 80*time.Millisecond + 2*step, 0
+	case 3: // all three
+		return lifetime - 60*time.Millisecond + step, lifetime - 40*time.Millisecond + step
+	default: // pay well before expire
+		return 0, 500*time.Millisecond + step
+	}
+}
+
+// finalStatus waits until the session's row is final, not only by the clock.
+func (m *merchant) finalStatus(id string, within time.Duration) (string, error) {
+	end := time.Now().Add(within)
+	for {
+		status := query[string](m.t, m.stack, `SELECT status FROM checkout_session WHERE id = $1`, id)
+		if status != "pending" {
+			return status, nil
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("%s is still pending", id)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
