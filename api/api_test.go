@@ -1,0 +1,309 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// spans are those of every request of every test.
+var spans = tracetest.NewInMemoryExporter()
+
+func TestMain(m *testing.M) {
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
+	os.Exit(m.Run())
+}
+
+// temporalDouble stands for Temporal where only the front end is looked at. The
+// way through a real server is tested where everything comes together.
+type temporalDouble struct {
+	client.Client
+	start  func(client.StartWorkflowOptions) error
+	update func(client.UpdateWorkflowOptions) error
+}
+
+func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	if d.start == nil {
+		return nil, nil
+	}
+	return nil, d.start(o)
+}
+
+func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return answered{}, d.update(o)
+}
+
+func (d *temporalDouble) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	return &client.CheckHealthResponse{}, nil
+}
+
+type answered struct{ client.WorkflowUpdateHandle }
+
+func (answered) Get(context.Context, any) error { return nil }
+
+// unreachableTemporal is a client to a port that nobody listens on.
+func unreachableTemporal(t *testing.T) client.Client {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	c, err := client.NewLazyClient(client.Options{HostPort: address, Logger: quiet{}})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// safeBuffer is a log that several requests write.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// merchant is a merchant with a key for each mode.
+type merchant struct {
+	checkout.Merchant
+	testKey, liveKey     string
+	testKeyID, liveKeyID string
+}
+
+func (m merchant) key(mode checkout.Mode) string {
+	if mode.Live() {
+		return m.liveKey
+	}
+	return m.testKey
+}
+
+// front is a front end on a PostgreSQL of its own.
+type front struct {
+	t        *testing.T
+	url      string // of the database
+	store    *storage.Store
+	temporal *temporalDouble
+	config   Config
+	handler  http.Handler
+	log      *safeBuffer
+	merchant merchant
+}
+
+var errPrivate = errors.New("must not lead to a private address")
+
+func newFront(t *testing.T, change ...func(*Config)) *front {
+	t.Helper()
+	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	f.store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(f.store.Close)
+	f.config = Config{
+		Store:       f.store,
+		Workflows:   &workflows.Client{Temporal: f.temporal},
+		CheckoutURL: "https://pay.example.com/c",
+		CheckAddress: func(_ context.Context, _ checkout.Mode, host string) error {
+			if host == "10.0.0.1" {
+				return errPrivate
+			}
+			return nil
+		},
+		LiveCards: true,
+		Log:       slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	for _, c := range change {
+		c(&f.config)
+	}
+	f.handler = New(f.config)
+	f.merchant = f.newMerchant(true)
+	return f
+}
+
+func (f *front) newMerchant(guard bool) merchant {
+	f.t.Helper()
+	m := merchant{Merchant: checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: 100, PaymentAttempts: 3, OrderIDGuard: guard,
+	}}
+	addresses := []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "0xab"}}
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		require.NoError(f.t, f.store.CreateMerchant(f.t.Context(), m.Merchant, mode, addresses))
+		key, id := checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
+		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), checkout.APIKey{ID: id, MerchantID: m.ID, Mode: mode, Label: "t"}, key))
+		if mode.Live() {
+			m.liveKey, m.liveKeyID = key, id
+		} else {
+			m.testKey, m.testKeyID = key, id
+		}
+	}
+	return m
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	json   map[string]any
+}
+
+// do sends a request; every answer must be JSON with the headers that all have.
+func (f *front) do(method, path, key, body string, header ...string) answer {
+	f.t.Helper()
+	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	return f.send(r)
+}
+
+func (f *front) send(r *http.Request) answer {
+	f.t.Helper()
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	got := answer{status: w.Code, header: w.Header(), body: w.Body.String()}
+	require.Equal(f.t, "application/json", got.header.Get("Content-Type"), got.body)
+	require.Equal(f.t, "no-store", got.header.Get("Cache-Control"))
+	require.Equal(f.t, "nosniff", got.header.Get("X-Content-Type-Options"))
+	require.NotEmpty(f.t, got.header.Get("X-Request-Id"))
+	require.NoError(f.t, json.Unmarshal(w.Body.Bytes(), &got.json), got.body)
+	if got.status >= 400 {
+		require.Equal(f.t, got.header.Get("X-Request-Id"), got.json["request_id"])
+		require.NotEmpty(f.t, got.json["error"])
+		require.NotEmpty(f.t, got.json["message"])
+	}
+	return got
+}
+
+// withoutID is the body apart from the request's id.
+func (a answer) withoutID() string {
+	return strings.ReplaceAll(a.body, a.header.Get("X-Request-Id"), "req")
+}
+
+// params are the params of all faults.
+func (a answer) params() []string {
+	var params []string
+	faults, _ := a.json["errors"].([]any)
+	for _, f := range faults {
+		params = append(params, f.(map[string]any)["param"].(string))
+	}
+	return params
+}
+
+// count counts rows.
+func (f *front) count(table string) (n int) {
+	f.t.Helper()
+	conn, err := pgx.Connect(f.t.Context(), f.url)
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
+	require.NoError(f.t, conn.QueryRow(f.t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
+	return n
+}
+
+// exec changes rows behind the front end's back.
+func (f *front) exec(sql string, args ...any) {
+	f.t.Helper()
+	conn, err := pgx.Connect(f.t.Context(), f.url)
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(f.t.Context(), sql, args...)
+	require.NoError(f.t, err)
+}
+
+const validSession = `{"amount":10.5,"currency":"USD","payout_currency":"USDC"}`
+
+// newSession creates a session and returns its id.
+func (f *front) newSession(key string) string {
+	f.t.Helper()
+	got := f.do("POST", "/v1/checkout", key, validSession)
+	require.Equal(f.t, 201, got.status, got.body)
+	return got.json["id"].(string)
+}
+
+// expireAs makes Temporal answer expire by do, which gets the session's id.
+func (f *front) expireAs(do func(id string) error) {
+	f.temporal.update = func(o client.UpdateWorkflowOptions) error { return do(o.WorkflowID) }
+}
+
+// endsExpired is what a healthy workflow does.
+func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
+	return func(id string) error {
+		_, err := f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode})
+		return err
+	}
+}
+
+func newRequest(t *testing.T, method, path, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+type readCloser struct{ io.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// endless is a body of n bytes that counts what is read of it.
+type endless struct {
+	left, read int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), e.left)
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	e.left -= n
+	e.read += n
+	return n, nil
+}

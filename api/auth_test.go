@@ -1,0 +1,192 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+var someKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
+
+// badAuthorization are sets of Authorization headers that no key is found in.
+var badAuthorization = map[string][]string{
+	"missing":             nil,
+	"empty":               {""},
+	"twice":               {"Bearer " + someKey, "Bearer " + someKey},
+	"two in one":          {"Bearer " + someKey + ", Bearer " + someKey},
+	"scheme only":         {"Bearer"},
+	"scheme and space":    {"Bearer "},
+	"key only":            {someKey},
+	"Basic":               {"Basic " + someKey},
+	"Token":               {"Token " + someKey},
+	"no space":            {"Bearer" + someKey},
+	"two spaces":          {"Bearer  " + someKey},
+	"tab":                 {"Bearer\t" + someKey},
+	"space before":        {" Bearer " + someKey},
+	"space after":         {"Bearer " + someKey + " "},
+	"colon":               {"Bearer: " + someKey},
+	"quoted":              {`Bearer "` + someKey + `"`},
+	"angle brackets":      {"Bearer <" + someKey + ">"},
+	"comma after":         {"Bearer " + someKey + ","},
+	"short":               {"Bearer sk_test_1234"},
+	"one too short":       {"Bearer " + someKey[:len(someKey)-1]},
+	"one too long":        {"Bearer " + someKey + "0"},
+	"no prefix":           {"Bearer " + someKey[8:]},
+	"unknown prefix":      {"Bearer pk_test_" + someKey[8:]},
+	"upper-case prefix":   {"Bearer SK_TEST_" + someKey[8:]},
+	"upper-case body":     {"Bearer sk_test_" + strings.ToUpper(someKey[8:])},
+	"unicode":             {"Bearer sk_test_" + strings.Repeat("é", 32)},
+	"full-width":          {"Bearer ｓk_test_" + someKey[8:]},
+	"zero-width joiner":   {"Bearer " + someKey[:20] + "\u200d" + someKey[23:]},
+	"NUL":                 {"Bearer " + someKey[:len(someKey)-1] + "\x00"},
+	"newline":             {"Bearer " + someKey[:len(someKey)-1] + "\n"},
+	"10 kB":               {"Bearer " + strings.Repeat("a", 10<<10)},
+	"SQL":                 {"Bearer ' OR '1'='1"},
+	"kelvin sign scheme":  {"Bea\u212aer " + someKey},
+	"percent-encoded":     {"Bearer sk%5Ftest%5F" + someKey[8:]},
+	"base64":              {"Bearer c2tfdGVzdF8="},
+	"password of basic":   {"Basic c2tfdGVzdF86"},
+	"unknown test":        {"Bearer " + someKey},
+	"unknown live":        {"Bearer sk_live_" + someKey[8:]},
+	"unknown lower-case":  {"bearer " + someKey},
+	"query-like":          {"Bearer api_key=" + someKey},
+	"hash of a known key": {"Bearer sk_test_" + strings.Repeat("f", 64)},
+}
+
+func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
+	t.Parallel()
+	require.GreaterOrEqual(t, len(badAuthorization), 40)
+	f := newFront(t)
+	revoked := f.newMerchant(true)
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), revoked.ID, checkout.ModeTest, revoked.testKeyID))
+	first := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), revoked.testKey, "")
+	require.Equal(t, 401, first.status)
+	require.Equal(t, "invalid_api_key", first.json["error"])
+	require.Equal(t, "Bearer", first.header.Get("WWW-Authenticate"))
+	for name, headers := range badAuthorization {
+		for _, route := range [][2]string{{"POST", "/v1/checkout"}, {"GET", "/v1/checkout/x"}, {"POST", "/v1/checkout/x/expire"}, {"POST", "/v1/webhooks"}} {
+			r := newRequest(t, route[0], route[1], "{not json")
+			r.Header["Authorization"] = headers
+			got := f.send(r)
+			require.Equal(t, 401, got.status, name)
+			require.Equal(t, "Bearer", got.header.Get("WWW-Authenticate"), name)
+			require.Equal(t, first.withoutID(), got.withoutID(), name)
+		}
+	}
+	require.NotContains(t, f.log.String(), someKey)
+	require.NotContains(t, f.log.String(), f.merchant.testKey)
+}
+
+func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, f.merchant.testKeyID))
+	for range 50 {
+		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
+	}
+	require.Equal(t, 403, f.do("GET", "/v1/checkout/"+id, f.merchant.liveKey, "").status, "only that key")
+}
+
+func TestAuthentication_ComesBeforeTheBodyIsRead(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	body := &endless{left: 1 << 20}
+	r := newRequest(t, "POST", "/v1/checkout", "")
+	r.Body = readCloser{body}
+	r.ContentLength = 1 << 20
+	require.Equal(t, 401, f.send(r).status)
+	require.Zero(t, body.read)
+}
+
+func TestAuthentication_SchemeInAnyCase(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, scheme := range []string{"Bearer", "bearer", "BEARER"} {
+		got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), "", "", "Authorization", scheme+" "+f.merchant.testKey)
+		require.Equal(t, 404, got.status, scheme)
+	}
+}
+
+func TestAuthentication_ALockedTableIsUnavailableNotAWrongKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE api_key`)
+	require.NoError(t, err)
+	got := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.NotContains(t, got.body, "lock")
+	require.Contains(t, f.log.String(), "lock timeout", "the chain is in the log")
+}
+
+func FuzzBearerHash(f *testing.F) {
+	for _, headers := range badAuthorization {
+		if len(headers) == 1 {
+			f.Add(headers[0])
+		}
+	}
+	f.Add("Bearer sk_live_" + someKey[8:])
+	f.Fuzz(func(t *testing.T, header string) {
+		hash, ok := bearerHash([]string{header})
+		if !ok {
+			require.Nil(t, hash)
+			return
+		}
+		// What passes is the scheme, one space and the key, nothing else.
+		require.Len(t, header, len("Bearer ")+len(someKey))
+		require.True(t, strings.EqualFold(header[:7], "Bearer "))
+		sum := sha256.Sum256([]byte(header[7:]))
+		require.Equal(t, sum[:], hash)
+		_, ok = bearerHash([]string{header, header})
+		require.False(t, ok)
+	})
+}
+
+// TestAuthentication_ReachesEachOwnersOwnSessionsOnly is the matrix of two
+// merchants and two modes as caller and as owner.
+func TestAuthentication_ReachesEachOwnersOwnSessionsOnly(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	merchants := []merchant{f.merchant, f.newMerchant(true)}
+	modes := []checkout.Mode{checkout.ModeTest, checkout.ModeLive}
+	f.expireAs(func(string) error { return nil })
+	unknown := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
+	require.Equal(t, 404, unknown.status)
+	for o, owner := range merchants {
+		for _, ownerMode := range modes {
+			id := f.newSession(owner.key(ownerMode))
+			for c, caller := range merchants {
+				for _, mode := range modes {
+					for _, route := range [][2]string{{"GET", "/v1/checkout/" + id}, {"POST", "/v1/checkout/" + id + "/expire"}} {
+						if o == c && mode == ownerMode && route[0] == "POST" {
+							f.expireAs(f.endsExpired(owner, ownerMode))
+						}
+						got := f.do(route[0], route[1], caller.key(mode), "")
+						switch {
+						case o != c:
+							require.Equal(t, 404, got.status)
+							require.Equal(t, unknown.withoutID(), got.withoutID(), "as if it did not exist")
+						case mode != ownerMode:
+							require.Equal(t, 403, got.status)
+							require.Equal(t, "forbidden", got.json["error"])
+						default:
+							require.Equal(t, 200, got.status, got.body)
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of a request's body. Source: decisions.md, "duplicate JSON keys".
+const (
+	maxBody  = 64 << 10 // bytes
+	maxDepth = 8        // the outermost object is 1
+)
+
+// member is one name and its value in a JSON object, the value as it was sent.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// readObject reads a request's body, which must be one JSON object, and returns
+// its members in their order.
+func readObject(r *http.Request) ([]member, error) {
+	if err := checkLength(r); err != nil {
+		return nil, err
+	}
+	if err := checkMediaType(r.Header); err != nil {
+		return nil, err
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return decodeObject(body)
+}
+
+// readNothing is for requests that have no body. An empty JSON object passes,
+// because some clients cannot send nothing.
+func readNothing(r *http.Request) error {
+	if err := checkLength(r); err != nil {
+		return err
+	}
+	body, err := readBody(r)
+	if err != nil || len(body) == 0 {
+		return err
+	}
+	if err := checkMediaType(r.Header); err != nil {
+		return err
+	}
+	members, err := decodeObject(body)
+	if err != nil {
+		return err
+	}
+	var f faults
+	newFields(&f, members)
+	return f.err()
+}
+
+// checkLength refuses before anything is read.
+func checkLength(r *http.Request) error {
+	if r.ContentLength > maxBody {
+		return tooLarge()
+	}
+	return nil
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if len(body) > maxBody {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		return nil, invalid("The body could not be read to its end.")
+	}
+	return body, nil
+}
+
+// checkMediaType wants exactly application/json, at most with charset=utf-8, and
+// no compression: a small compressed body can be a very large one.
+func checkMediaType(h http.Header) error {
+	for _, encoding := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(encoding, "identity") {
+			return refuse(http.StatusUnsupportedMediaType, codeMediaType, "The body must not be compressed.")
+		}
+	}
+	types := h.Values("Content-Type")
+	if len(types) == 1 {
+		mediaType, params, err := mime.ParseMediaType(types[0])
+		charset, has := params["charset"]
+		if has {
+			delete(params, "charset")
+		}
+		if err == nil && mediaType == "application/json" && len(params) == 0 && (!has || strings.EqualFold(charset, "utf-8")) {
+			return nil
+		}
+	}
+	return refuse(http.StatusUnsupportedMediaType, codeMediaType, "The body must be sent with Content-Type: application/json.")
+}
+
+// decodeObject is strict: one object, no name twice, UTF-8, nothing after it, no
+// more than maxDepth deep. The values are checked to the same rules.
+func decodeObject(body []byte) ([]member, error) {
+	switch {
+	case len(body) == 0:
+		return nil, invalid("The body must be a JSON object, but it is empty.")
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		return nil, invalid("The body must not begin with a byte order mark.")
+	case !utf8.Valid(body):
+		return nil, invalid("The body must be UTF-8.")
+	}
+	if err := checkSyntax(body); err != nil {
+		return nil, err
+	}
+	return objectMembers(body)
+}
+
+// checkSyntax reads the whole body token by token.
+func checkSyntax(body []byte) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	for {
+		switch _, err := d.ReadToken(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return syntaxRefusal(err, d.InputOffset())
+		case d.StackDepth() > maxDepth:
+			return invalid(fmt.Sprintf("The body must not be nested more than %d levels deep.", maxDepth))
+		case d.StackDepth() == 0:
+			return checkEnd(body[d.InputOffset():], d.InputOffset())
+		}
+	}
+}
+
+func checkEnd(rest []byte, offset int64) error {
+	if len(bytes.Trim(rest, " \t\r\n")) > 0 {
+		return invalid(fmt.Sprintf("The body must end after its JSON object, at byte %d.", offset))
+	}
+	return nil
+}
+
+// syntaxRefusal puts the decoder's error into our own words.
+func syntaxRefusal(err error, offset int64) error {
+	var syntax *jsontext.SyntacticError
+	if !errors.As(err, &syntax) {
+		return invalid(fmt.Sprintf("The body is not valid JSON at byte %d.", offset))
+	}
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		var f faults
+		var path []string
+		for token := range syntax.JSONPointer.Tokens() {
+			path = append(path, shown(token))
+		}
+		f.add(strings.Join(path, "."), "is there twice")
+		return f.err()
+	}
+	return invalid(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset))
+}
+
+// objectMembers takes a JSON value that passed checkSyntax apart.
+func objectMembers(value []byte) ([]member, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(value))
+	if d.PeekKind() != '{' {
+		return nil, invalid("The body must be a JSON object.")
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	var members []member
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, fmt.Errorf("read name: %w", err)
+		}
+		m := member{name: name.String()} // before the next read, which voids the token
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, fmt.Errorf("read value: %w", err)
+		}
+		m.value = value.Clone()
+		members = append(members, m)
+	}
+	return members, nil
+}
+
+// arrayElements is objectMembers for an array.
+func arrayElements(value []byte) ([]jsontext.Value, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(value))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, fmt.Errorf("read array: %w", err)
+	}
+	var elements []jsontext.Value
+	for d.PeekKind() != ']' {
+		element, err := d.ReadValue()
+		if err != nil {
+			return nil, fmt.Errorf("read element: %w", err)
+		}
+		elements = append(elements, element.Clone())
+	}
+	return elements, nil
+}
+
+// unquote returns the text of a JSON string.
+func unquote(value jsontext.Value) string {
+	text, _ := jsontext.AppendUnquote(nil, value) // checkSyntax has seen it
+	return string(text)
+}

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Error codes. Source: interface document, "Errors", and decisions.md.
+const (
+	codeInvalidRequest   = "invalid_request"
+	codeInvalidAPIKey    = "invalid_api_key"
+	codeForbidden        = "forbidden"
+	codeNotFound         = "not_found"
+	codeMethodNotAllowed = "method_not_allowed"
+	codeNotPending       = "session_not_pending"
+	codeOrderIDInUse     = "order_id_in_use"
+	codeTooLarge         = "payload_too_large"
+	codeMediaType        = "unsupported_media_type"
+	codeInternal         = "internal_error"
+	codeUnavailable      = "unavailable"
+)
+
+// errorBody is every error that a merchant sees.
+type errorBody struct {
+	Error     string          `json:"error"`
+	Message   string          `json:"message"`
+	Param     string          `json:"param,omitempty"`      // the first fault's
+	Errors    []fault         `json:"errors,omitempty"`     // all faults
+	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending
+	SessionID string          `json:"session_id,omitempty"` // order_id_in_use
+	URL       string          `json:"url,omitempty"`        // order_id_in_use
+	Checks    *checks         `json:"checks,omitempty"`     // readyz
+	RequestID string          `json:"request_id"`
+}
+
+// refusal is an error in words meant for the merchant; every other error is
+// answered in the fixed words of its kind.
+type refusal struct {
+	status int
+	header map[string]string
+	body   errorBody
+	cause  error // for the log only
+}
+
+func (e *refusal) Error() string {
+	if e.cause != nil {
+		return e.body.Message + ": " + e.cause.Error()
+	}
+	return e.body.Message
+}
+
+func (e *refusal) Unwrap() error { return e.cause }
+
+func refuse(status int, code, message string) *refusal {
+	return &refusal{status: status, body: errorBody{Error: code, Message: message}}
+}
+
+func forbidden(message string) *refusal {
+	return refuse(http.StatusForbidden, codeForbidden, message)
+}
+
+func invalid(message string) *refusal {
+	return refuse(http.StatusBadRequest, codeInvalidRequest, message)
+}
+
+func methodNotAllowed(allow string) *refusal {
+	e := refuse(http.StatusMethodNotAllowed, codeMethodNotAllowed, "This address does not support the method; it supports "+allow+".")
+	e.header = map[string]string{"Allow": allow}
+	return e
+}
+
+// tooLarge closes the connection, so that the rest of the body is not read.
+func tooLarge() *refusal {
+	e := refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
+	e.header = map[string]string{"Connection": "close"}
+	return e
+}
+
+// notPending tells the status of a session that is no longer pending, or that a
+// payment is in flight.
+func notPending(status checkout.Status) *refusal {
+	message := "The session is " + string(status) + "; only a pending session can be expired."
+	if status == checkout.StatusPending {
+		message = "A payment of the session is in flight; the session cannot be expired until it is decided."
+	}
+	e := refuse(http.StatusConflict, codeNotPending, message)
+	e.body.Status = status
+	return e
+}
+
+// unavailable says that nothing is known about the outcome.
+func unavailable(cause error) *refusal {
+	e := refuse(http.StatusServiceUnavailable, codeUnavailable,
+		"The service could not answer in time. The outcome is unknown; repeating the request is safe.")
+	e.header = map[string]string{"Retry-After": "1"}
+	e.cause = cause
+	return e
+}
+
+// refusal is the one door by which errors leave: it turns err into what the
+// merchant is told. Nothing of the text of an unknown error passes.
+func (s *Server) refusal(err error) *refusal {
+	var (
+		known *refusal
+		taken *storage.OrderIDInUseError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, checkout.ErrAPIKey):
+		e := refuse(http.StatusUnauthorized, codeInvalidAPIKey,
+			"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".")
+		e.header = map[string]string{"WWW-Authenticate": "Bearer"}
+		return e
+	case errors.Is(err, checkout.ErrWrongMode):
+		return forbidden("This belongs to your other mode; use a key of that mode.")
+	case errors.Is(err, checkout.ErrNotFound):
+		return refuse(http.StatusNotFound, codeNotFound, "There is nothing at this address.")
+	case errors.Is(err, checkout.ErrPaymentInFlight):
+		return notPending(checkout.StatusPending)
+	case errors.Is(err, checkout.ErrNotPending):
+		return refuse(http.StatusConflict, codeNotPending, "The session is no longer pending.")
+	case errors.As(err, &taken) && taken.SessionID != "":
+		e := refuse(http.StatusConflict, codeOrderIDInUse,
+			"A pending or completed session has the same metadata.order_id. Use it, or expire it first.")
+		e.body.SessionID = taken.SessionID
+		e.body.URL = checkout.PageURL(s.CheckoutURL, taken.SessionID)
+		return e
+	case errors.Is(err, storage.ErrTooManyEndpoints):
+		return invalid("There are already 50 webhook registrations in this mode, which is the limit.")
+	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, checkout.ErrOrderIDInUse), storage.Unavailable(err),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unavailable(err)
+	}
+	return refuse(http.StatusInternalServerError, codeInternal, "Something went wrong on our side. Tell us the request id if it goes on.")
+}

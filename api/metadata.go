@@ -1,0 +1,99 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Limits of metadata. Source: interface document, "Limits", and decisions.md.
+const (
+	maxPairs         = 50
+	maxMetadataKey   = 40       // characters
+	maxMetadataValue = 500      // characters
+	maxMetadata      = 16 << 10 // bytes, without white space between tokens
+)
+
+// orderIDKey is the pair that names the merchant's order.
+const orderIDKey = "order_id"
+
+// metadata reads the pairs and returns them byte for byte, but for the white
+// space between tokens, "{}" when there are none; and the order id, nil when
+// there is none.
+func (f fields) metadata() (json.RawMessage, *string) {
+	const name = "metadata"
+	value, ok := f.optional(name)
+	if !ok {
+		return json.RawMessage("{}"), nil
+	}
+	if value.Kind() != '{' {
+		f.add(name, "must be an object")
+		return nil, nil
+	}
+	pairs, err := objectMembers(value)
+	if err == nil {
+		err = value.Compact()
+	}
+	if err != nil { // checkSyntax has seen it
+		f.add(name, "must be valid JSON")
+		return nil, nil
+	}
+	if len(value) > maxMetadata {
+		f.add(name, fmt.Sprintf("must not be larger than %d bytes", maxMetadata))
+	}
+	if len(pairs) > maxPairs {
+		f.add(name, fmt.Sprintf("must have at most %d pairs", maxPairs))
+		return nil, nil
+	}
+	var orderID *string
+	for _, pair := range pairs {
+		f.metadataPair(pair)
+		if pair.name == orderIDKey {
+			orderID = orderIDOf(pair.value)
+		}
+	}
+	return json.RawMessage(value), orderID
+}
+
+func (f fields) metadataPair(pair member) {
+	param := "metadata." + shown(pair.name)
+	if n := utf8.RuneCountInString(pair.name); n < 1 || n > maxMetadataKey || hasControl(pair.name) {
+		f.add(param, fmt.Sprintf("must have a key of 1 to %d characters without control characters", maxMetadataKey))
+	}
+	switch pair.value.Kind() {
+	case '"':
+		text := unquote(pair.value)
+		if strings.ContainsRune(text, 0) {
+			f.add(param, "must not contain the character U+0000")
+		}
+		if utf8.RuneCountInString(text) > maxMetadataValue {
+			f.add(param, fmt.Sprintf("must have at most %d characters", maxMetadataValue))
+		}
+	case '0':
+		if len(pair.value) > maxMetadataValue {
+			f.add(param, fmt.Sprintf("must have at most %d digits", maxMetadataValue))
+		}
+	case 't', 'f':
+	default:
+		f.add(param, "must be a string, a number or a boolean")
+	}
+}
+
+// orderIDOf returns the order id in a value: a string, unless it is empty, or
+// the digits of a number as they were sent.
+func orderIDOf(value jsontext.Value) *string {
+	id := ""
+	switch value.Kind() {
+	case '"':
+		id = unquote(value)
+	case '0':
+		id = string(value)
+	}
+	if id == "" {
+		return nil
+	}
+	return &id
+}

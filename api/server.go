@@ -1,0 +1,222 @@
+// Package api is the REST front end. It is thin: a handler decodes, makes one
+// call to storage or to a workflow and returns what to answer. Errors leave by
+// one door, errors.go. What the interface document leaves open is settled in
+// decisions.md, each point with the test that pins it.
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Config is everything the front end needs; only Log and SessionLifetime may be
+// left out.
+type Config struct {
+	Store     *storage.Store
+	Workflows *workflows.Client
+	// CheckoutURL is where the hosted pages are, the {checkout_url} of the
+	// interface document, without a trailing slash.
+	CheckoutURL string
+	// CheckAddress says why events cannot be sent to host; the text of its
+	// error reads on from a field's name and is shown to merchants.
+	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
+	// SessionLifetime is for test mode, checkout.SessionLifetime when 0. A live
+	// session always has checkout.SessionLifetime.
+	SessionLifetime time.Duration
+	LiveCards       bool         // a live card network is configured
+	Log             *slog.Logger // slog.Default when nil
+}
+
+// requestTimeout bounds one request. The slowest honest one waits for a name
+// lookup, a place among the creates, PostgreSQL and Temporal, in this order.
+const requestTimeout = 10 * time.Second
+
+// Server answers the REST API.
+type Server struct {
+	Config
+}
+
+// New returns the REST front end. It sets no limits on connections; the
+// http.Server around it does.
+func New(c Config) http.Handler {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	if c.SessionLifetime == 0 {
+		c.SessionLifetime = checkout.SessionLifetime
+	}
+	s := &Server{c}
+	// Clean paths and slashes would be answered with redirects, and an escaped
+	// slash must not become a separator.
+	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
+	s.route(router, "/v1/checkout", methods{http.MethodPost: s.authenticated(s.createSession)})
+	s.route(router, "/v1/checkout/{id}", methods{http.MethodGet: s.authenticated(s.getSession)})
+	s.route(router, "/v1/checkout/{id}/expire", methods{http.MethodPost: s.authenticated(s.expireSession)})
+	s.route(router, "/v1/webhooks", methods{http.MethodPost: s.authenticated(s.createEndpoint)})
+	s.route(router, "/healthz", methods{http.MethodGet: s.healthz})
+	s.route(router, "/readyz", methods{http.MethodGet: s.readyz})
+	router.Use(observed)
+	router.NotFoundHandler = observed(s.serve(notFound)) // mux.Use does not reach it
+	return withRequestID(router)
+}
+
+// handler decides one answer; it never sees the ResponseWriter. body is written
+// as JSON, a located one with its Location.
+type handler func(r *http.Request) (status int, body any, err error)
+
+// located is the body of an answer with a Location.
+type located struct {
+	location string
+	body     any
+}
+
+// methods are the handlers of one path. A route has them all, so that mux never
+// answers 405 itself and even that answer is known by its route.
+type methods map[string]handler
+
+func (s *Server) route(router *mux.Router, path string, m methods) {
+	allow := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+	router.Handle(path, s.serve(func(r *http.Request) (int, any, error) {
+		if h, ok := m[r.Method]; ok {
+			return h(r)
+		}
+		return 0, nil, methodNotAllowed(allow)
+	}))
+}
+
+func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }
+
+// observed traces and measures next under its route. Merchants' trace headers
+// are linked, not obeyed: whether we sample is ours to decide.
+func observed(next http.Handler) http.Handler {
+	traced := otelhttp.NewHandler(next, "api",
+		// Not the Host header, which anybody can fill with anything.
+		otelhttp.WithServerName("checkout-api"),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = ""
+		if route := mux.CurrentRoute(r); route != nil {
+			r.Pattern, _ = route.GetPathTemplate() // every route has a path
+		}
+		traced.ServeHTTP(w, r)
+	})
+}
+
+// serve is the one adapter from a handler to net/http: it bounds the time, keeps
+// the process alive, writes the answer and logs one line about it.
+func (s *Server) serve(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		ex := exchangeFrom(ctx)
+		ex.mark(ctx)
+		status, body, err := call(h, r.WithContext(ctx))
+		header := w.Header()
+		if at, ok := body.(located); ok && err == nil {
+			header.Set("Location", at.location)
+			body = at.body
+		}
+		var text []byte
+		if err == nil {
+			text, err = encode(body)
+		}
+		if err != nil {
+			refusal := s.refusal(err)
+			refusal.body.RequestID = ex.requestID
+			status = refusal.status
+			for name, value := range refusal.header {
+				header.Set(name, value)
+			}
+			// Strings only, so this cannot fail.
+			text, _ = encode(refusal.body)
+		}
+		header.Set("Content-Type", "application/json")
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(status)
+		_, _ = w.Write(text) // whoever asked is gone
+		s.log(ctx, r, ex, status, time.Since(began), err)
+	})
+}
+
+func encode(body any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // nosniff and the content type say that this is no page
+	if err := e.Encode(body); err != nil {
+		return nil, fmt.Errorf("encode answer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// panicked is a handler's panic, as an error. The value may hold what a merchant
+// sent, so only its type is kept, and the words of errors of the runtime.
+type panicked struct {
+	what  string
+	stack []byte
+}
+
+func (p *panicked) Error() string { return "panic: " + p.what }
+
+// call calls h and turns a panic into an error.
+func call(h handler, r *http.Request) (status int, body any, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = &panicked{v.Error(), debug.Stack()}
+		default:
+			err = &panicked{fmt.Sprintf("%T", v), debug.Stack()}
+		}
+	}()
+	return h(r)
+}
+
+// log writes the one line of a request: no path, query, header or body, because
+// merchants' secrets and customers' data may be in them.
+func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
+	level := slog.LevelInfo
+	attrs := []slog.Attr{
+		slog.String("method", r.Method), slog.String("route", r.Pattern), slog.Int("status", status),
+		slog.Duration("duration", took), slog.String("request_id", ex.requestID),
+	}
+	if ex.caller.Key.ID != "" {
+		attrs = append(attrs, slog.String("merchant_id", ex.caller.Merchant.ID),
+			slog.String("mode", string(ex.caller.Key.Mode)), slog.String("key_id", ex.caller.Key.ID))
+	}
+	switch {
+	case status < 500 && (r.Pattern == "/healthz" || r.Pattern == "/readyz"):
+		level = slog.LevelDebug // probes come every second
+	case status == http.StatusServiceUnavailable && !errors.Is(err, context.Canceled):
+		level = slog.LevelWarn
+	case status >= 500 && status != http.StatusServiceUnavailable:
+		level = slog.LevelError
+	}
+	if status >= 500 {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	var p *panicked
+	if errors.As(err, &p) {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	s.Log.LogAttrs(ctx, level, "request", attrs...)
+}

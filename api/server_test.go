@@ -1,0 +1,275 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestServer_UnknownRoutesAreJSON404WithoutAKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, path := range []string{
+		"/", "/v1", "/v1/", "/v1/checkout/", "//v1/checkout", "/v1//checkout", "/v1/checkout//", "/v1/checkout/x/", "/v1/checkout/x/expire/",
+		"/v1/webhooks/", "/v1/./checkout", "/v1/../v1/checkout", "/v1/%63heckout", "/v1/checkout%2f", "/V1/checkout", "/v1/Checkout", "/v2/checkout",
+		"/healthz/", "/readyz/", "/favicon.ico", "/v1/checkout/a/b/c", "/v1/checkout\x7f",
+	} {
+		for _, method := range []string{"GET", "POST"} {
+			r := httptest.NewRequestWithContext(t.Context(), method, "http://api.example/", nil)
+			u := *r.URL
+			u.Path, u.RawPath = path, ""
+			if strings.Contains(path, "%") {
+				u.RawPath = path
+				u.Path = strings.NewReplacer("%63", "c", "%2f", "/").Replace(path)
+			}
+			r.URL = &u
+			got := f.send(r)
+			require.Equal(t, 404, got.status, path)
+			require.Equal(t, "not_found", got.json["error"])
+			require.Empty(t, got.header.Get("Location"))
+		}
+	}
+}
+
+func TestServer_OtherMethodsAre405WithAllow(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for path, allow := range map[string]string{
+		"/v1/checkout": "POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/v1/webhooks": "POST", "/healthz": "GET", "/readyz": "GET",
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"} {
+			if method == allow {
+				continue
+			}
+			r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
+			r.Method = method
+			got := f.send(r)
+			require.Equal(t, 405, got.status, "%s %s", method, path)
+			require.Equal(t, "method_not_allowed", got.json["error"])
+			require.Equal(t, allow, got.header.Get("Allow"))
+		}
+	}
+}
+
+func TestServer_RequestID(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, good := range []string{"a", "req_1", "A-b.c_D-9", strings.Repeat("x", 128)} {
+		require.Equal(t, good, f.do("GET", "/x", "", "", "X-Request-Id", good).header.Get("X-Request-Id"))
+		require.Equal(t, good, f.do("GET", "/healthz", "", "", "X-Request-Id", good).header.Get("X-Request-Id"))
+	}
+	for _, bad := range []string{"", " ", strings.Repeat("x", 129), "a b", "a\tb", "a\r\nSet-Cookie: x", "é", "a/b", `"a"`, "<a>", "a;b", "\x00", "a\n"} {
+		got := f.do("GET", "/x", "", "", "X-Request-Id", bad).header.Get("X-Request-Id")
+		require.True(t, checkout.IsID("req", got), bad)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/x", nil)
+	r.Header["X-Request-Id"] = []string{"a", "b"}
+	require.True(t, checkout.IsID("req", f.send(r).header.Get("X-Request-Id")), "two are none")
+}
+
+func TestServer_LogsOneLineARequestWithoutItsData(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/checkout?token=hush", f.merchant.testKey, with("customer_email", `"ann@example.com"`), "X-Request-Id", "r1", "Cookie", "hush")
+	require.Equal(t, 201, got.status)
+	lines := strings.Split(strings.TrimSpace(f.log.String()), "\n")
+	require.Len(t, lines, 1)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &line))
+	require.Equal(t, "r1", line["request_id"])
+	require.Equal(t, "/v1/checkout", line["route"])
+	require.Equal(t, "POST", line["method"])
+	require.EqualValues(t, 201, line["status"])
+	require.Equal(t, f.merchant.ID, line["merchant_id"])
+	require.Equal(t, f.merchant.testKeyID, line["key_id"])
+	require.Equal(t, "test", line["mode"])
+	for _, secret := range []string{"hush", "ann@example.com", f.merchant.testKey} {
+		require.NotContains(t, lines[0], secret)
+	}
+}
+
+func TestServer_SpansCarryTheRouteAndTheRequestID(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for id, tc := range map[string]struct{ method, path, name, route string }{
+		"span-get-1":    {"GET", "/v1/checkout/cs_1", "GET /v1/checkout/{id}", "/v1/checkout/{id}"},
+		"span-expire-1": {"POST", "/v1/checkout/cs_1/expire", "POST /v1/checkout/{id}/expire", "/v1/checkout/{id}/expire"},
+		"span-405-1":    {"PUT", "/v1/webhooks", "PUT /v1/webhooks", "/v1/webhooks"},
+		"span-404-1":    {"GET", "/nowhere", "GET", ""},
+	} {
+		f.do(tc.method, tc.path, f.merchant.testKey, "", "X-Request-Id", id, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+		found := false
+		for _, span := range spans.GetSpans() {
+			attrs := map[string]string{}
+			for _, a := range span.Attributes {
+				attrs[string(a.Key)] = a.Value.String()
+			}
+			if attrs["request_id"] != id {
+				continue
+			}
+			found = true
+			require.Equal(t, tc.name, span.Name)
+			require.Equal(t, tc.route, attrs["http.route"])
+			require.Equal(t, "checkout-api", attrs["server.address"])
+			require.NotEqual(t, "0af7651916cd43dd8448eb211c80319c", span.SpanContext.TraceID().String(), "linked, not obeyed")
+			require.NotContains(t, fmt.Sprint(attrs), f.merchant.testKey)
+		}
+		require.True(t, found, id)
+	}
+}
+
+func TestServer_APanicIsA500AndTheProcessLives(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) {
+		c.CheckAddress = func(_ context.Context, _ checkout.Mode, host string) error {
+			if host == "nil.example" {
+				_ = strings.Split(host, ".")[len(host)]
+			}
+			panic("host " + host)
+		}
+	})
+	for _, host := range []string{"private.example", "nil.example"} {
+		got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://`+host+`/"`))
+		require.Equal(t, 500, got.status)
+		require.Equal(t, "internal_error", got.json["error"])
+		require.NotContains(t, got.body, "panic")
+		require.NotContains(t, got.body, host)
+	}
+	require.Contains(t, f.log.String(), `"stack"`)
+	require.Contains(t, f.log.String(), "createSession")
+	require.Contains(t, f.log.String(), "index out of range")
+	require.NotContains(t, f.log.String(), "private.example")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+}
+
+func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
+	t.Parallel()
+	s := &Server{Config{CheckoutURL: "https://pay.example.com"}}
+	for _, tc := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{errors.New("password=hush"), 500, "internal_error"},
+		{fmt.Errorf("read: %w", checkout.ErrNotFound), 404, "not_found"},
+		{fmt.Errorf("read: %w", checkout.ErrWrongMode), 403, "forbidden"},
+		{fmt.Errorf("hush: %w", checkout.ErrAPIKey), 401, "invalid_api_key"},
+		{fmt.Errorf("hush: %w", checkout.ErrNotPending), 409, "session_not_pending"},
+		{fmt.Errorf("hush: %w", checkout.ErrPaymentInFlight), 409, "session_not_pending"},
+		{fmt.Errorf("hush: %w", &storage.OrderIDInUseError{SessionID: "cs_1"}), 409, "order_id_in_use"},
+		{fmt.Errorf("hush: %w", &storage.OrderIDInUseError{}), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", storage.ErrTooManyEndpoints), 400, "invalid_request"},
+		{fmt.Errorf("hush: %w", workflows.ErrOutcomeUnknown), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", context.DeadlineExceeded), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", context.Canceled), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", tooLarge()), 413, "payload_too_large"},
+		{unavailable(errors.New("hush")), 503, "unavailable"},
+	} {
+		got := s.refusal(tc.err)
+		require.Equal(t, tc.status, got.status, tc.err)
+		require.Equal(t, tc.code, got.body.Error)
+		text, err := encode(got.body)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "hush")
+		if tc.status == 503 {
+			require.Equal(t, "1", got.header["Retry-After"])
+			require.Contains(t, got.body.Message, "outcome is unknown")
+		}
+	}
+}
+
+func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	s := &Server{f.config}
+	h := withRequestID(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	require.Equal(t, 500, w.Code)
+	require.Contains(t, w.Body.String(), "internal_error")
+}
+
+func TestServer_ALargeBodyIsRefusedOverTheWire(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	server := httptest.NewServer(f.handler)
+	defer server.Close()
+	body := &endless{left: 100 << 20}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/checkout", io.MultiReader(strings.NewReader("{"), body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Expect", "100-continue")
+	resp, err := (&http.Client{Transport: &http.Transport{ExpectContinueTimeout: 10 * time.Second}}).Do(r)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	require.Equal(t, 413, resp.StatusCode)
+	require.True(t, resp.Close, "the rest is not read")
+	require.Zero(t, f.count("checkout_session"))
+}
+
+func TestHealthz_AnswersWithoutAnything(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.store.Close()
+	got := f.do("GET", "/healthz", "", "")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, map[string]any{"status": "ok"}, got.json)
+}
+
+func TestReadyz_SaysWhichIsDown(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("GET", "/readyz", "", "")
+	require.Equal(t, 200, got.status, got.body)
+	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "ok"}}, got.json)
+	f.store.Close()
+	got = f.do("GET", "/readyz", "", "")
+	require.Equal(t, 503, got.status)
+	require.Equal(t, map[string]any{"postgresql": "down", "temporal": "ok"}, got.json["checks"])
+	require.Equal(t, "The service is not ready: PostgreSQL down.", got.json["message"])
+
+	temporal := unreachableTemporal(t)
+	f = newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: temporal} })
+	began := time.Now()
+	got = f.do("GET", "/readyz", "", "")
+	require.Less(t, time.Since(began), 2500*time.Millisecond)
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+}
+
+func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: hanging{}} })
+	began := time.Now()
+	got := f.do("GET", "/readyz", "", "")
+	require.Less(t, time.Since(began), 2500*time.Millisecond)
+	require.Equal(t, 503, got.status)
+	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
+}
+
+// hanging is a Temporal that does not even heed the context.
+type hanging struct{ client.Client }
+
+func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	time.Sleep(4 * time.Second)
+	return nil, errors.New("too late")
+}

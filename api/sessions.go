@@ -1,0 +1,248 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// createdSession is the answer to a create: the session, and the secret that
+// signs for its webhook_url when no registration's does.
+type createdSession struct {
+	checkout.Session
+	secret string
+}
+
+// MarshalJSON writes the session object with webhook_secret, which only this
+// answer ever has, at its end.
+func (c createdSession) MarshalJSON() ([]byte, error) {
+	object, err := json.Marshal(c.Session)
+	if err != nil || c.secret == "" {
+		return object, err
+	}
+	secret, err := json.Marshal(c.secret)
+	if err != nil {
+		return nil, err
+	}
+	object = append(object[:len(object)-1], `,"webhook_secret":`...)
+	return append(append(object, secret...), '}'), nil
+}
+
+// createSession serves POST /v1/checkout. Source: interface document, "Create a
+// session".
+func (s *Server) createSession(r *http.Request) (int, any, error) {
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	members, err := readObject(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	n, err := s.newSession(ctx, caller, members)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := s.checkLive(ctx, n.Session); err != nil {
+		return 0, nil, err
+	}
+	if n.WebhookURL != nil {
+		endpoint, err := s.Store.SigningEndpoint(ctx, n.MerchantID, n.Mode, *n.WebhookURL)
+		if err != nil {
+			return 0, nil, err
+		}
+		if endpoint != "" {
+			n.SigningEndpoint = &endpoint
+		} else {
+			n.Secret = webhook.NewSecret()
+		}
+	}
+	got, err := s.Store.CreateSession(ctx, n, s.Workflows.StartSession)
+	if err != nil {
+		return 0, nil, s.orderIDRefusal(ctx, caller, err)
+	}
+	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), n.Secret}}, nil
+}
+
+// newSession reads the body of a create. It returns all faults of it at once.
+func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
+	var found faults
+	mode := caller.Key.Mode
+	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
+		"redirect_url", "webhook_url", "livemode")
+	n := storage.NewSession{Lifetime: checkout.SessionLifetime}
+	if !mode.Live() {
+		n.Lifetime = s.SessionLifetime
+	}
+	if value, ok := f.optional("livemode"); ok {
+		switch value.Kind() {
+		case 't', 'f':
+			// What the caller may do comes before how it says it.
+			if live := value.Kind() == 't'; live != mode.Live() {
+				return n, forbidden(fmt.Sprintf("A %s key cannot create a session with livemode %t.", mode, live))
+			}
+		default:
+			f.add("livemode", "must be true or false")
+		}
+	}
+	n.Session = checkout.Session{
+		ID: checkout.NewID(checkout.PrefixSession), MerchantID: caller.Merchant.ID, Mode: mode,
+		Amount:         f.amount(),
+		Currency:       requiredChoice(f, "currency", checkout.Currencies),
+		PayoutCurrency: requiredChoice(f, "payout_currency", checkout.PayoutCurrencies),
+		CustomerEmail:  f.email("customer_email"),
+		MaxAttempts:    caller.Merchant.PaymentAttempts,
+	}
+	var orderID *string
+	n.Metadata, orderID = f.metadata()
+	if caller.Merchant.OrderIDGuard {
+		n.OrderID = orderID
+	}
+	if text, ok := f.optionalText("redirect_url"); ok {
+		f.address("redirect_url", text, mode)
+		n.RedirectURL = &text
+	}
+	n.WebhookURL = s.receiver(ctx, f, "webhook_url", mode, false)
+	if err := ctx.Err(); err != nil {
+		return n, fmt.Errorf("check webhook_url: %w", err)
+	}
+	return n, found.err()
+}
+
+// receiver reads an address that events are sent to.
+func (s *Server) receiver(ctx context.Context, f fields, name string, mode checkout.Mode, required bool) *string {
+	read := f.optionalText
+	if required {
+		read = f.requiredText
+	}
+	text, ok := read(name)
+	if !ok {
+		return nil
+	}
+	if u, ok := f.address(name, text, mode); ok {
+		if err := s.CheckAddress(ctx, mode, u.Hostname()); err != nil {
+			f.add(name, err.Error()) // meant for merchants
+		}
+	}
+	return &text
+}
+
+// amount reads a JSON number that must be there; see checkout.ParseAmount.
+func (f fields) amount() checkout.Amount {
+	const name = "amount"
+	value, ok := f.required(name)
+	if !ok {
+		return 0
+	}
+	if value.Kind() != '0' {
+		f.add(name, checkout.ErrAmountFormat.Error())
+		return 0
+	}
+	amount, err := checkout.ParseAmount(string(value))
+	if err != nil {
+		f.add(name, err.Error()) // one of ours, meant for merchants
+	}
+	return amount
+}
+
+// checkLive refuses live sessions that could not be paid or paid out.
+func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
+	if !n.Mode.Live() {
+		return nil
+	}
+	if !s.LiveCards {
+		return forbidden("Live mode is not available until a live card acquirer is configured.")
+	}
+	ok, err := s.Store.HasPayoutAddress(ctx, n.MerchantID, n.Mode, n.PayoutCurrency)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return forbidden(fmt.Sprintf("Live mode is not activated: there is no payout address for %s.", n.PayoutCurrency))
+	}
+	return nil
+}
+
+// orderIDRefusal looks at who holds the order id. A holder whose time is over,
+// or that ended in this moment, is about to free it: the merchant tries again
+// instead of being sent to a page that cannot be paid.
+func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err error) error {
+	var taken *storage.OrderIDInUseError
+	if !errors.As(err, &taken) || taken.SessionID == "" {
+		return err
+	}
+	holder, readErr := s.Store.Session(ctx, caller.Merchant.ID, caller.Key.Mode, taken.SessionID)
+	if readErr != nil {
+		return readErr
+	}
+	if holder.Status == checkout.StatusExpired || holder.Status == checkout.StatusFailed {
+		return unavailable(err)
+	}
+	return err
+}
+
+// getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.
+func (s *Server) getSession(r *http.Request) (int, any, error) {
+	session, err := s.session(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, s.withURL(session), nil
+}
+
+// expireSession serves POST /v1/checkout/{id}/expire. Repeating it after a lost
+// answer gives the same answer. The workflow decides; the row is what is
+// answered from.
+func (s *Server) expireSession(r *http.Request) (int, any, error) {
+	session, err := s.session(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	if session.Status != checkout.StatusPending {
+		return s.ended(session)
+	}
+	_, expireErr := s.Workflows.Expire(r.Context(), session.ID)
+	if expireErr != nil && !errors.Is(expireErr, checkout.ErrNotFound) && !errors.Is(expireErr, checkout.ErrNotPending) {
+		return 0, nil, expireErr
+	}
+	session, err = s.session(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if session.Status == checkout.StatusPending {
+		// The workflow has decided, the row does not tell yet.
+		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow ended before its row"), expireErr))
+	}
+	return s.ended(session)
+}
+
+// ended answers an expire with a session that is not pending any more.
+func (s *Server) ended(session checkout.Session) (int, any, error) {
+	if session.Status != checkout.StatusExpired {
+		return 0, nil, notPending(session.Status)
+	}
+	return http.StatusOK, s.withURL(session), nil
+}
+
+// session reads the session that the path names.
+func (s *Server) session(r *http.Request) (checkout.Session, error) {
+	id := mux.Vars(r)["id"]
+	if !checkout.IsID(checkout.PrefixSession, id) {
+		return checkout.Session{}, checkout.ErrNotFound
+	}
+	caller := callerFrom(r.Context())
+	return s.Store.Session(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+}
+
+func (s *Server) withURL(session checkout.Session) checkout.Session {
+	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
+	return session
+}

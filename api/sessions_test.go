@@ -1,0 +1,467 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// with is a valid create with one member added or replaced.
+func with(name, value string) string {
+	members := map[string]string{"amount": "10.5", "currency": `"USD"`, "payout_currency": `"USDC"`}
+	members[name] = value
+	var all []string
+	for n, v := range members {
+		all = append(all, fmt.Sprintf("%q:%s", n, v))
+	}
+	return "{" + strings.Join(all, ",") + "}"
+}
+
+func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	started := ""
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		started = o.ID
+		require.NotContains(t, fmt.Sprintf("%+v", o), "ann@example.com")
+		return nil
+	}
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.5,"currency":"EUR","payout_currency":"ETH","livemode":false,
+		"customer_email":"ann@example.com","metadata":{ "order_id": "A-1", "n": 1.50, "b": true },
+		"redirect_url":"https://shop.example/thanks?a=1","webhook_url":null}`)
+	require.Equal(t, 201, got.status, got.body)
+	id := got.json["id"].(string)
+	require.True(t, checkout.IsID("cs", id))
+	require.Equal(t, id, started, "no session without its workflow")
+	require.Equal(t, "/v1/checkout/"+id, got.header.Get("Location"))
+	created, err := time.Parse("2006-01-02T15:04:05.000Z", got.json["created_at"].(string))
+	require.NoError(t, err)
+	expires, err := time.Parse("2006-01-02T15:04:05.000Z", got.json["expires_at"].(string))
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, expires.Sub(created))
+	require.WithinDuration(t, time.Now(), created, time.Minute)
+	delete(got.json, "created_at")
+	delete(got.json, "expires_at")
+	require.Equal(t, map[string]any{
+		"id": id, "url": "https://pay.example.com/c/" + id, "amount": 10.5, "currency": "EUR", "payout_currency": "ETH",
+		"status": "pending", "customer_email": "ann@example.com", "metadata": map[string]any{"order_id": "A-1", "n": 1.5, "b": true},
+		"redirect_url": "https://shop.example/thanks?a=1", "webhook_url": nil, "livemode": false,
+		"transaction": nil, "payout": nil, "completed_at": nil,
+	}, got.json)
+	require.Contains(t, got.body, `"amount":10.50,`)
+	require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50,"b":true}`, "bytes kept")
+
+	read := f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "")
+	require.Equal(t, 200, read.status)
+	require.Equal(t, got.body, read.body, "GET returns the same object")
+	require.NotContains(t, f.log.String(), "ann@example.com")
+	require.NotContains(t, f.log.String(), "A-1")
+}
+
+func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
+	require.Equal(t, 201, got.status)
+	for _, name := range []string{"customer_email", "redirect_url", "webhook_url", "transaction", "payout", "completed_at"} {
+		value, ok := got.json[name]
+		require.True(t, ok, name)
+		require.Nil(t, value, name)
+	}
+	require.Equal(t, map[string]any{}, got.json["metadata"])
+	require.NotContains(t, got.json, "webhook_secret")
+}
+
+func TestCreateSession_RefusesUnknownField(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webook_url", `"https://shop.example/hook"`))
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "invalid_request", got.json["error"])
+	require.Equal(t, "webook_url", got.json["param"])
+	require.Equal(t, "webook_url is not a known field; did you mean webhook_url?", got.json["message"])
+	for _, name := range []string{"id", "status", "expires_at", "created_at", "merchant_id", "mode", "url", "order_id", "completed_at",
+		"transaction", "payout", "max_attempts", "webhook_secret", "signing_endpoint", "__proto__", ""} {
+		got := f.do("POST", "/v1/checkout", f.merchant.testKey, with(name, `"x"`))
+		require.Equal(t, 400, got.status, name)
+		require.Equal(t, []string{name}, got.params())
+	}
+	require.Zero(t, f.count("checkout_session"))
+}
+
+func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":"10","currency":"usd","customer_email":"x","livemode":"no",
+		"metadata":{"a":null,"b":{}},"redirect_url":"javascript:alert(1)","webhook_url":"http://10.0.0.1/hook","emial":1}`)
+	require.Equal(t, 400, got.status)
+	require.Equal(t, []string{"emial", "livemode", "amount", "currency", "payout_currency", "customer_email", "metadata.a", "metadata.b",
+		"redirect_url", "webhook_url"}, got.params())
+	require.Equal(t, "emial", got.json["param"])
+	first := got.json["errors"].([]any)[0].(map[string]any)
+	require.Equal(t, first["message"], got.json["message"])
+	require.Contains(t, got.body, `"payout_currency is required"`)
+	require.Contains(t, got.body, `"webhook_url must not lead to a private address"`)
+	require.Contains(t, got.body, `"currency must be one of USD, EUR, GBP, CAD, AUD"`)
+	require.Zero(t, f.count("checkout_session"))
+}
+
+func TestCreateSession_RefusesInvalidFields(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for param, values := range map[string][]string{
+		"amount":          {`0`, `-1`, `0.49`, `1000000`, `10.001`, `1e2`, `"10"`, `true`, `[]`, `{}`, `null`},
+		"currency":        {`"usd"`, `"JPY"`, `""`, `" USD"`, `"USD\u200d"`, `"US"`, `"USDC"`, `["USD"]`, `1`, `null`, `true`},
+		"payout_currency": {`"usdc"`, `"USD"`, `"SOL"`, `""`, `["USDC"]`, `0`, `null`, `{}`},
+		"customer_email":  {`""`, `"a"`, `"a@@b.co"`, `"a@b.co\r\nX: y"`, `"Name <a@b.co>"`, `1`, `{}`, `"a\u0000@b.co"`},
+		"metadata":        {`[]`, `""`, `1`, `true`},
+		"redirect_url":    {`""`, `"/x"`, `"javascript:alert(1)"`, `"https://a:b@shop.example"`, `"https://shop.example/\n"`, `1`, `{}`},
+		"webhook_url":     {`""`, `"/x"`, `"ftp://shop.example"`, `"https://a@shop.example"`, `"https://10.0.0.1/"`, `1`, `[]`},
+		"livemode":        {`"true"`, `1`, `0`, `[]`, `{}`},
+	} {
+		for _, value := range values {
+			got := f.do("POST", "/v1/checkout", f.merchant.testKey, with(param, value))
+			require.Equal(t, 400, got.status, "%s %s: %s", param, value, got.body)
+			require.Equal(t, "invalid_request", got.json["error"])
+			require.Equal(t, param, got.json["param"], value)
+			require.Equal(t, []string{param}, got.params(), value)
+		}
+	}
+	require.Zero(t, f.count("checkout_session"))
+}
+
+func TestCreateSession_RefusesBodiesThatAreNotJSON(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for body, status := range map[string]int{
+		`[]`: 400, `{`: 400, `{"amount":1,"amount":2}`: 400, validSession + `{}`: 400, "\xef\xbb\xbf" + validSession: 400,
+		`{"a":"` + strings.Repeat("x", 64<<10) + `"}`: 413,
+	} {
+		got := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+		require.Equal(t, status, got.status, got.body)
+	}
+	require.Equal(t, 415, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, "Content-Type", "text/plain").status)
+	require.Equal(t, 415, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, "Content-Encoding", "gzip").status)
+	require.Equal(t, 400, f.do("POST", "/v1/checkout", f.merchant.testKey, "", "Content-Type", "application/json").status)
+	require.Zero(t, f.count("checkout_session"))
+}
+
+func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, tc := range []struct {
+		key, livemode string
+		status        int
+	}{
+		{f.merchant.testKey, `true`, 403}, {f.merchant.liveKey, `false`, 403},
+		{f.merchant.testKey, `false`, 201}, {f.merchant.liveKey, `true`, 201},
+		{f.merchant.testKey, `null`, 201}, {f.merchant.liveKey, `null`, 201},
+	} {
+		got := f.do("POST", "/v1/checkout", tc.key, with("livemode", tc.livemode))
+		require.Equal(t, tc.status, got.status, got.body)
+		if tc.status == 403 {
+			require.Equal(t, "forbidden", got.json["error"])
+		}
+	}
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"livemode":true,"amount":"x"}`)
+	require.Equal(t, 403, got.status, "what a key may do comes before how it says it")
+	require.Equal(t, 4, f.count("checkout_session"))
+}
+
+func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.LiveCards = false })
+	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
+	require.Equal(t, 403, got.status)
+	require.Equal(t, "forbidden", got.json["error"])
+	require.Contains(t, got.json["message"], "live card acquirer")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+}
+
+func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("payout_currency", `"BTC"`))
+	require.Equal(t, 403, got.status)
+	require.Contains(t, got.json["message"], "BTC")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status)
+}
+
+func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, name := range []string{"redirect_url", "webhook_url"} {
+		got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
+		require.Equal(t, 400, got.status)
+		require.Equal(t, name+" must be https in live mode", got.json["message"])
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with(name, `"http://shop.example/"`)).status)
+	}
+}
+
+func TestCreateSession_LifetimeOfLiveSessionsIsOneHourWhateverTestModeHas(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.SessionLifetime = time.Minute })
+	for key, want := range map[string]time.Duration{f.merchant.testKey: time.Minute, f.merchant.liveKey: time.Hour} {
+		got := f.do("POST", "/v1/checkout", key, validSession)
+		created, err := time.Parse(time.RFC3339, got.json["created_at"].(string))
+		require.NoError(t, err)
+		expires, err := time.Parse(time.RFC3339, got.json["expires_at"].(string))
+		require.NoError(t, err)
+		require.Equal(t, want, expires.Sub(created))
+	}
+}
+
+func TestCreateSession_OrderIDInUse(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	body := with("metadata", `{"order_id":"A-1"}`)
+	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 201, first.status)
+	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 409, again.status)
+	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, first.json["id"], again.json["session_id"])
+	require.Equal(t, first.json["url"], again.json["url"])
+	require.Empty(t, again.header.Get("Location"))
+
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, body).status, "the other mode")
+	other := f.newMerchant(true)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", other.testKey, body).status, "another merchant")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"A-2"}`)).status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":7}`)).status)
+	require.Equal(t, 409, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{"order_id":"7"}`)).status, "number or string")
+
+	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
+	require.Equal(t, 200, f.do("POST", "/v1/checkout/"+first.json["id"].(string)+"/expire", f.merchant.testKey, "").status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status, "expired frees it")
+}
+
+func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	m := f.newMerchant(false)
+	for range 2 {
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", m.testKey, with("metadata", `{"order_id":"A-1"}`)).status)
+	}
+}
+
+func TestCreateSession_OrderIDHeldByASessionPastItsTimeIsUnavailable(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	body := with("metadata", `{"order_id":"A-1"}`)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status)
+	f.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second'`)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.NotContains(t, got.json, "session_id")
+}
+
+func TestCreateSession_WebhookURLGetsASecretOnlyWithoutARegistration(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	body := with("webhook_url", `"https://shop.example/hook"`)
+	first := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 201, first.status, first.body)
+	secret := first.json["webhook_secret"].(string)
+	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
+	require.Equal(t, "https://shop.example/hook", first.json["webhook_url"])
+	read := f.do("GET", "/v1/checkout/"+first.json["id"].(string), f.merchant.testKey, "")
+	require.NotContains(t, read.json, "webhook_secret", "shown once")
+
+	second := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.NotEqual(t, secret, second.json["webhook_secret"], "of this session only")
+
+	require.Equal(t, 201, f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/all","events":["*"]}`).status)
+	third := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 201, third.status)
+	require.NotContains(t, third.json, "webhook_secret")
+	live := f.do("POST", "/v1/checkout", f.merchant.liveKey, body)
+	require.Contains(t, live.json, "webhook_secret", "a registration of the other mode does not sign")
+	require.NotContains(t, f.log.String(), secret)
+}
+
+func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
+	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
+	signer, err := f.store.SigningEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, "https://shop.example/hook")
+	require.NoError(t, err)
+	require.Equal(t, same.json["id"], signer)
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
+	session, err := f.store.Session(t.Context(), f.merchant.ID, checkout.ModeTest, got.json["id"].(string))
+	require.NoError(t, err)
+	require.Equal(t, signer, *session.SigningEndpoint)
+}
+
+func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
+	t.Parallel()
+	temporal := unreachableTemporal(t)
+	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: temporal} })
+	began := time.Now()
+	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
+	require.Equal(t, 503, got.status, got.body)
+	require.Equal(t, "unavailable", got.json["error"])
+	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.NotContains(t, got.body, "127.0.0.1")
+	require.Less(t, time.Since(began), 5*time.Second)
+	require.Zero(t, f.count("checkout_session"))
+	require.Zero(t, f.count("webhook_endpoint"), "nor the secret of its webhook_url")
+	require.Contains(t, f.log.String(), "127.0.0.1", "the chain is in the log")
+}
+
+func TestGetSession_UnknownForeignAndMalformedIdsAreTheSame404(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	foreign := f.newSession(f.newMerchant(true).testKey)
+	own := f.newSession(f.merchant.testKey)
+	want := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), f.merchant.testKey, "")
+	require.Equal(t, 404, want.status)
+	require.Equal(t, "not_found", want.json["error"])
+	for _, id := range []string{
+		foreign, strings.ToUpper(own), own[:len(own)-1], own + "0", own[3:], "cs_", "cs", "x", "..", ".", "evt_" + own[3:], "wh_" + own[3:],
+		"cs_' OR '1'='1", "cs_%00", own + "%00", own + "%0a", own + "%20", "%20" + own, "%2e%2e", own + "%2f", "..%2fhealthz", own + "%2fexpire",
+		"%63s_" + own[3:], "cs_" + strings.Repeat("0", 10<<10), own + ";x", own + "%3Fx", "cs_ůůů",
+	} {
+		id = strings.ReplaceAll(strings.ReplaceAll(id, " ", "%20"), "'", "%27")
+		got := f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "")
+		require.Equal(t, 404, got.status, id)
+		require.Equal(t, want.withoutID(), got.withoutID(), id)
+	}
+}
+
+func TestGetSession_OtherModeIsForbidden(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	got := f.do("GET", "/v1/checkout/"+id, f.merchant.liveKey, "")
+	require.Equal(t, 403, got.status)
+	require.Equal(t, "forbidden", got.json["error"])
+}
+
+func TestGetSession_ExpiredByTheClockAlone(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	f.exec(`UPDATE checkout_session SET expires_at = now()`)
+	got := f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "")
+	require.Equal(t, "expired", got.json["status"])
+	require.Nil(t, got.json["completed_at"])
+}
+
+func TestExpireSession_PendingThenAgain(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	calls := 0
+	f.expireAs(func(id string) error {
+		calls++
+		return f.endsExpired(f.merchant, checkout.ModeTest)(id)
+	})
+	first := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
+	require.Equal(t, 200, first.status, first.body)
+	require.Equal(t, "expired", first.json["status"])
+	require.Equal(t, id, first.json["id"])
+	require.Equal(t, "https://pay.example.com/c/"+id, first.json["url"])
+	again := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "{}")
+	require.Equal(t, 200, again.status)
+	require.Equal(t, first.body, again.body, "a retry after a lost answer is safe")
+	require.Equal(t, 1, calls)
+	require.Equal(t, first.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
+}
+
+func TestExpireSession_CompletedOrFailedIsAConflict(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, status := range []string{"completed", "failed"} {
+		id := f.newSession(f.merchant.testKey)
+		f.exec(`UPDATE checkout_session SET status = $1, ended_at = now() WHERE id = $2`, status, id)
+		got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
+		require.Equal(t, 409, got.status)
+		require.Equal(t, "session_not_pending", got.json["error"])
+		require.Equal(t, status, got.json["status"])
+		require.Contains(t, got.json["message"], status)
+	}
+}
+
+func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	refused := func(typ string) error { return temporal.NewApplicationError("no", typ) }
+	for name, tc := range map[string]struct {
+		err    error
+		row    string // what the row is by then
+		status int
+		code   any
+	}{
+		"closed, completed":        {serviceerror.NewNotFound("x"), "status = 'completed', ended_at = now()", 409, "session_not_pending"},
+		"closed, expired":          {serviceerror.NewNotFound("x"), "status = 'expired', ended_at = now()", 200, nil},
+		"closed, past its time":    {serviceerror.NewNotFound("x"), "expires_at = now()", 200, nil},
+		"closed, still pending":    {serviceerror.NewNotFound("x"), "attempts = 0", 503, "unavailable"},
+		"not pending, failed":      {refused(workflows.ErrTypeSessionNotPending), "status = 'failed', ended_at = now()", 409, "session_not_pending"},
+		"not pending, row behind":  {refused(workflows.ErrTypeSessionNotPending), "attempts = 0", 503, "unavailable"},
+		"payment in flight":        {refused(workflows.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "session_not_pending"},
+		"Temporal is away":         {serviceerror.NewUnavailable("10.1.1.1 is down"), "attempts = 0", 503, "unavailable"},
+		"Temporal is slow":         {context.DeadlineExceeded, "attempts = 0", 503, "unavailable"},
+		"Temporal says who knows":  {errors.New("secret inner words"), "attempts = 0", 503, "unavailable"},
+		"expired, as it should be": {nil, "status = 'expired', ended_at = now()", 200, nil},
+	} {
+		id := f.newSession(f.merchant.testKey)
+		f.expireAs(func(string) error {
+			f.exec(`UPDATE checkout_session SET `+tc.row+` WHERE id = $1`, id)
+			return tc.err
+		})
+		got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "")
+		require.Equal(t, tc.status, got.status, name)
+		require.Equal(t, tc.code, got.json["error"], name)
+		require.NotContains(t, got.body, "10.1.1.1")
+		require.NotContains(t, got.body, "inner words")
+		switch tc.status {
+		case 200:
+			require.Equal(t, "expired", got.json["status"], name)
+		case 503:
+			require.Equal(t, "1", got.header.Get("Retry-After"), name)
+		}
+		if name == "payment in flight" {
+			require.Contains(t, got.json["message"], "in flight")
+			require.Equal(t, "pending", got.json["status"])
+		}
+	}
+}
+
+func TestExpireSession_TakesNoBody(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	for body, status := range map[string]int{`{"reason":"x"}`: 400, `[]`: 400, `x`: 400, ` {"status":"completed"}`: 400, strings.Repeat(" ", 64<<10+1): 413} {
+		require.Equal(t, status, f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, body).status, body)
+	}
+	require.Equal(t, 415, f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "a=b", "Content-Type", "application/x-www-form-urlencoded").status)
+	require.Equal(t, "pending", f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").json["status"])
+	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
+	got := f.do("POST", "/v1/checkout/"+id+"/expire", f.merchant.testKey, "", "Content-Type", "application/x-www-form-urlencoded")
+	require.Equal(t, 200, got.status, "some clients cannot leave the header out")
+}
+
+func TestCreatedSession_SecretIsTheLastMember(t *testing.T) {
+	t.Parallel()
+	secret := webhook.NewSecret()
+	got, err := json.Marshal(createdSession{checkout.Session{ID: "cs_x", Metadata: json.RawMessage(`{}`)}, secret})
+	require.NoError(t, err)
+	require.True(t, json.Valid(got))
+	require.True(t, strings.HasSuffix(string(got), `,"webhook_secret":"`+secret+`"}`))
+}
