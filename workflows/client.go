@@ -74,16 +74,20 @@ func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (Paym
 // in flight was decided. Errors as Pay.
 func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (PaymentResult, error) {
 	var got PaymentResult
-	// Not a fixed update id: a question that was answered "not yet" may be asked again.
-	return got, c.update(ctx, sessionID, UpdateComplete, "", &got, CompleteInput{transactionID})
+	return got, c.update(ctx, sessionID, UpdateComplete, askAgain, &got, CompleteInput{transactionID})
 }
 
 // Expire asks the session to expire and returns the state it has then. Errors
 // as Pay.
 func (c *Client) Expire(ctx context.Context, sessionID string) (SessionState, error) {
 	var got SessionState
-	return got, c.update(ctx, sessionID, UpdateExpire, UpdateExpire, &got)
+	return got, c.update(ctx, sessionID, UpdateExpire, askAgain, &got)
 }
+
+// askAgain is the update id of messages that may be repeated with another
+// answer: a payment that was not decided yet may be now. Pay has a fixed id, so
+// that a repeat never charges again.
+const askAgain = ""
 
 // SignalComplete tells the session that the card network decided a payment,
 // without waiting. It returns checkout.ErrNotFound and ErrOutcomeUnknown.

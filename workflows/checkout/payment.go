@@ -109,7 +109,7 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 	if t.ExchangeRate != "" {
 		rate = &t.ExchangeRate
 	}
-	return json.Marshal(struct {
+	return EncodeJSON(struct {
 		ID                string            `json:"id"`
 		SessionID         string            `json:"session_id"`
 		Status            TransactionStatus `json:"status"`

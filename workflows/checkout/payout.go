@@ -70,7 +70,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 	if p.Failure != "" {
 		f = &failure{p.Failure, p.Failure.Message()}
 	}
-	return json.Marshal(struct {
+	return EncodeJSON(struct {
 		ID             string          `json:"id"`
 		SessionID      string          `json:"session_id"`
 		TransactionID  string          `json:"transaction_id"`

@@ -60,7 +60,7 @@ func (s Session) MarshalJSON() ([]byte, error) {
 	if s.Status == StatusCompleted {
 		completedAt = s.EndedAt
 	}
-	return json.Marshal(struct {
+	return EncodeJSON(struct {
 		ID             string          `json:"id"`
 		URL            string          `json:"url"`
 		Amount         Amount          `json:"amount"`

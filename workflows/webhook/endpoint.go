@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
@@ -40,7 +39,7 @@ type Endpoint struct {
 // MarshalJSON writes the registration. Source: interface document, "Webhook
 // registration"; the secret is present only in the creation answer.
 func (e Endpoint) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
+	return checkout.EncodeJSON(struct {
 		ID          string         `json:"id"`
 		URL         string         `json:"url"`
 		Events      []EventType    `json:"events"`

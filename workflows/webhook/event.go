@@ -4,7 +4,6 @@
 package webhook
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -45,7 +44,7 @@ type Event struct {
 // Envelope returns the JSON that carries data to receivers. Source: interface
 // document, "Event envelope".
 func Envelope(id string, typ EventType, createdAt time.Time, data any) ([]byte, error) {
-	return json.Marshal(struct {
+	return checkout.EncodeJSON(struct {
 		ID        string    `json:"id"`
 		Type      EventType `json:"type"`
 		CreatedAt string    `json:"created_at"`

@@ -1,0 +1,38 @@
+package checkout_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	url := "https://shop.example/?a=1&b=<2>"
+	got, err := checkout.EncodeJSON(checkout.Session{
+		ID: "cs_1", URL: "https://pay.example/cs_1", Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.ETH,
+		Status: checkout.StatusPending, Mode: checkout.ModeTest, Metadata: json.RawMessage(`{"z":"<&>","a":1.50}`), RedirectURL: &url,
+		CreatedAt: at, ExpiresAt: at.Add(time.Hour),
+	})
+	require.NoError(t, err)
+	require.Equal(t, `{"id":"cs_1","url":"https://pay.example/cs_1","amount":10.50,"currency":"EUR","payout_currency":"ETH","status":"pending",`+
+		`"customer_email":null,"metadata":{"z":"<&>","a":1.50},"redirect_url":"https://shop.example/?a=1&b=<2>","webhook_url":null,`+
+		`"livemode":false,"transaction":null,"payout":null,"created_at":"2026-01-02T02:04:05.000Z","expires_at":"2026-01-02T03:04:05.000Z",`+
+		`"completed_at":null}`, string(got))
+}
+
+func TestCard_IsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	c := checkout.Card{Number: "4242424242424242", CVC: "987"}
+	for _, text := range prints(c) {
+		require.NotContains(t, text, "4242")
+		require.NotContains(t, text, "987")
+	}
+	_, err := json.Marshal(c)
+	require.Error(t, err)
+}
