@@ -1,0 +1,150 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows"
+)
+
+// The histories were recorded on the real server from code that was committed:
+// go test ./deploy/e2e -run TestHistories -record-histories ../../workflows/testdata/histories
+
+// history is one recorded run.
+type history struct {
+	path, workflow string
+	closed         bool
+}
+
+func histories(t *testing.T) []history {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/histories/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, paths, "no histories are stored")
+	var all []history
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var h struct {
+			Events []struct {
+				EventType  string
+				Attributes struct {
+					WorkflowType struct{ Name string }
+				} `json:"workflowExecutionStartedEventAttributes"`
+			}
+		}
+		require.NoError(t, json.Unmarshal(text, &h))
+		last := h.Events[len(h.Events)-1].EventType
+		all = append(all, history{path, h.Events[0].Attributes.WorkflowType.Name,
+			strings.HasPrefix(last, "EVENT_TYPE_WORKFLOW_EXECUTION_") && (strings.HasSuffix(last, "COMPLETED") || strings.HasSuffix(last, "FAILED"))})
+	}
+	return all
+}
+
+func replay(path string, register func(worker.WorkflowReplayer)) error {
+	r := worker.NewWorkflowReplayer()
+	register(r)
+	return r.ReplayWorkflowHistoryFromJSONFile(quiet, path)
+}
+
+func registered(r worker.WorkflowReplayer) {
+	workflows.RegisterCheckout(replayRegistry{r})
+	workflows.RegisterWebhooks(replayRegistry{r})
+}
+
+// replayRegistry makes a replayer what Register… take; the dynamic part is unused.
+type replayRegistry struct{ worker.WorkflowReplayer }
+
+func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
+
+func TestReplay_EveryStoredHistory(t *testing.T) {
+	t.Parallel()
+	seen := map[string][2]bool{}
+	for _, h := range histories(t) {
+		require.NoError(t, replay(h.path, registered), h.path)
+		s := seen[h.workflow]
+		if h.closed {
+			s[0] = true
+		} else {
+			s[1] = true
+		}
+		seen[h.workflow] = s
+	}
+	for _, name := range []string{workflows.TypeCheckoutSession, workflows.TypePayout, workflows.TypeWebhookDelivery} {
+		require.Equal(t, [2]bool{true, true}, seen[name], "%s has a closed and an open history", name)
+	}
+}
+
+// TestReplay_FindsChangedWorkflows breaks each workflow on purpose; replaying
+// the stored histories must find every break. An open history that ends before
+// the break cannot; that is why closed ones are stored as well.
+func TestReplay_FindsChangedWorkflows(t *testing.T) {
+	t.Parallel()
+	var (
+		payments   *activities.Payments
+		deliveries *activities.Deliveries
+	)
+	activityFirst := func(ctx workflow.Context, activity any) {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
+		_ = workflow.ExecuteActivity(ctx, activity, nil).Get(ctx, nil) // the command is what counts
+	}
+	for name, variant := range map[string]struct {
+		workflow string
+		changed  any
+	}{
+		"session: an activity before the timer": {workflows.TypeCheckoutSession,
+			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
+				activityFirst(ctx, payments.ExpireSession)
+				return workflows.CheckoutSession(ctx, in)
+			}},
+		"session: no timer": {workflows.TypeCheckoutSession,
+			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
+				return workflows.CheckoutSessionResult{}, workflow.Await(ctx, func() bool { return false })
+			}},
+		"session: a pause before the timer": {workflows.TypeCheckoutSession,
+			func(ctx workflow.Context, in workflows.CheckoutSessionInput) (workflows.CheckoutSessionResult, error) {
+				_ = workflow.Sleep(ctx, time.Second)
+				return workflows.CheckoutSession(ctx, in)
+			}},
+		"payout: another activity": {workflows.TypePayout,
+			func(ctx workflow.Context, in workflows.PayoutInput) (workflows.PayoutResult, error) {
+				activityFirst(ctx, payments.ChargeCard)
+				return workflows.PayoutResult{}, nil
+			}},
+		"delivery: another activity": {workflows.TypeWebhookDelivery,
+			func(ctx workflow.Context, in workflows.WebhookDeliveryInput) (workflows.WebhookDeliveryResult, error) {
+				activityFirst(ctx, deliveries.FailDelivery)
+				return workflows.WebhookDeliveryResult{}, nil
+			}},
+		"delivery: a pause before the first attempt": {workflows.TypeWebhookDelivery,
+			func(ctx workflow.Context, in workflows.WebhookDeliveryInput) (workflows.WebhookDeliveryResult, error) {
+				_ = workflow.Sleep(ctx, time.Second)
+				return workflows.WebhookDelivery(ctx, in)
+			}},
+	} {
+		found := 0
+		for _, h := range histories(t) {
+			if h.workflow != variant.workflow {
+				continue
+			}
+			err := replay(h.path, func(r worker.WorkflowReplayer) {
+				r.RegisterWorkflowWithOptions(variant.changed, workflow.RegisterOptions{Name: variant.workflow})
+			})
+			if err != nil {
+				require.ErrorContains(t, err, "TMPRL1100", name) // non-deterministic, and nothing else is wrong
+				found++
+			}
+		}
+		require.NotZero(t, found, name)
+		t.Logf("%s: found in %d histories", name, found)
+	}
+}
