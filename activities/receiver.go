@@ -104,7 +104,7 @@ func classify(err error) webhook.ErrorKind {
 		return webhook.ErrorDNS
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return webhook.ErrorTimeout
-	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown):
+	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown), errors.Is(err, http.ErrSchemeMismatch):
 		return webhook.ErrorTLS
 	case errors.As(err, &network):
 		return webhook.ErrorConnect

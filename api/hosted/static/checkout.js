@@ -66,7 +66,7 @@
     byId("expired").hidden = false;
     if (byId("decline")) { byId("decline").hidden = true; }
     Array.prototype.forEach.call(form.elements, function (e) { e.disabled = true; });
-    number.value = cvc.value = "";
+    number.value = cvc.value = byId("brand").textContent = "";
     button.firstElementChild.textContent = texts.expired;
     setTimeout(lookElsewhere, 3000);
   }

@@ -1,0 +1,193 @@
+package activities
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// inside are addresses that no webhook may reach, in their many spellings.
+var inside = []string{
+	"127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255",
+	"169.254.0.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.0.1", "192.168.255.255",
+	"192.88.99.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+	"[::]", "[::1]", "[::127.0.0.1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::ffff:10.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]",
+	"[2002:7f00:1::]", "[2001::1]", "[2001:db8::1]", "[fc00::1]", "[fd00::1]", "[fe80::1]", "[fec0::1]", "[ff02::1]", "[5f00::1]", "[100::1]",
+	"localhost",
+}
+
+func TestAddressGuard_RefusesEveryInsideAddressAtTheDial(t *testing.T) {
+	t.Parallel()
+	r := newReceivers(NewAddressGuard(false))
+	for _, host := range inside {
+		status, kind, _ := r.post(t.Context(), checkout.ModeTest, "http://"+host+":1/", http.Header{}, nil)
+		require.Zero(t, status, host)
+		require.Equal(t, webhook.ErrorBlockedAddress, kind, host)
+	}
+	for _, spelling := range []string{"127.1", "0177.0.0.1", "0x7f.0.0.1", "2130706433", "0x7f000001", "127。0。0。1", "①②⑦.⓪.⓪.①", "127.0.0.1.", "LOCALHOST"} {
+		_, kind, _ := r.post(t.Context(), checkout.ModeTest, "http://"+spelling+":1/", http.Header{}, nil)
+		require.Contains(t, []webhook.ErrorKind{webhook.ErrorBlockedAddress, webhook.ErrorDNS}, kind, "%s: an address inside or no address", spelling)
+	}
+}
+
+func TestAddressGuard_RefusesEveryInsideAddressAtRegistration(t *testing.T) {
+	t.Parallel()
+	g := NewAddressGuard(false)
+	for _, host := range inside {
+		if host[0] == '[' {
+			host = host[1 : len(host)-1]
+		}
+		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeTest, host), ErrBlockedAddress, host)
+	}
+	for _, host := range []string{"93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "not-there.invalid"} {
+		require.NoError(t, g.Check(t.Context(), checkout.ModeLive, host), host)
+	}
+}
+
+func TestAddressGuard_AllowsLoopbackInTestModeOnly(t *testing.T) {
+	t.Parallel()
+	g := NewAddressGuard(true)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		require.NoError(t, g.Check(t.Context(), checkout.ModeTest, host))
+		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeLive, host), ErrBlockedAddress, "the setting never opens live mode")
+	}
+	for _, host := range []string{"10.0.0.1", "169.254.169.254", "0.0.0.0", "::ffff:10.0.0.1", "fd00::1"} {
+		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeTest, host), ErrBlockedAddress, host)
+	}
+}
+
+func TestReceiver_LiveModeNeverSpeaksPlainHTTP(t *testing.T) {
+	t.Parallel()
+	_, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeLive, "http://8.8.8.8/", http.Header{}, nil)
+	require.Equal(t, webhook.ErrorBlockedAddress, kind)
+}
+
+// TestReceiver_ClassifiesEveryKindOfAnswer talks to real servers on loopback.
+func TestReceiver_ClassifiesEveryKindOfAnswer(t *testing.T) {
+	t.Parallel()
+	followed := false
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed = true }))
+	t.Cleanup(target.Close)
+	answers := func(status int, headers ...string) string {
+		return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(headers); i += 2 {
+				w.Header().Set(headers[i], headers[i+1])
+			}
+			w.WriteHeader(status)
+		})
+	}
+	closed := serve(t, nil)
+	tls := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(tls.Close)
+	for name, c := range map[string]struct {
+		url    string
+		status int
+		kind   webhook.ErrorKind
+	}{
+		"200":                         {answers(200), 200, ""},
+		"204":                         {answers(204), 204, ""},
+		"299":                         {answers(299), 299, ""},
+		"301 is not followed":         {answers(301, "Location", target.URL), 301, webhook.ErrorHTTP},
+		"302 is not followed":         {answers(302, "Location", target.URL), 302, webhook.ErrorHTTP},
+		"307 is not followed":         {answers(307, "Location", target.URL), 307, webhook.ErrorHTTP},
+		"308 is not followed":         {answers(308, "Location", target.URL), 308, webhook.ErrorHTTP},
+		"400":                         {answers(400), 400, webhook.ErrorHTTP},
+		"410":                         {answers(410), 410, webhook.ErrorHTTP},
+		"429 with Retry-After":        {answers(429, "Retry-After", "1"), 429, webhook.ErrorHTTP},
+		"500":                         {answers(500), 500, webhook.ErrorHTTP},
+		"nobody listens":              {closed, 0, webhook.ErrorConnect},
+		"no such host":                {"http://not-there.invalid/", 0, webhook.ErrorDNS},
+		"self-signed certificate":     {tls.URL, 0, webhook.ErrorTLS},
+		"TLS spoken to a plain port":  {"https" + target.URL[len("http"):], 0, webhook.ErrorTLS},
+		"accepts and hangs up":        {raw(t, ""), 0, webhook.ErrorConnect},
+		"is not HTTP":                 {raw(t, "SSH-2.0-OpenSSH\r\n\r\n"), 0, webhook.ErrorHTTP},
+		"100 kB of headers":           {answers(200, "X-Long", strings.Repeat("a", 100<<10)), 0, webhook.ErrorHTTP},
+		"103 and then 200":            {raw(t, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 200, ""},
+		"200, then the body breaks":   {raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"), 200, ""},
+		"bad chunking after a status": {raw(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), 200, ""},
+	} {
+		status, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, c.url, http.Header{}, []byte("{}"))
+		require.Equal(t, c.status, status, name)
+		require.Equal(t, c.kind, kind, name)
+	}
+	require.False(t, followed)
+}
+
+func TestReceiver_HasTenSecondsForItsHeaders(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	silent := serve(t, func(http.ResponseWriter, *http.Request) { <-stop })
+	t.Cleanup(func() { close(stop) })
+	began := time.Now()
+	status, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, silent, http.Header{}, nil)
+	require.Zero(t, status)
+	require.Equal(t, webhook.ErrorTimeout, kind)
+	require.GreaterOrEqual(t, time.Since(began), webhook.ResponseTimeout)
+}
+
+func TestReceiver_ABodyThatNeverEndsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	endless := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 4<<10)); err != nil {
+				return
+			}
+		}
+	})
+	status, kind, body := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, endless, http.Header{}, nil)
+	require.Equal(t, 200, status)
+	require.Empty(t, kind)
+	require.Len(t, body, maxResponseBody)
+
+	drip := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush() // the reader may have gone
+		<-r.Context().Done()
+	})
+	began := time.Now()
+	status, kind, _ = newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, drip, http.Header{}, nil)
+	require.Equal(t, 200, status)
+	require.Empty(t, kind, "the status has decided")
+	require.Less(t, time.Since(began), webhook.ResponseTimeout)
+}
+
+// serve returns the URL of a server, or of a port where none listens.
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	if h == nil {
+		s.Close()
+	} else {
+		t.Cleanup(s.Close)
+	}
+	return s.URL
+}
+
+// raw returns the URL of a server that reads a request and writes text.
+func raw(t *testing.T, text string) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4<<10))
+			_, _ = c.Write([]byte(text))
+			_ = c.Close()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}

@@ -1,0 +1,229 @@
+package sandbox
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+func newNetwork(t *testing.T) *CardNetwork {
+	t.Helper()
+	databaseURL := pgtemp.ForTest(t, storage.Migrate)
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: databaseURL, Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return &CardNetwork{Store: store, ChallengeURL: "http://bank.example/3ds"}
+}
+
+// charge tokenizes a card and charges it once.
+func charge(t *testing.T, n *CardNetwork, number string) (checkout.ChargeRequest, checkout.ChargeResult, error) {
+	t.Helper()
+	token, _, err := n.Tokenize(t.Context(), checkout.Card{Number: number, ExpMonth: 12, ExpYear: 2099, CVC: "123"})
+	require.NoError(t, err)
+	req := checkout.ChargeRequest{
+		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession), Attempt: 1,
+		Token: token, Amount: 1050, Currency: checkout.EUR, ReturnURL: "http://pay.example/return",
+	}
+	got, err := n.Charge(t.Context(), req)
+	return req, got, err
+}
+
+func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	for number, want := range map[string]checkout.ChargeResult{
+		"4242424242424242": {Outcome: checkout.OutcomeSucceeded}, "5555555555554444": {Outcome: checkout.OutcomeSucceeded},
+		"378282246310005": {Outcome: checkout.OutcomeSucceeded}, "6011111111111117": {Outcome: checkout.OutcomeSucceeded},
+		"3056930009020004": {Outcome: checkout.OutcomeSucceeded}, "3566002020360505": {Outcome: checkout.OutcomeSucceeded},
+		"6200000000000005": {Outcome: checkout.OutcomeSucceeded},
+		"4000000000000002": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined},
+		"4000000000009995": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureInsufficientFunds},
+		"4000000000000069": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureExpiredCard},
+		"4000000000000127": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureIncorrectCVC},
+		"4000000000000119": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError},
+		"4100000000000019": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked},
+		"4000000000003220": {Outcome: checkout.OutcomeActionRequired}, "4000008400001629": {Outcome: checkout.OutcomeActionRequired},
+		"4000000000003063": {Outcome: checkout.OutcomeActionRequired}, "4000000000000077": {Outcome: checkout.OutcomeProcessing},
+		"4000000000000267": {Outcome: checkout.OutcomeSucceeded}, "4000000000000275": {Outcome: checkout.OutcomeSucceeded},
+		"4111111111111111": {Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}, // not documented
+	} {
+		req, got, err := charge(t, n, number)
+		require.NoError(t, err, number)
+		require.Equal(t, want.Outcome, got.Outcome, number)
+		require.Equal(t, want.Failure, got.Failure, number)
+		require.Equal(t, number[len(number)-4:], got.Method.Last4, number)
+		again, err := n.Charge(t.Context(), req)
+		require.NoError(t, err, number)
+		require.Equal(t, got, again, "a repeat has the first outcome: %s", number)
+	}
+	require.Len(t, cards, 21, "a new card needs a row here and in README.md")
+}
+
+func TestCards_ErrorsThatPass(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	for number, lost := range map[string]int{"4000000000000341": 1, "4000000000000259": 2} {
+		req, _, err := charge(t, n, number)
+		for range lost {
+			require.Error(t, err, number)
+			var got checkout.ChargeResult
+			if got, err = n.Charge(t.Context(), req); err == nil {
+				require.Equal(t, checkout.OutcomeSucceeded, got.Outcome, number)
+			}
+		}
+		require.NoError(t, err, number)
+	}
+}
+
+func TestCards_AnExpiredDateIsDeclined(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	require.Equal(t, declines, lookup(checkout.Card{Number: "4242424242424242", ExpMonth: 2, ExpYear: 2026}, now).behavior)
+	require.Equal(t, succeeds, lookup(checkout.Card{Number: "4242424242424242", ExpMonth: 3, ExpYear: 2026}, now).behavior)
+}
+
+func TestCancel_OfAnUnknownTransactionMakesALaterChargeFail(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	token, _, err := n.Tokenize(t.Context(), checkout.Card{Number: "4242424242424242", ExpMonth: 12, ExpYear: 2099, CVC: "123"})
+	require.NoError(t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	got, err := n.Cancel(t.Context(), id, checkout.FailureProcessingError)
+	require.NoError(t, err)
+	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
+	got, err = n.Charge(t.Context(), checkout.ChargeRequest{TransactionID: id, Token: token})
+	require.NoError(t, err)
+	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
+}
+
+func TestCancel_OfAPaidTransactionSaysThatItWasPaid(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	req, _, err := charge(t, n, "4242424242424242")
+	require.NoError(t, err)
+	got, err := n.Cancel(t.Context(), req.TransactionID, checkout.FailureProcessingError)
+	require.NoError(t, err)
+	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
+}
+
+func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	req, _, err := charge(t, n, "4000000000000077") // due at once: SettleAfter is 0
+	require.NoError(t, err)
+	count := 0
+	for range 5 { // each call is a process that lives for one round
+		require.NoError(t, n.callBackDue(t.Context(), func(_ context.Context, sessionID, transactionID string) error {
+			require.Equal(t, req.SessionID, sessionID)
+			require.Equal(t, req.TransactionID, transactionID)
+			count++
+			return checkout.ErrNotFound // closed: the later ones are duplicates
+		}))
+	}
+	require.Equal(t, callbacks, count)
+	got, err := n.Payment(t.Context(), req.TransactionID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
+}
+
+func TestChallenge_EndsAsTheCardSays(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	for _, c := range []struct {
+		number, answer string
+		outcome        checkout.PaymentOutcome
+		failure        checkout.FailureCode
+	}{
+		{"4000000000003220", "confirm", checkout.OutcomeSucceeded, ""},
+		{"4000000000003220", "refuse", checkout.OutcomeFailed, checkout.FailureThreeDSAbandoned},
+		{"4000008400001629", "confirm", checkout.OutcomeFailed, checkout.FailureThreeDSFailed},
+		{"4000000000003063", "confirm", checkout.OutcomeFailed, checkout.FailureThreeDSAbandoned},
+	} {
+		req, asked, err := charge(t, n, c.number)
+		require.NoError(t, err)
+		require.Equal(t, "http://bank.example/3ds/"+req.TransactionID, asked.ActionURL)
+		page := ask(t, n, http.MethodGet, req.TransactionID, "")
+		require.Equal(t, http.StatusOK, page.Code)
+		require.Contains(t, page.Body.String(), "10.50 EUR")
+		require.NotContains(t, page.Body.String(), c.number)
+		answered := ask(t, n, http.MethodPost, req.TransactionID, c.answer)
+		require.Equal(t, http.StatusSeeOther, answered.Code)
+		require.Equal(t, req.ReturnURL, answered.Header().Get("Location"))
+		got, err := n.Payment(t.Context(), req.TransactionID)
+		require.NoError(t, err)
+		require.Equal(t, c.outcome, got.Outcome)
+		require.Equal(t, c.failure, got.Failure)
+		ask(t, n, http.MethodPost, req.TransactionID, "refuse")
+		again, err := n.Payment(t.Context(), req.TransactionID)
+		require.NoError(t, err)
+		require.Equal(t, got, again, "decided once")
+	}
+	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, checkout.NewID("txn"), "").Code)
+	require.Equal(t, http.StatusNotFound, ask(t, n, http.MethodGet, "<script>", "").Code)
+}
+
+func ask(t *testing.T, n *CardNetwork, method, id, answer string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/x", strings.NewReader(url.Values{"answer": {answer}}.Encode()))
+	r.URL.Path = "/" + id
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	Challenge{Cards: n}.ServeHTTP(w, r)
+	return w
+}
+
+func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	p := &PayoutNetwork{Store: n.Store}
+	rate, err := p.Rate(t.Context(), checkout.EUR, checkout.BTC)
+	require.NoError(t, err)
+	require.Equal(t, "0.000016875", rate)
+	_, err = p.Rate(t.Context(), "XXX", checkout.BTC)
+	require.Error(t, err)
+
+	req, _, err := charge(t, n, "4242424242424242")
+	require.NoError(t, err)
+	ask := checkout.TransferRequest{PayoutID: "po_1", TransactionID: req.TransactionID, Currency: checkout.ETH, Destination: "0xabc", Gross: "1.000000000000000001"}
+	got, err := p.Sign(t.Context(), ask)
+	require.NoError(t, err)
+	require.Equal(t, "0.001000000000000001", got.Fee, "rounded up to 18 places")
+	require.Equal(t, "0.999000000000000000", got.Amount)
+	again, err := p.Sign(t.Context(), ask)
+	require.NoError(t, err)
+	require.Equal(t, got, again)
+	for range 2 {
+		failure, err := p.Broadcast(t.Context(), "po_1", got.Signed)
+		require.NoError(t, err)
+		require.Empty(t, failure)
+	}
+	_, err = p.Broadcast(t.Context(), "po_2", got.Signed)
+	require.Error(t, err, "another payout's transfer")
+
+	for address, want := range map[string]checkout.PayoutFailure{
+		"": checkout.PayoutInvalidAddress, "sandbox:invalid": checkout.PayoutInvalidAddress, "sandbox:no-liquidity": checkout.PayoutInsufficientLiquidity,
+	} {
+		ask.Destination = address
+		got, err := p.Sign(t.Context(), ask)
+		require.NoError(t, err)
+		require.Equal(t, want, got.Failed, address)
+	}
+	ask.Destination = "sandbox:network-error"
+	got, err = p.Sign(t.Context(), ask)
+	require.NoError(t, err)
+	failure, err := p.Broadcast(t.Context(), "po_1", got.Signed)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutNetworkError, failure)
+}
