@@ -82,8 +82,12 @@ func (s *Stack) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.Environment(), "\n")+"\n"), 0o600)
 }
+
+// EnvironmentFile holds Environment, a setting a line, for commands of the
+// production binary in another shell.
+func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "environment") }
 
 // choosePorts fills in free ports and refuses taken ones before anything starts.
 func (s *Stack) choosePorts() error {
@@ -240,11 +244,17 @@ func (s *Stack) Environment() []string {
 	return environment
 }
 
-// APIURL, PageURL, ReceiverURL and UIURL are the addresses of the stack's faces.
-func (s *Stack) APIURL() string      { return "http://" + loopback(s.options.Ports.API) }
-func (s *Stack) PageURL() string     { return "http://" + loopback(s.options.Ports.Page) }
+// APIURL is the address of the REST API.
+func (s *Stack) APIURL() string { return "http://" + loopback(s.options.Ports.API) }
+
+// PageURL is the address of the hosted page.
+func (s *Stack) PageURL() string { return "http://" + loopback(s.options.Ports.Page) }
+
+// ReceiverURL is the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
-func (s *Stack) UIURL() string       { return "http://" + loopback(s.options.Ports.UI) }
+
+// UIURL is the address of Temporal's UI.
+func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI) }
 
 // Supervise starts the parts that end by themselves again, until ctx ends.
 func (s *Stack) Supervise(ctx context.Context) {

@@ -259,7 +259,7 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	require.Contains(t, workflows, "cs_shown")
 
 	// What an operator's click sends: the token of the cookie in a header.
-	request, err := http.NewRequest("GET", base, nil)
+	request, err := http.NewRequest(http.MethodGet, base, nil)
 	require.NoError(t, err)
 	var token string
 	for _, cookie := range jar.Cookies(request.URL) {

@@ -134,5 +134,9 @@ Create a session, then open the "url" of the answer and pay with 4242 4242 4242 
 
 %s
 
-`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl())
+In another shell, "checkout replay whd_…" and the other commands of ./deploy/cmd/checkout work after
+
+export $(xargs < %s)
+
+`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile())
 }
