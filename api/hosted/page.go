@@ -117,6 +117,18 @@ func (s *server) session(next sessionHandler) http.Handler {
 	})
 }
 
+// knownEmail is what the customer typed for the last payment, else what the
+// merchant supplied, else "".
+func knownEmail(session checkout.Session) string {
+	if t := session.Transaction; t != nil && t.CustomerEmail != nil {
+		return *t.CustomerEmail
+	}
+	if session.CustomerEmail != nil {
+		return *session.CustomerEmail
+	}
+	return ""
+}
+
 // view fills in what every page of the session shows.
 func (s *server) view(session checkout.Session, merchant string) view {
 	now := s.now().UTC()
@@ -145,9 +157,7 @@ func (s *server) view(session checkout.Session, merchant string) view {
 		}
 	}
 	v.Form.Attempt = session.Attempts
-	if session.CustomerEmail != nil {
-		v.Form.Email = *session.CustomerEmail
-	}
+	v.Form.Email = knownEmail(session)
 	if session.RedirectURL != nil {
 		if attr, ok := linkTo(*session.RedirectURL); ok {
 			v.Redirect, v.Link = *session.RedirectURL, attr

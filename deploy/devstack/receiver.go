@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ var receiverPage = template.Must(template.New("receiver").Funcs(template.FuncMap
 
 // Arrival is one request that came to the receiver.
 type Arrival struct {
+	Number    int // the first is 1
 	At        time.Time
 	EventID   string
 	Type      string
@@ -52,6 +54,7 @@ type Receiver struct {
 	hang     chan struct{} // not nil: answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
+	total    int           // arrivals ever
 	arrived  chan struct{} // closed and replaced with each arrival
 }
 
@@ -141,6 +144,8 @@ func (r *Receiver) note(a *Arrival) <-chan struct{} {
 	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
+	r.total++
+	a.Number = r.total
 	if len(r.arrivals) == maxArrivals {
 		r.arrivals = r.arrivals[1:]
 	}
@@ -160,8 +165,15 @@ func (r *Receiver) chooseAnswer(w http.ResponseWriter, req *http.Request) {
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
-func (r *Receiver) show(w http.ResponseWriter, _ *http.Request) {
+// show lists what arrived, newest first, or one arrival whole (?show=NUMBER).
+func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	arrivals, _ := r.Arrivals()
+	var shown *Arrival
+	for _, a := range arrivals {
+		if strconv.Itoa(a.Number) == req.FormValue("show") {
+			shown = &a
+		}
+	}
 	newest := make([]Arrival, 0, 100)
 	for i := len(arrivals) - 1; i >= 0 && len(newest) < cap(newest); i-- {
 		newest = append(newest, arrivals[i])
@@ -171,7 +183,7 @@ func (r *Receiver) show(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
-	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Total": len(arrivals), "Failing": status >= 300}) // the reader has gone
+	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300}) // the reader has gone
 }
 
 func pretty(body []byte) string {

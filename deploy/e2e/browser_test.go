@@ -71,6 +71,13 @@ func findBrowser() (string, error) {
 		"or say in CHROME where one is")
 }
 
+func TestFindBrowser_TellsHowToInstallOne(t *testing.T) {
+	t.Setenv("CHROME", "")
+	t.Setenv("PATH", t.TempDir())
+	_, err := findBrowser()
+	require.ErrorContains(t, err, "apt-get install chromium")
+}
+
 // startBrowser starts one Chromium for all tests of t.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
@@ -524,14 +531,53 @@ func testBrowserSeesFaults(t *testing.T, browser context.Context) {
 	b.takeFaults() // some are told twice
 }
 
-// testOperatorPages only takes pictures.
+// testOperatorPages takes pictures of what the people who run the service look
+// at, and makes sure that Temporal's UI tells them nothing about the customer.
 func testOperatorPages(t *testing.T, browser context.Context) {
 	m, b := newMerchant(t, shared), newTab(t, browser)
-	id := m.create(terms)
+	id := m.create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-1042"}}`)
 	m.mustPay(id, cardDeclined)
 	m.mustPay(id, cardSucceeds)
 	m.arrivals(3, browserTimeout)
-	b.do(chromedp.Navigate(strings.TrimSuffix(m.url, "/webhook")), see("tbody tr"), chromedp.Evaluate[chromedp.Void](`void (document.querySelector("details").open = true)`))
+	m.awaitStatus(id, checkout.StatusCompleted, browserTimeout)
+	b.do(chromedp.Navigate(strings.TrimSuffix(m.url, "/webhook")), see("tbody tr"))
 	b.shoot("receiver")
-	b.takeFaults()
+
+	b.do(chromedp.EmulateViewport(1600, 1400))
+	workflows := shared.UIURL() + "/namespaces/checkout/workflows"
+	delivery := deliveryOf(t, shared, id, "checkout.completed")
+	for _, page := range []struct{ name, address, shows string }{
+		{"list", "", "CheckoutSession"},
+		{"session", "/" + id, "session expires"},
+		{"delivery", "/" + delivery, "SendAttempt"},
+	} {
+		b.do(chromedp.Navigate(workflows+page.address), seeText(page.shows))
+		b.shootOnce("temporal-" + page.name)
+		if page.address == "" {
+			continue
+		}
+		run := strings.TrimSuffix(get(b, chromedp.Location()), "/timeline") // the UI has found the run
+		for view, shows := range map[string]string{
+			"history": "Workflow Execution Completed", "user-metadata": "Summary", "search-attributes": "MerchantId", "memo": "Memo",
+		} {
+			b.do(chromedp.Navigate(run+"/"+view), seeText(shows))
+			b.shootOnce("temporal-" + page.name + "-" + view)
+		}
+	}
+	b.takeFaults() // not ours
+}
+
+// seeText waits until a page of a program that is not ours says something.
+func seeText(what string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
+}
+
+// shootOnce writes one picture of the page as it is.
+func (b *tab) shootOnce(name string) {
+	b.t.Helper()
+	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), get(b, chromedp.FullScreenshot(100)), 0o600))
+	shown := get(b, chromedp.Evaluate[string](`document.body.innerText`))
+	for _, personal := range []string{"ann@example.com", cardSucceeds, cardDeclined, "order-1042"} {
+		require.NotContains(b.t, shown, personal, name)
+	}
 }
