@@ -55,7 +55,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		opts.MaxConns = defaultMaxConns
 	}
 	cfg.MaxConns = opts.MaxConns
-	cfg.ConnConfig.Tracer = otelpgx.NewTracer(otelpgx.WithTrimSQLInSpanName())
+	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	for name, value := range map[string]string{
 		"application_name":                    "checkout",

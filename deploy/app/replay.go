@@ -41,7 +41,7 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 	}
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
-		return fmt.Errorf("Temporal does not answer at %s: %w", cfg.TemporalAddress, err)
+		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.TemporalAddress, err)
 	}
 	defer temporal.Close()
 	flows := &workflows.Client{Temporal: temporal}

@@ -323,7 +323,7 @@ func runTied(ctx context.Context, cmd *exec.Cmd) error {
 		return err
 	case <-ctx.Done():
 		_ = cmd.Process.Kill() // it may have ended just now
-		<-exited
+		<-exited               //nolint:errcheck // how a killed process ended says nothing
 		return context.Cause(ctx)
 	}
 }

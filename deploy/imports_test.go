@@ -1,0 +1,215 @@
+// Package deploy_test keeps the layout of the repository: who may import whom, and what lies where.
+package deploy_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root   = ".." // of the repository, seen from this directory
+	module = "example.com/checkout"
+)
+
+// topLevel is everything that lies at the top of the repository, apart from dot files.
+var topLevel = []string{"README.md", "activities", "api", "deploy", "go.mod", "go.sum", "storage", "worker", "workflows"}
+
+// leaves are the packages that hold the words of the trade: they use the standard library, nothing that talks to the
+// world, and no library that could make them depend on one.
+var leaves = []string{"workflows/checkout", "workflows/webhook"}
+
+// mayImport says for each package which packages of this module it may import. Packages below deploy/ are not in it:
+// they may import everything, and nobody else may import them.
+var mayImport = map[string][]string{
+	"workflows/checkout": {},
+	"workflows/webhook":  {"workflows/checkout"},
+	"storage":            leaves,
+	"storage/pgtemp":     {},
+	"activities":         {"storage", leaves[0], leaves[1]},
+	"activities/sandbox": {"storage", leaves[0], leaves[1]},
+	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
+	"worker":             {"workflows", "activities"},
+	"api":                {"workflows", "storage", leaves[0], leaves[1]},
+	"api/hosted":         {"workflows", "storage", leaves[0], leaves[1]},
+	"api/dashboard":      {"workflows", "storage", leaves[0], leaves[1]},
+}
+
+// vagueNames say nothing about what a package is for.
+var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "type", "types", "misc", "shared"}
+
+// An importLine is one import in one file.
+type importLine struct {
+	pkg      string // the importing package, from the root of the module
+	imported string // the import path as written
+	test     bool   // in a _test.go file
+}
+
+// broken says which rule the import breaks; empty when none.
+func (l importLine) broken() string {
+	inside, ok := strings.CutPrefix(l.imported, module+"/")
+	switch {
+	case under(l.pkg, "deploy"):
+		return ""
+	case ok && under(inside, "deploy"):
+		return fmt.Sprintf("%s imports %s: only packages below deploy/ may import deploy/", l.pkg, inside)
+	case l.test:
+		return "" // tests may put together what they need
+	case ok && !slices.Contains(mayImport[l.pkg], inside):
+		return fmt.Sprintf("%s imports %s: of this module it may import %s", l.pkg, inside, listed(mayImport[l.pkg]))
+	case ok || !slices.Contains(leaves, l.pkg):
+		return ""
+	case under(l.imported, "net/http"):
+		return fmt.Sprintf("%s imports %s: it holds rules and knows no HTTP", l.pkg, l.imported)
+	case strings.Contains(strings.Split(l.imported, "/")[0], "."):
+		return fmt.Sprintf("%s imports %s: it may use the standard library only", l.pkg, l.imported)
+	}
+	return ""
+}
+
+func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestImports_FollowTheTable(t *testing.T) {
+	t.Parallel()
+	faults, files := map[string]bool{}, 0
+	eachGoFile(t, func(pkg, name string, file *ast.File) {
+		files++
+		if _, known := mayImport[pkg]; !known && !under(pkg, "deploy") {
+			faults[fmt.Sprintf("package %q is not in the table mayImport of this test: say there what it may import", pkg)] = true
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			line := importLine{pkg: pkg, imported: imported, test: strings.HasSuffix(name, "_test.go")}
+			if fault := line.broken(); fault != "" {
+				faults[fault+" ("+name+")"] = true
+			}
+		}
+	})
+	require.Greater(t, files, 50, "the test did not find the sources")
+	report(t, faults)
+}
+
+func TestImports_TheTableCanFail(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pkg, imported string
+		test          bool
+		want          string
+	}{
+		{"storage", module + "/workflows/checkout", false, ""},
+		{"storage", "github.com/jackc/pgx/v5", false, ""},
+		{"storage", module + "/workflows", false, "storage imports workflows: of this module it may import workflows/checkout, workflows/webhook"},
+		{"storage/pgtemp", module + "/storage", false, "storage/pgtemp imports storage: of this module it may import nothing"},
+		{"storage", module + "/storage/pgtemp", true, ""},
+		{"workflows", module + "/activities", false, ""},
+		{"workflows", module + "/storage", false, "workflows imports storage: of this module it may import activities, workflows/checkout, workflows/webhook"},
+		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/activities", false, "api imports activities: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/deploy/config", true, "api imports deploy/config: only packages below deploy/ may import deploy/"},
+		{"deploy/app", module + "/deploy/config", false, ""},
+		{"workflows/webhook", module + "/workflows/checkout", false, ""},
+		{"workflows/checkout", module + "/workflows/webhook", false, "workflows/checkout imports workflows/webhook: of this module it may import nothing"},
+		{"workflows/checkout", "encoding/json", false, ""},
+		{"workflows/checkout", "net/http/httptest", false, "workflows/checkout imports net/http/httptest: it holds rules and knows no HTTP"},
+		{"workflows/webhook", "go.temporal.io/sdk/workflow", false, "workflows/webhook imports go.temporal.io/sdk/workflow: it may use the standard library only"},
+		{"workflows/webhook", "github.com/stripe/stripe-go/v85/webhook", true, ""},
+	} {
+		require.Equal(t, c.want, importLine{c.pkg, c.imported, c.test}.broken(), "%s imports %s", c.pkg, c.imported)
+	}
+}
+
+func TestLayout_TopLevelIsExactlyTheAgreedOne(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	faults, seen := map[string]bool{}, map[string]bool{}
+	for _, entry := range entries {
+		name := entry.Name()
+		seen[name] = true
+		// What git ignores is not part of the repository: see .gitignore.
+		ignored := strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".test") || strings.HasSuffix(name, ".prof")
+		if !ignored && !slices.Contains(topLevel, name) {
+			faults[name+" does not belong at the top of the repository: give it a place below, or a reason in README.md and a line in this test"] = true
+		}
+	}
+	for _, name := range topLevel {
+		if !seen[name] {
+			faults[name+" is missing at the top of the repository"] = true
+		}
+	}
+	report(t, faults)
+}
+
+func TestLayout_PackagesHaveNamesThatSaySomething(t *testing.T) {
+	t.Parallel()
+	faults := map[string]bool{}
+	eachGoFile(t, func(pkg, name string, file *ast.File) {
+		for _, vague := range []string{path.Base(pkg), strings.TrimSuffix(file.Name.Name, "_test")} {
+			if slices.Contains(vagueNames, vague) {
+				faults[fmt.Sprintf("package %s is called %q: name it after what it holds (%s)", pkg, vague, name)] = true
+			}
+		}
+	})
+	report(t, faults)
+}
+
+// eachGoFile calls do with each Go file of the repository: its package from the root of the module, its name from there,
+// and its imports. Files for other systems are among them.
+func eachGoFile(t *testing.T, do func(pkg, name string, file *ast.File)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && p != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(p) != ".go" {
+			return nil
+		}
+		name, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		do(path.Dir(name), name, file)
+		return nil
+	}))
+}
+
+// report fails the test with one sentence for each fault.
+func report(t *testing.T, faults map[string]bool) {
+	t.Helper()
+	sentences := make([]string, 0, len(faults))
+	for fault := range faults {
+		sentences = append(sentences, fault)
+	}
+	slices.Sort(sentences)
+	for _, sentence := range sentences {
+		t.Error(sentence)
+	}
+}
