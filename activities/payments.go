@@ -81,6 +81,8 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 		return nil
 	case errors.Is(err, checkout.ErrNotFound):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
+	case errors.Is(err, checkout.ErrPaymentInFlight): // one that the run does not know, after an operator's reset
+		return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentNotFound, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending", ErrTypeSessionNotPending, nil)
 	}

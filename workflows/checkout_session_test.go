@@ -299,6 +299,32 @@ func TestCheckoutSession_ACancelDuringAChargeDoesNotLoseThePayment(t *testing.T)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 }
 
+func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	// The earlier run charged a card that waits for 3-D Secure; this one begins anew.
+	unknown := w.payment(s.ID, card3DS)
+	other := w.payment(s.ID, cardSucceeds)
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet)
+	activity := suite.NewTestActivityEnvironment()
+	activity.RegisterActivity(w.payments)
+	_, err := activity.ExecuteActivity(w.payments.ChargeCard, activities.PaymentInput{
+		SessionInput:  activities.SessionInput{MerchantID: w.merchant.ID, Mode: checkout.ModeTest, SessionID: s.ID},
+		TransactionID: unknown,
+	})
+	require.NoError(t, err)
+
+	env := w.env(s.ID, s.CreatedAt)
+	refused := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: other})
+	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Equal(t, workflows.ErrTypePaymentNotFound, errType(refused.err))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = 'three_ds_abandoned'`, unknown))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
+	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`))
+}
+
 func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
