@@ -5,10 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"code.dny.dev/ssrf"
+	"golang.org/x/net/idna"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -65,10 +69,38 @@ func (g *AddressGuard) control(mode checkout.Mode) func(network, address string,
 // lookupTimeout bounds Check: a merchant waits for it.
 const lookupTimeout = 2 * time.Second
 
+// ErrHostName: the host is no name and no address that a browser would take for
+// one. Its text is shown to merchants.
+var ErrHostName = errors.New("must have a host name or an IP address in its usual spelling")
+
+// canonicalHost returns host the way DNS has it. Numbers in other spellings than
+// the usual one, such as 0x7f.1 or 2130706433, mean an address to some programs
+// and a name to others, so they are refused.
+func canonicalHost(host string) (string, error) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host, nil
+	}
+	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
+	if err != nil || slices.Contains(strings.Split(ascii, "."), "") {
+		return "", ErrHostName
+	}
+	last := ascii[strings.LastIndexByte(ascii, '.')+1:]
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.HasPrefix(last, "0x") || strings.Trim(last, "0123456789") == "" {
+		if _, err := netip.ParseAddr(ascii); err != nil {
+			return "", ErrHostName
+		}
+	}
+	return ascii, nil
+}
+
 // Check tells a merchant early that deliveries to host would be refused. A name
 // that does not resolve now passes: it may do so later, and the dial is guarded
-// anyway. It returns ErrBlockedAddress.
+// anyway. It returns ErrBlockedAddress or ErrHostName.
 func (g *AddressGuard) Check(ctx context.Context, mode checkout.Mode, host string) error {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	addresses, err := g.resolver.LookupNetIP(ctx, "ip", host)

@@ -79,7 +79,7 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, checkout.ErrNotFound):
+	case errors.Is(err, checkout.ErrNotFound), storage.Malformed(err):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentInFlight): // one that the run does not know, after an operator's reset
 		return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentNotFound, nil)

@@ -30,36 +30,34 @@ const userAgent = "Checkout-Webhooks/1.0"
 
 // receivers talks to merchants' servers: guarded dials, no proxy, no redirects,
 // no compression, TLS 1.2 or later.
-type receivers struct{ test, live *http.Client }
+type receivers struct{ test, live http.RoundTripper }
 
 func newReceivers(guard *AddressGuard) receivers {
-	return receivers{test: newReceiverClient(guard, checkout.ModeTest), live: newReceiverClient(guard, checkout.ModeLive)}
+	return receivers{test: newTransport(guard, checkout.ModeTest), live: newTransport(guard, checkout.ModeLive)}
 }
 
-func newReceiverClient(guard *AddressGuard, mode checkout.Mode) *http.Client {
+// newTransport is used without an http.Client, which would look at redirects: one
+// would lead past what the merchant registered.
+func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	dialer := &net.Dialer{Control: guard.control(mode), Timeout: webhook.ResponseTimeout}
-	return &http.Client{
-		// A redirect would lead past what the merchant registered.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would dial in the guard's place
-			DialContext:            dialer.DialContext,
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-			DisableCompression:     true,
-			ForceAttemptHTTP2:      true,
-			MaxResponseHeaderBytes: maxResponseHeaders,
-			MaxIdleConnsPerHost:    4,
-			IdleConnTimeout:        30 * time.Second,
-		},
+	return &http.Transport{
+		Proxy:                  nil, // a proxy would dial in the guard's place
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: maxResponseHeaders,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        30 * time.Second,
 	}
 }
 
 // post sends body once and says how the receiver took it. The 10 seconds cover
 // everything from resolving the name to the last header.
 func (r receivers) post(ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte) (status int, kind webhook.ErrorKind, response []byte) {
-	client := r.test
+	transport := r.test
 	if mode.Live() {
-		client = r.live
+		transport = r.live
 		if u, err := url.Parse(address); err != nil || u.Scheme != "https" {
 			return 0, webhook.ErrorBlockedAddress, nil // however it got into the row
 		}
@@ -72,13 +70,17 @@ func (r receivers) post(ctx context.Context, mode checkout.Mode, address string,
 	}
 	req.Header = headers
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(req.Header))
-	res, err := client.Do(req)
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, classify(err), nil
 	}
+	defer func() { _ = res.Body.Close() }() // the status has decided; nothing is left to learn
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the raw connection, which no time-out ends.
+		return res.StatusCode, webhook.ErrorHTTP, nil
+	}
 	stop := time.AfterFunc(responseBodyTime, cancel) // a body that drips holds the worker no longer
 	defer stop.Stop()
-	defer func() { _ = res.Body.Close() }() // the status has decided; nothing is left to learn
 	response, _ = io.ReadAll(io.LimitReader(res.Body, maxResponseBody))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return res.StatusCode, webhook.ErrorHTTP, response

@@ -86,7 +86,7 @@ func readBody(r *http.Request) ([]byte, error) {
 // no compression: a small compressed body can be a very large one.
 func checkMediaType(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
-		if !strings.EqualFold(encoding, "identity") {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
 			return refuse(http.StatusUnsupportedMediaType, codeMediaType, "The body must not be compressed.")
 		}
 	}

@@ -2,13 +2,10 @@ package api
 
 import (
 	"fmt"
-	"net/mail"
-	"strings"
-	"unicode"
 	"unicode/utf8"
-)
 
-const maxEmail = 254 // characters; RFC 5321 lets no longer path through
+	"example.com/checkout/workflows/checkout"
+)
 
 // email reads an address that may be left out.
 func (f fields) email(name string) *string {
@@ -16,48 +13,10 @@ func (f fields) email(name string) *string {
 	if !ok {
 		return nil
 	}
-	if utf8.RuneCountInString(text) > maxEmail {
-		f.add(name, fmt.Sprintf("must have at most %d characters", maxEmail))
-	} else if !validEmail(text) {
+	if utf8.RuneCountInString(text) > checkout.MaxEmail {
+		f.add(name, fmt.Sprintf("must have at most %d characters", checkout.MaxEmail))
+	} else if !checkout.ValidEmail(text) {
 		f.add(name, "must be an e-mail address, for example name@example.com")
 	}
 	return &text
-}
-
-// validEmail reports whether text is a bare address: no display name, comment,
-// quoted part, space or control character. The domain must have a dot, which
-// catches name@gmail, and be made of labels of letters, digits and hyphens.
-// Letters beyond ASCII are fine on both sides, as people have them (RFC 6531).
-func validEmail(text string) bool {
-	parsed, err := mail.ParseAddress(text)
-	if err != nil || parsed.Name != "" || parsed.Address != text {
-		return false
-	}
-	at := strings.LastIndexByte(text, '@')
-	local, domain := text[:at], text[at+1:]
-	if len(local) > 64 || strings.ContainsFunc(local, func(r rune) bool { return r == '@' || r == '"' || unprintable(r) }) {
-		return false
-	}
-	labels := strings.Split(domain, ".")
-	for _, label := range labels {
-		if !validLabel(label) {
-			return false
-		}
-	}
-	return len(labels) > 1
-}
-
-// unprintable is true for spaces too, and for what cannot be seen, such as a
-// zero-width joiner or a change of writing direction.
-func unprintable(r rune) bool {
-	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == utf8.RuneError
-}
-
-func validLabel(label string) bool {
-	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-		return false
-	}
-	return !strings.ContainsFunc(label, func(r rune) bool {
-		return r != '-' && !unicode.In(r, unicode.Letter, unicode.Mark, unicode.Nd)
-	})
 }

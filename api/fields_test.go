@@ -182,7 +182,7 @@ func TestValidEmail(t *testing.T) {
 		"!#$%&'*+/=?^_`{|}~@example.com", "jörg@example.com", "name@münchen.example", "用户@例子.广告", "NAME@EXAMPLE.COM",
 		"name@xn--mnchen-3ya.example", strings.Repeat("a", 64) + "@example.com", long,
 	} {
-		require.True(t, validEmail(good), good)
+		require.True(t, checkout.ValidEmail(good), good)
 	}
 	for _, bad := range []string{
 		"", "a", "@", "a@", "@b.co", "a@@b.co", "a@b@c.co", "a@b", "name@localhost", "a b@c.co", " a@b.co", "a@b.co ", "a@b .co",
@@ -191,7 +191,7 @@ func TestValidEmail(t *testing.T) {
 		"a@b.co,c@d.co", "a@b.co;c@d.co", "<script>@b.co", "a@<b>.co", "a@b.c/o", "mailto:a@b.co", strings.Repeat("a", 65) + "@b.co",
 		"a@" + strings.Repeat("b", 64) + ".co", "=?utf-8?q?a?=@b.co x", "a\u200d@b.co", "a\u202e@b.co", "a@b.c\u200do", "a\u00a0@b.co", `a\@b.co`,
 	} {
-		require.False(t, validEmail(bad), bad)
+		require.False(t, checkout.ValidEmail(bad), bad)
 	}
 }
 

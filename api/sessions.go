@@ -24,7 +24,7 @@ type createdSession struct {
 // MarshalJSON writes the session object with webhook_secret, which only this
 // answer ever has, at its end.
 func (c createdSession) MarshalJSON() ([]byte, error) {
-	object, err := json.Marshal(c.Session)
+	object, err := checkout.EncodeJSON(c.Session)
 	if err != nil || c.secret == "" {
 		return object, err
 	}

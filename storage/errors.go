@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3/lock"
 )
 
@@ -12,6 +14,19 @@ import (
 func isNetError(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// isUndefinedTable reports whether the schema is missing.
+func isUndefinedTable(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "42P01"
+}
+
+// Malformed reports whether PostgreSQL could not even read a value, such as a
+// text with U+0000. Repeating the call changes nothing.
+func Malformed(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && strings.HasPrefix(pgErr.Code, "22")
 }
 
 // newMigrationLock waits up to a minute for another process that migrates.

@@ -88,17 +88,39 @@ func (k *Keyring) unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 // keyCheck is what master_key.check_value holds, sealed.
 const keyCheck = "checkout master key"
 
-// checkKeys registers the current key on first use and proves all known ones.
+// checkKeys proves every key that sealed something here, and only then registers
+// the current one: a process that is refused must leave nothing behind that
+// would refuse the right one. It proves once more, in case another process
+// registered another key in the same moment.
 func (s *Store) checkKeys(ctx context.Context) error {
-	id, sealed := s.keys.seal("", []byte(keyCheck))
-	if _, err := s.pool.Exec(ctx, `INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, sealed); err != nil {
-		return fmt.Errorf("check master key: %w", err)
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := s.proveKeys(ctx, tx); err != nil {
+			return err
+		}
+		id, sealed := s.keys.seal("", []byte(keyCheck))
+		if _, err := tx.Exec(ctx, `INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, sealed); err != nil {
+			return err
+		}
+		return s.proveKeys(ctx, tx)
+	})
+	if isUndefinedTable(err) {
+		return errors.New("the database has no schema yet: run checkout migrate first")
 	}
-	rows, err := s.pool.Query(ctx, `SELECT id, check_value FROM master_key`)
 	if err != nil {
 		return fmt.Errorf("check master key: %w", err)
 	}
-	var value []byte
+	return nil
+}
+
+func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `SELECT id, check_value FROM master_key`)
+	if err != nil {
+		return err
+	}
+	var (
+		id    string
+		value []byte
+	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error {
 		plain, err := s.keys.unseal(id, "", value)
 		if err == nil && subtle.ConstantTimeCompare(plain, []byte(keyCheck)) != 1 {
@@ -106,8 +128,5 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("check master key: %w", err)
-	}
-	return nil
+	return err
 }

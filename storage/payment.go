@@ -59,6 +59,17 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 	return nil
 }
 
+// HasPayment reports whether the customer asked for this payment of the session,
+// whatever became of it. The customer has no key: see CustomerSession.
+func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
+	var there bool
+	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID).Scan(&there)
+	if err != nil {
+		return false, fmt.Errorf("find payment: %w", err)
+	}
+	return there, nil
+}
+
 // PaymentAction returns where the customer must go to confirm the payment that
 // is in flight (3-D Secure), or "" when there is nothing to confirm. The
 // customer has no key: see CustomerSession.

@@ -119,6 +119,15 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 		_, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
 		require.ErrorIs(t, err, storage.ErrWrongMasterKey, name)
 	}
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
+}
+
+func TestOpen_SaysThatTheSchemaIsMissing(t *testing.T) {
+	t.Parallel()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	_, err = storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, nil), Keys: keys})
+	require.ErrorContains(t, err, "run checkout migrate first")
 }
 
 func TestMigrate_TwoAtOnce(t *testing.T) {

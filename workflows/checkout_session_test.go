@@ -261,10 +261,15 @@ func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) 
 		env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_forged"})
 		env.SignalWorkflow("unknown", "x")
 	}, time.Minute)
-	forged := update(env, 2*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: "txn_forged"})
+	var forged []*reply
+	for i, id := range []string{"", "txn_forged", "\x00", "' or 1=1", checkout.NewID(checkout.PrefixTransaction), s.ID} {
+		forged = append(forged, update(env, 2*time.Minute+time.Duration(i)*time.Second, workflows.UpdatePay, "p"+id, workflows.PayInput{TransactionID: id}))
+	}
 	got := runSession(t, env, in)
 	require.Equal(t, checkout.StatusExpired, got.Status)
-	require.Equal(t, workflows.ErrTypePaymentNotFound, errType(forged.err))
+	for _, f := range forged {
+		require.Equal(t, workflows.ErrTypePaymentNotFound, errType(f.err))
+	}
 	require.Equal(t, time.Hour, env.Now().Sub(s.CreatedAt).Round(time.Second))
 }
 

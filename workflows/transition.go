@@ -35,6 +35,8 @@ func (s *session) transition(ctx workflow.Context, m message) (PaymentResult, er
 func (s *session) refuses(ctx workflow.Context, m message) error {
 	_, known := s.decided[m.transactionID]
 	switch {
+	case m.op != opExpire && !checkout.IsID(checkout.PrefixTransaction, m.transactionID):
+		return refusal(ErrTypePaymentNotFound, s.status)
 	case m.op == opComplete && known:
 		return nil
 	case m.op == opExpire && (s.status == checkout.StatusExpired || s.expiring):

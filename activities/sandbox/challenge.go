@@ -40,10 +40,10 @@ func (h Challenge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)
+	case c.Outcome != checkout.OutcomeActionRequired: // decided, or never asked
+		http.Redirect(w, r, c.ReturnURL, http.StatusSeeOther)
 	case r.Method == http.MethodPost:
 		h.answer(w, r, c)
-	case c.Outcome != checkout.OutcomeActionRequired:
-		http.Redirect(w, r, c.ReturnURL, http.StatusSeeOther)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_ = challengePage.Execute(w, map[string]any{ // an error means that the customer has gone

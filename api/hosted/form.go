@@ -2,7 +2,6 @@ package hosted
 
 import (
 	"fmt"
-	"net/mail"
 	"net/url"
 	"slices"
 	"strconv"
@@ -52,9 +51,6 @@ func (f faults) First() string {
 	}
 	return ""
 }
-
-// maxEmail is the longest address. Source: api/decisions.md, "customer_email".
-const maxEmail = 254
 
 // parseForm reads and checks what the customer sent. When a field has a fault,
 // card must not be used.
@@ -153,11 +149,9 @@ func parseEmail(typed string) (email, fault string) {
 		return "", text.EmailCard
 	case !utf8.ValidString(email) || strings.ContainsFunc(email, unicode.IsControl):
 		return "", text.EmailBad
-	case len(email) > maxEmail:
+	case utf8.RuneCountInString(email) > checkout.MaxEmail:
 		return "", text.EmailLong
-	}
-	address, err := mail.ParseAddress(email)
-	if err != nil || address.Address != email {
+	case !checkout.ValidEmail(email):
 		return email, text.EmailBad
 	}
 	return email, ""

@@ -75,8 +75,16 @@ func newHarness(t *testing.T) *harness {
 // cardNetwork notes the card that it was given.
 type cardNetwork struct {
 	checkout.CardNetwork
-	err  error
-	seen []string
+	err       error
+	seen      []string
+	undecided bool // what the network says of every payment
+}
+
+func (n *cardNetwork) Payment(context.Context, string) (checkout.ChargeResult, error) {
+	if n.undecided {
+		return checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired}, nil
+	}
+	return checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, nil
 }
 
 func (n *cardNetwork) Tokenize(_ context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
@@ -356,6 +364,31 @@ func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
 	w := h.get("/" + id + "/return")
 	h.requireRedirect(w, "/checkout/"+id)
 	require.Contains(t, h.follow(w), "I have confirmed already")
+}
+
+// Anybody with the link can come back any number of times; each question would
+// leave a trace in the workflow.
+func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay, h.cards.undecided = asksBank, true
+	h.complete = func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
+		t.Error("the workflow was asked")
+		return workflows.PaymentResult{}, nil
+	}
+	id := h.session()
+	h.post("/"+id, goodCard())
+	h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
+}
+
+func TestStatus_AnInventedPaymentNeverReachesTheWorkflow(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	for _, path := range []string{"/" + id + "?payment=", "/" + id + "/status?payment="} {
+		require.Less(t, h.get(path+checkout.NewID(checkout.PrefixTransaction)).Code, 400)
+	}
+	require.Empty(t, h.paid)
 }
 
 func TestPay_Processing(t *testing.T) {

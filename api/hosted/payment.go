@@ -46,10 +46,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 		s.refuse(w, r, http.StatusUnprocessableEntity, v, text.FixHeading, text.FixErrors)
 		return
 	}
-	cards := s.TestCards
-	if v.Session.Mode.Live() {
-		cards = s.LiveCards
-	}
+	cards := s.cards(v.Session.Mode)
 	if cards == nil {
 		s.refuse(w, r, http.StatusServiceUnavailable, v, text.DeclinedHeading, text.NotReady)
 		return
@@ -130,6 +127,11 @@ func (s *server) ask(ctx context.Context, session checkout.Session, transactionI
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	// An invented payment must not reach the workflow: each question leaves a
+	// trace there, and their number is limited.
+	if there, err := s.Store.HasPayment(ctx, session.ID, transactionID); err != nil || !there {
+		return err
+	}
 	_, err := s.charge(ctx, session.ID, transactionID)
 	return err
 }
@@ -166,6 +168,28 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) {
 	http.Redirect(w, r, s.path(v.Session.ID), http.StatusSeeOther)
 }
 
+// decided reports whether the card network has decided the payment. It is asked
+// first, because every question to the workflow leaves a trace there, and anybody
+// with the link can come back any number of times.
+func (s *server) decided(ctx context.Context, mode checkout.Mode, transactionID string) bool {
+	cards := s.cards(mode)
+	if cards == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	got, err := cards.Payment(ctx, transactionID)
+	return err == nil && got.Outcome.Final()
+}
+
+// cards is the card network of a mode, nil while none is configured.
+func (s *server) cards(mode checkout.Mode) checkout.CardNetwork {
+	if mode.Live() {
+		return s.LiveCards
+	}
+	return s.TestCards
+}
+
 // comeBack serves GET and POST /{id}/return, to which the bank sends the
 // customer. It believes nothing that comes with the request.
 func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) {
@@ -175,7 +199,7 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) {
 		s.unavailable(w, r, id, err)
 		return
 	}
-	if transactionID != "" {
+	if transactionID != "" && s.decided(ctx, v.Session.Mode, transactionID) {
 		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, transactionID)
 		s.Log.InfoContext(ctx, "customer came back", "session_id", id, "transaction_id", transactionID, "outcome", got.Outcome, "error", err)
 	}

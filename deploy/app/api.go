@@ -52,7 +52,8 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 		SessionLifetime: cfg.SessionLifetime, Log: slog.Default(),
 	})
 	pages := http.NewServeMux()
-	pages.Handle(challengePath+"/", http.StripPrefix(challengePath, sandbox.Challenge{Cards: cards}))
+	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
+	pages.Handle(challengePath+"/", http.StripPrefix(challengePath, challenge))
 	pages.Handle("/", hosted.New(hosted.Config{
 		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Log: slog.Default(),
 	}))

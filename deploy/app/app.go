@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -41,8 +42,15 @@ type command func(ctx context.Context, cfg config.Config, args []string) error
 // go to out. It returns an error that names what is wrong.
 func Main(ctx context.Context, args, environment []string, out io.Writer) error {
 	commands := map[string]command{"api": API, "worker": Worker, "migrate": migrate, "replay": replay}
+	if len(args) == 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		_, err := io.WriteString(out, Usage)
+		return err
+	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("%w\n\n%s", errUsage, Usage)
+	}
+	if len(args) > 1 && args[0] != "replay" {
+		return fmt.Errorf("checkout %s takes no arguments", args[0])
 	}
 	cfg, err := config.Load(environment)
 	if err != nil {
@@ -53,7 +61,11 @@ func Main(ctx context.Context, args, environment []string, out io.Writer) error 
 		return err
 	}
 	defer flush()
-	return commands[args[0]](ctx, cfg, args[1:])
+	err = commands[args[0]](ctx, cfg, args[1:])
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // told to stop while it waited
+		return nil
+	}
+	return err
 }
 
 func migrate(ctx context.Context, cfg config.Config, _ []string) error {

@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -45,22 +49,24 @@ type Config struct {
 // that is wrong and never quotes a secret.
 func Load(environment []string) (Config, error) {
 	var c Config
-	if err := env.ParseWithOptions(&c, env.Options{Environment: env.ToMap(environment)}); err != nil {
-		return Config{}, describe(err)
+	faults := map[string]error{} // by setting: the first that is wrong with it
+	for name, err := range describe(env.ParseWithOptions(&c, env.Options{Environment: env.ToMap(environment)})) {
+		faults[name] = err
 	}
-	var faults []error
 	check := func(name string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s %w", name, err))
+		if err != nil && faults[name] == nil {
+			faults[name] = err
 		}
 	}
 	var err error
 	c.Keys, err = storage.ParseKeyring(c.MasterKeys)
 	check("CHECKOUT_MASTER_KEYS", err)
-	check("CHECKOUT_LOG_LEVEL", c.Level.UnmarshalText([]byte(c.LogLevel)))
+	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
+		check("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
+	}
 	check("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
-	check("CHECKOUT_PAGE_URL", checkURL(c.PageURL, "http", "https"))
-	c.PageURL = strings.TrimRight(c.PageURL, "/")
+	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
+	check("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
 	check("TEMPORAL_ADDRESS", checkAddress(c.TemporalAddress))
 	check("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
 	check("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
@@ -71,18 +77,23 @@ func Load(environment []string) (Config, error) {
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	check("CHECKOUT_TEST_RETRY_SCHEDULE", err)
 	if len(faults) > 0 {
-		return Config{}, errors.Join(faults...)
+		var all []error
+		for _, name := range slices.Sorted(maps.Keys(faults)) {
+			all = append(all, fmt.Errorf("%s %w", name, faults[name]))
+		}
+		return Config{}, errors.Join(all...)
 	}
 	return c, nil
 }
 
-// describe turns the reader's error into one line per setting, without values.
-func describe(err error) error {
+// describe says what the reader of the environment found, by setting and without
+// values.
+func describe(err error) map[string]error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
-		return err
+		return nil
 	}
-	var faults []error
+	faults := map[string]error{}
 	for _, e := range all.Errors {
 		var (
 			missing env.VarIsNotSetError
@@ -91,30 +102,21 @@ func describe(err error) error {
 		)
 		switch {
 		case errors.As(e, &missing):
-			faults = append(faults, fmt.Errorf("%s is not set", missing.Key))
+			faults[missing.Key] = errors.New("is not set")
 		case errors.As(e, &empty):
-			faults = append(faults, fmt.Errorf("%s is empty", empty.Key))
+			faults[empty.Key] = errors.New("is empty")
 		case errors.As(e, &parse):
-			faults = append(faults, fmt.Errorf("%s is not a valid %s", settingName(parse.Name), parse.Type))
-		default:
-			faults = append(faults, e)
+			faults[settingName(parse.Name)] = fmt.Errorf("must be a %s", parse.Type)
 		}
 	}
-	return errors.Join(faults...)
+	return faults
 }
 
-// settingName finds the variable of a field of Config.
+// settingName is the variable of a field of Config.
 func settingName(field string) string {
-	params, err := env.GetFieldParams(&Config{})
-	if err != nil {
-		return field
-	}
-	for _, p := range params {
-		if strings.EqualFold(strings.ReplaceAll(p.Key, "_", ""), "CHECKOUT"+field) || strings.HasSuffix(strings.ReplaceAll(p.Key, "_", ""), strings.ToUpper(field)) {
-			return p.Key
-		}
-	}
-	return field
+	f, _ := reflect.TypeFor[Config]().FieldByName(field)
+	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+	return name
 }
 
 // CheckSessionLifetime bounds a shortened lifetime.
@@ -145,19 +147,34 @@ func ParseSchedule(text string) (webhook.Schedule, error) {
 	return s, nil
 }
 
-// CheckDatabaseURL says whether text can be the URL of a PostgreSQL.
-func CheckDatabaseURL(text string) error { return checkURL(text, "postgres", "postgresql") }
-
-func checkURL(text string, schemes ...string) error {
-	u, err := url.Parse(text)
-	if err == nil && u.Host != "" {
-		for _, s := range schemes {
-			if u.Scheme == s {
-				return nil
-			}
-		}
+// CheckDatabaseURL says whether text can be the URL of a PostgreSQL. Its error
+// never quotes text, which holds a password.
+func CheckDatabaseURL(text string) error {
+	rest, ok := strings.CutPrefix(text, "postgres://")
+	if !ok {
+		rest, ok = strings.CutPrefix(text, "postgresql://")
 	}
-	return fmt.Errorf("must be a URL that begins with %s://", strings.Join(schemes, ":// or "))
+	if !ok {
+		return errors.New("must begin with postgres:// or postgresql://")
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	if strings.Count(authority, "@") > 1 {
+		return errors.New("has more than one @ before the host: write an @ of the password as %40")
+	}
+	if _, err := pgconn.ParseConfig(text); err != nil {
+		return errors.New("is malformed: look at its port and parameters, such as sslmode")
+	}
+	return nil
+}
+
+// checkPageURL wants what can be put before "/cs_…".
+func checkPageURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" ||
+		u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return errors.New("must be http:// or https:// and a host, without a path, user, query or fragment")
+	}
+	return nil
 }
 
 func checkAddress(text string) error {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type Ports struct {
 // Options say what stack to start.
 type Options struct {
 	Dir         string // keeps all data between starts
+	Fresh       bool   // start empty: remove what an earlier start left in Dir
 	Ports       Ports
 	DatabaseURL string // an existing database instead of a private PostgreSQL; its role may create databases
 	// SessionLifetime and RetrySchedule shorten the times of test mode, in the
@@ -41,6 +43,7 @@ type Options struct {
 type Stack struct {
 	options  Options
 	binaries Binaries
+	dir      *dataDir
 
 	Postgres *pgtemp.Server // nil with Options.DatabaseURL
 	Temporal *Temporal
@@ -68,11 +71,11 @@ func (s *Stack) start(ctx context.Context) error {
 	if err := s.choosePorts(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.options.Dir, 0o700); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
 	var err error
 	if s.binaries, err = BuildTemporal(ctx, s.options.Out); err != nil {
+		return err
+	}
+	if s.dir, err = openDataDir(s.options.Dir, s.options.Fresh); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -96,6 +99,7 @@ func (s *Stack) choosePorts() error {
 	if err != nil {
 		return err
 	}
+	var chosen []int
 	for i, port := range []struct {
 		number *int
 		flag   string
@@ -103,10 +107,16 @@ func (s *Stack) choosePorts() error {
 		{&p.API, "-api-port"}, {&p.Page, "-page-port"}, {&p.Receiver, "-receiver-port"},
 		{&p.UI, "-ui-port"}, {&p.Temporal, "-temporal-port"}, {&p.Postgres, "-postgres-port"},
 	} {
-		if *port.number == 0 {
+		switch {
+		case *port.number == 0:
 			*port.number = free[i]
 			continue
+		case *port.number < 1 || *port.number > 65535:
+			return fmt.Errorf("%s must be a port from 1 to 65535, or 0 for a free one", port.flag)
+		case slices.Contains(chosen, *port.number):
+			return fmt.Errorf("%s: port %d is there twice", port.flag, *port.number)
 		}
+		chosen = append(chosen, *port.number)
 		if err := CheckFree(loopback(*port.number), port.flag); err != nil {
 			return err
 		}
@@ -263,15 +273,20 @@ func (s *Stack) Supervise(ctx context.Context) {
 			name  string
 			again func(context.Context) error
 		)
-		postgres := make(<-chan struct{})
+		var postgres, ui <-chan struct{} // nil, of a part that is not there, never ends
 		if s.Postgres != nil {
 			postgres = s.Postgres.Done()
+		}
+		if s.UI != nil {
+			ui = s.UI.Done()
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-postgres:
 			name, again = "PostgreSQL", s.StartPostgres
+		case <-ui:
+			name, again = "Temporal's UI", s.startUI
 		case <-s.Temporal.Done():
 			name, again = "Temporal", s.Temporal.Start
 		case <-s.Worker.Done():
@@ -316,6 +331,9 @@ func (s *Stack) Stop() {
 	}
 	if s.Postgres != nil {
 		_ = s.Postgres.Stop()
+	}
+	if s.dir != nil {
+		s.dir.close()
 	}
 }
 

@@ -139,6 +139,9 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 	}
 }
 
+// portPatience is how long a port that is taken may still be a former server's.
+const portPatience = 2 * time.Second
+
 // start runs the server, again when what stands in the way will pass.
 func (s *Server) start(ctx context.Context, o Options) error {
 	began := time.Now()
@@ -152,8 +155,10 @@ func (s *Server) start(ctx context.Context, o Options) error {
 			return nil
 		}
 		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
+		// A process that a killed server had just forked holds its port a moment longer.
+		portLeft := o.Port != 0 && errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
 		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") && time.Since(began) < formerPatience
-		if !portLost && !backendsLeft {
+		if !portLost && !portLeft && !backendsLeft {
 			return err
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {

@@ -31,18 +31,13 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	options, fresh, build, err := parse(args)
+	options, build, err := parse(args)
 	if err != nil {
 		return err
 	}
 	if build {
 		_, err := devstack.BuildTemporal(ctx, os.Stdout)
 		return err
-	}
-	if fresh {
-		if err := os.RemoveAll(options.Dir); err != nil {
-			return fmt.Errorf("-fresh: %w", err)
-		}
 	}
 	stack, err := devstack.Start(ctx, options)
 	if errors.Is(err, context.Canceled) {
@@ -61,11 +56,10 @@ func run(ctx context.Context, args []string) error {
 }
 
 // parse reads the flags; its errors say what to change.
-func parse(args []string) (o devstack.Options, fresh, build bool, err error) {
+func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
-	dir, err := defaultDir()
-	flags.StringVar(&o.Dir, "data", dir, "directory that keeps all data between starts")
-	flags.BoolVar(&fresh, "fresh", false, "start empty: remove the data directory first")
+	flags.StringVar(&o.Dir, "data", defaultDir(), "directory that keeps all data between starts")
+	flags.BoolVar(&o.Fresh, "fresh", false, "start empty: remove what an earlier start left in the data directory")
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
@@ -76,12 +70,12 @@ func parse(args []string) (o devstack.Options, fresh, build bool, err error) {
 	flags.StringVar(&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h")
 	flags.StringVar(&o.RetrySchedule, "retry-schedule", "", `retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default 30s,5m,30m,2h,12h`)
 	if parseErr := flags.Parse(args); parseErr != nil {
-		return o, false, false, parseErr
+		return o, false, parseErr
 	}
 	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
 	faults := []error{}
 	if o.Dir == "" {
-		faults = append(faults, fmt.Errorf("-data is needed: %w", err))
+		faults = append(faults, errors.New("-data needs a directory"))
 	} else if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		faults = append(faults, fmt.Errorf("-data: %w", err))
 	}
@@ -103,20 +97,24 @@ func parse(args []string) (o devstack.Options, fresh, build bool, err error) {
 	if err := config.CheckDatabaseURL(o.DatabaseURL); o.DatabaseURL != "" && err != nil {
 		faults = append(faults, fmt.Errorf("DATABASE_URL %w", err))
 	}
-	return o, fresh, build, errors.Join(faults...)
+	if o.Fresh && o.DatabaseURL != "" {
+		faults = append(faults, errors.New("-fresh cannot empty the database of DATABASE_URL: do that yourself"))
+	}
+	return o, build, errors.Join(faults...)
 }
 
 // defaultDir is where PostgreSQL can keep its data: for root not below its home,
 // which PostgreSQL's own user may not enter.
-func defaultDir() (string, error) {
+// It is "" for a user without a cache directory, who has to name one.
+func defaultDir() string {
 	if os.Geteuid() == 0 {
-		return "/var/lib/checkout-devstack", nil
+		return "/var/lib/checkout-devstack"
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", err
+		return ""
 	}
-	return filepath.Join(cache, "checkout-devstack", "data"), nil
+	return filepath.Join(cache, "checkout-devstack", "data")
 }
 
 func greet(s *devstack.Stack, dir string) {

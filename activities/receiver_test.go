@@ -48,7 +48,13 @@ func TestAddressGuard_RefusesEveryInsideAddressAtRegistration(t *testing.T) {
 		}
 		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeTest, host), ErrBlockedAddress, host)
 	}
-	for _, host := range []string{"93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "not-there.invalid"} {
+	for _, host := range []string{
+		"167772161", "0xa000001", "012.0.0.1", "10.1", "0xa.0.0.1", "0", "10.0.0.1.", "１０.０.０.１", "10。0。0。1", "①②⑦.⓪.⓪.①", "127.1", "0x7f.1",
+		`"><script>.co`, ".co", "a..co", "-", "a\u202eb.co", "", ".", "a_b.co", "exa mple.co",
+	} {
+		require.Error(t, g.Check(t.Context(), checkout.ModeLive, host), "%q", host)
+	}
+	for _, host := range []string{"93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "not-there.invalid", "bücher.invalid", "shop.invalid.", "xn--bcher-kva.invalid", "1a.invalid", "NOT-there.INVALID"} {
 		require.NoError(t, g.Check(t.Context(), checkout.ModeLive, host), host)
 	}
 }
@@ -111,6 +117,7 @@ func TestReceiver_ClassifiesEveryKindOfAnswer(t *testing.T) {
 		"accepts and hangs up":        {raw(t, ""), 0, webhook.ErrorConnect},
 		"is not HTTP":                 {raw(t, "SSH-2.0-OpenSSH\r\n\r\n"), 0, webhook.ErrorHTTP},
 		"100 kB of headers":           {answers(200, "X-Long", strings.Repeat("a", 100<<10)), 0, webhook.ErrorHTTP},
+		"302 to nowhere":              {answers(302, "Location", "http://[::1"), 302, webhook.ErrorHTTP},
 		"103 and then 200":            {raw(t, "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 200, ""},
 		"200, then the body breaks":   {raw(t, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"), 200, ""},
 		"bad chunking after a status": {raw(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), 200, ""},
@@ -132,6 +139,17 @@ func TestReceiver_HasTenSecondsForItsHeaders(t *testing.T) {
 	require.Zero(t, status)
 	require.Equal(t, webhook.ErrorTimeout, kind)
 	require.GreaterOrEqual(t, time.Since(began), webhook.ResponseTimeout)
+}
+
+// A 101 hands the connection over; the worker must not read from it for good.
+func TestReceiver_ASwitchOfProtocolsHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	hung := rawThen(t, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", false)
+	began := time.Now()
+	status, kind, _ := newReceivers(NewAddressGuard(true)).post(t.Context(), checkout.ModeTest, hung, http.Header{}, []byte("{}"))
+	require.Equal(t, 101, status)
+	require.Equal(t, webhook.ErrorHTTP, kind)
+	require.Less(t, time.Since(began), webhook.ResponseTimeout)
 }
 
 func TestReceiver_ABodyThatNeverEndsHoldsNothingUp(t *testing.T) {
@@ -172,8 +190,11 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// raw returns the URL of a server that reads a request and writes text.
-func raw(t *testing.T, text string) string {
+// raw returns the URL of a server that reads a request, writes text and hangs up.
+func raw(t *testing.T, text string) string { t.Helper(); return rawThen(t, text, true) }
+
+// rawThen is raw that may keep the connection until the test ends.
+func rawThen(t *testing.T, text string, hangUp bool) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -186,7 +207,11 @@ func raw(t *testing.T, text string) string {
 			}
 			_, _ = c.Read(make([]byte, 4<<10))
 			_, _ = c.Write([]byte(text))
-			_ = c.Close()
+			if hangUp {
+				_ = c.Close()
+			} else {
+				t.Cleanup(func() { _ = c.Close() })
+			}
 		}
 	}()
 	return "http://" + l.Addr().String()

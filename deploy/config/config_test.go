@@ -1,0 +1,52 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
+)
+
+func good(changes ...string) []string {
+	return append([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_MASTER_KEYS=" + storage.NewMasterKey("k1")}, changes...)
+}
+
+func TestLoad_AcceptsWhatIsNeededAndNoMore(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(good())
+	require.NoError(t, err)
+	require.Equal(t, "http://127.0.0.1:8081", c.PageURL)
+	require.Nil(t, c.TestSchedule)
+	for _, ok := range []string{
+		"DATABASE_URL=postgresql:///db?host=/tmp", "CHECKOUT_PAGE_URL=https://pay.example/", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5s",
+		"CHECKOUT_LOG_LEVEL=DEBUG", "CHECKOUT_API_ADDRESS=:8080", "CHECKOUT_TEST_SESSION_LIFETIME=1m",
+	} {
+		_, err := config.Load(good(ok))
+		require.NoError(t, err, ok)
+	}
+}
+
+func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"DATABASE_URL=", "DATABASE_URL=mysql://canary", "DATABASE_URL=postgres://u:canary@PW@127.0.0.1/db", "DATABASE_URL=postgres://u:canary@h:port/db",
+		"DATABASE_URL=postgres://u:canary@h/db?sslmode=bogus", "CHECKOUT_MASTER_KEYS=", "CHECKOUT_MASTER_KEYS=k1:canary", "CHECKOUT_MASTER_KEYS=canary",
+		"CHECKOUT_DATABASE_MAX_CONNS=canary", "CHECKOUT_DATABASE_MAX_CONNS=1", "TEMPORAL_ADDRESS=canary", "CHECKOUT_API_ADDRESS=canary",
+		"CHECKOUT_PAGE_ADDRESS=canary:x:1", "CHECKOUT_PAGE_URL=canary", "CHECKOUT_PAGE_URL=http://:80", "CHECKOUT_PAGE_URL=http://u:canary@x",
+		"CHECKOUT_PAGE_URL=http://x/canary", "CHECKOUT_PAGE_URL=http://x?canary=1", "CHECKOUT_PAGE_URL=http://x#canary", "CHECKOUT_LOG_LEVEL=canary",
+		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=canary", "CHECKOUT_TEST_SESSION_LIFETIME=canary", "CHECKOUT_TEST_SESSION_LIFETIME=2h",
+		"CHECKOUT_TEST_SESSION_LIFETIME=1ms", "CHECKOUT_TEST_RETRY_SCHEDULE=canary", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5ms",
+	} {
+		_, err := config.Load(good(bad))
+		name, _, _ := strings.Cut(bad, "=")
+		require.ErrorContains(t, err, name, bad)
+		require.NotContains(t, err.Error(), "canary", bad)
+	}
+	_, err := config.Load([]string{"CHECKOUT_LOG_LEVEL=loud", "CHECKOUT_PAGE_URL=x", "CHECKOUT_DATABASE_MAX_CONNS=many"})
+	for _, name := range []string{"DATABASE_URL is not set", "CHECKOUT_MASTER_KEYS is not set", "CHECKOUT_LOG_LEVEL", "CHECKOUT_PAGE_URL", "CHECKOUT_DATABASE_MAX_CONNS"} {
+		require.ErrorContains(t, err, name)
+	}
+}
