@@ -141,8 +141,6 @@ func dynamicConfig() map[string]any {
 	return map[string]any{
 		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
 		"matching.enableFairness": always(true),
-		// A search attribute is usable at once, not up to a minute after it was added.
-		"system.forceSearchAttributesCacheRefreshOnRead": always(true),
 		// The defaults (2400 per second for a namespace) would be the limit that a load test finds.
 		"frontend.rps":                     always(20000),
 		"frontend.namespaceRPS":            always(20000),
