@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,7 +37,7 @@ func openDataDir(path string, fresh bool) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockSoon(lock); err != nil {
 		_ = lock.Close() // the lock's error is the one to report
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
@@ -53,6 +54,17 @@ func openDataDir(path string, fresh bool) (*dataDir, error) {
 		}
 	}
 	return d, nil
+}
+
+// lockSoon locks the file, patiently: a process that is just being forked holds
+// every lock of its parent until it becomes another program.
+func lockSoon(file *os.File) error {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(began) > 2*time.Second {
+			return err
+		}
+	}
 }
 
 // checkOurs refuses a directory that holds anything a stack does not make.
