@@ -53,7 +53,7 @@ type SessionState struct {
 // that was accepted in time may finish after it. An operator's cancel expires
 // the session. Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
-	s := &session{in: in, status: checkout.StatusPending, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
+	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
 	if err := s.listen(ctx); err != nil {
 		return CheckoutSessionResult{}, err
 	}
@@ -80,12 +80,12 @@ type session struct {
 	in       CheckoutSessionInput
 	log      log.Logger
 	status   checkout.Status
-	payment  *payment // in flight; nil when none is
-	decided  map[string]PaymentResult
-	expiring bool // the decision to expire is being written
-	due      bool // the time is over, or an operator canceled
-	orphaned bool // PostgreSQL does not know the session: its creation was rolled back
-	handling int  // signals being acted upon
+	payment  *payment                 // in flight; nil when none is
+	decided  map[string]PaymentResult // by transaction id
+	expiring bool                     // the decision to expire is being written
+	due      bool                     // the time is over, or an operator canceled
+	orphaned bool                     // PostgreSQL does not know the session: its creation was rolled back
+	handling int                      // signals being acted upon
 	settled  []activities.Settlement
 }
 

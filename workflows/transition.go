@@ -207,9 +207,6 @@ func (s *session) finishPayment(ctx workflow.Context, p *payment, answer activit
 	s.payment, s.status = nil, settled.Status
 	s.settled = append(s.settled, settled)
 	got := PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
-	if s.decided == nil {
-		s.decided = map[string]PaymentResult{}
-	}
 	s.decided[p.transactionID] = got
 	if !s.status.Final() {
 		workflow.SetCurrentDetails(ctx, "A payment failed; the customer may try again.")

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // dataDir is the directory of a running stack. The kernel gives its lock back
@@ -24,7 +23,7 @@ var ourEntries = []string{"postgres", "temporal", "temporal-ui", "demo.json", "e
 
 // openDataDir makes and locks the directory. fresh empties it, once it is sure
 // that no other stack runs on it and that a stack and nobody else filled it.
-func openDataDir(path string, fresh bool) (*dataDir, error) {
+func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -37,12 +36,14 @@ func openDataDir(path string, fresh bool) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := lockSoon(lock); err != nil {
+	// Patiently: a process that is just being forked holds every lock of its
+	// parent until it becomes another program.
+	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
+	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
+	defer stop()
+	if err := flock(soon, lock); err != nil {
 		_ = lock.Close() // the lock's error is the one to report
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	d := &dataDir{lock}
 	if fresh {
@@ -54,17 +55,6 @@ func openDataDir(path string, fresh bool) (*dataDir, error) {
 		}
 	}
 	return d, nil
-}
-
-// lockSoon locks the file, patiently: a process that is just being forked holds
-// every lock of its parent until it becomes another program.
-func lockSoon(file *os.File) error {
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(began) > 2*time.Second {
-			return err
-		}
-	}
 }
 
 // checkOurs refuses a directory that holds anything a stack does not make.

@@ -75,7 +75,7 @@ func (s *Stack) start(ctx context.Context) error {
 	if s.binaries, err = BuildTemporal(ctx, s.options.Out); err != nil {
 		return err
 	}
-	if s.dir, err = openDataDir(s.options.Dir, s.options.Fresh); err != nil {
+	if s.dir, err = openDataDir(ctx, s.options.Dir, s.options.Fresh); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -300,15 +300,8 @@ func (s *Stack) Supervise(ctx context.Context) {
 		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name) // a lost progress line harms nothing
 		if err := again(ctx); err != nil && ctx.Err() == nil {
 			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
-			sleep(ctx, time.Second)
+			_ = pause(ctx, time.Second) // the loop looks at ctx
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }
 
