@@ -24,11 +24,12 @@ type Deliveries struct {
 	TestSchedule webhook.Schedule
 
 	receivers receivers
+	lanes     *lanes
 }
 
 // NewDeliveries returns activities whose every dial passes guard.
 func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule) *Deliveries {
-	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard)}
+	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard), lanes: newLanes()}
 }
 
 // ErrTypeReceiverRefused: the attempt failed; the server retries it after the
@@ -54,50 +55,94 @@ type AttemptResult struct {
 	Duration   time.Duration `json:"duration"`
 }
 
-// SendAttemptResult says how a delivery ended that did not fail.
+// SendAttemptInput is the next attempt of a delivery's run.
+type SendAttemptInput struct {
+	DeliveryInput
+	EndpointID string `json:"endpoint_id,omitempty"`
+	Host       string `json:"host,omitempty"`
+	// Made is how many attempts this run has made before this activity was
+	// scheduled; its own are counted by Temporal.
+	Made int `json:"made,omitempty"`
+}
+
+// lane returns what bounds the attempts in flight.
+func (in SendAttemptInput) lane() string { return in.EndpointID + " " + in.Host }
+
+// number returns the number of the attempt that is to be made.
+func (in SendAttemptInput) number(ctx context.Context) int {
+	return in.Made + int(activity.GetInfo(ctx).Attempt)
+}
+
+// SendAttemptResult says how a delivery ended that did not fail, or why no
+// attempt was made.
 type SendAttemptResult struct {
 	Status   webhook.DeliveryStatus `json:"status"`
 	Recorded bool                   `json:"recorded"` // false: RecordAttempt must note it
 	Attempt  AttemptResult          `json:"attempt"`
+
+	// The others are for Status pending: no attempt was made, and none used up.
+	Parked bool          `json:"parked,omitempty"` // on hold: wait for the signal resume
+	Wait   time.Duration `json:"wait,omitempty"`   // the endpoint is busy: come back then; 0: PostgreSQL is away
+	Made   int           `json:"made,omitempty"`   // attempts of this run so far
 }
 
 // SendAttempt makes one attempt: notes it, posts, notes how it ended. It fails
 // with ReceiverRefused and the delay to the next attempt, and with
 // DeliveryNotFound. Source: interface document, "Delivery and retries".
-func (d *Deliveries) SendAttempt(ctx context.Context, in DeliveryInput) (SendAttemptResult, error) {
-	info := activity.GetInfo(ctx)
-	number := int(info.Attempt)
-	out, err := d.Store.BeginAttempt(ctx, in.ref(), info.WorkflowExecution.RunID, number)
-	if err != nil {
-		if errors.Is(err, checkout.ErrNotFound) {
-			return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
+	number := in.number(ctx)
+	notMade := SendAttemptResult{Status: webhook.DeliveryPending, Made: number - 1}
+	if notMade.Wait = d.lanes.enter(in.lane()); notMade.Wait > 0 {
+		if err := d.Store.DeferAttempt(ctx, in.ref(), notMade.Wait); err != nil {
+			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // only shown
 		}
+		return notMade, nil
+	}
+	began, timedOut := time.Now(), false
+	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
+
+	out, err := d.Store.BeginAttempt(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID, number)
+	switch {
+	case errors.Is(err, checkout.ErrNotFound):
+		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	case storage.Unavailable(err):
 		logger(ctx).WarnContext(ctx, "attempt not begun", "error", err)
-		return SendAttemptResult{}, d.refused(ctx, in.Mode, "attempt not begun: "+publicReason(err))
+		return notMade, nil // nothing was sent, so nothing is used up
+	case err != nil:
+		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
+		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+	case out.Parked:
+		notMade.Parked = true
+		return notMade, nil
+	case out.Status != webhook.DeliveryPending: // canceled: the registration was deleted
+		return SendAttemptResult{Status: out.Status, Recorded: true}, nil
 	}
-	if out.Status == webhook.DeliveryCanceled {
-		return SendAttemptResult{Status: webhook.DeliveryCanceled, Recorded: true}, nil
-	}
-	a := d.send(ctx, in, out, number)
+	a := d.send(ctx, in.DeliveryInput, out, number)
+	timedOut = a.ErrorKind == webhook.ErrorTimeout
+	return d.sent(ctx, in.DeliveryInput, out, a)
+}
+
+// sent notes how an attempt ended and tells Temporal.
+func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt) (SendAttemptResult, error) {
 	delay := time.Duration(0)
 	if !a.Succeeded() {
-		delay, _ = d.schedule(in.Mode).RetryDelay(number)
+		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)
 	}
 	recordErr := d.Store.FinishAttempt(ctx, in.ref(), a, delay)
-	log := logger(ctx).With("delivery_id", in.DeliveryID, "event_type", out.EventType, "run", a.Run, "number", number,
+	log := logger(ctx).With("delivery_id", in.DeliveryID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
 		"status_code", a.StatusCode, "error_kind", a.ErrorKind, "duration_ms", a.Duration.Milliseconds())
 	if recordErr != nil {
 		log = log.With("record_error", recordErr)
 	}
 	log.InfoContext(ctx, "webhook attempt")
 	if !a.Succeeded() {
-		return SendAttemptResult{}, d.refused(ctx, in.Mode, failureText(a))
+		return SendAttemptResult{}, d.refused(in.Mode, a.Number, failureText(a))
 	}
 	// A 2xx is never turned into an error because PostgreSQL is away: the
 	// receiver would get the event again for an outage of ours.
 	return SendAttemptResult{
 		Status: webhook.DeliveryDelivered, Recorded: recordErr == nil,
-		Attempt: AttemptResult{Run: a.Run, Number: number, StatusCode: a.StatusCode, Duration: a.Duration},
+		Attempt: AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration},
 	}, nil
 }
 
@@ -109,7 +154,7 @@ func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Out
 	headers := http.Header{
 		"Content-Type":          {"application/json"},
 		"User-Agent":            {userAgent},
-		webhook.SignatureHeader: {webhook.Sign(out.Digest, started, out.Body)},
+		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
 		"X-Service-Event-Id":    {out.EventID},
 		"X-Service-Event-Type":  {string(out.EventType)},
 		"X-Service-Delivery-Id": {in.DeliveryID},
@@ -117,7 +162,7 @@ func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Out
 	}
 	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
 	return webhook.Attempt{
-		DeliveryID: in.DeliveryID, Run: out.Run, Number: number, StartedAt: started, Duration: time.Since(started),
+		Run: out.Run, Number: number, StartedAt: started, Duration: time.Since(started),
 		StatusCode: status, ErrorKind: kind, ResponseBody: response,
 	}
 }
@@ -137,13 +182,18 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// refused reports a failed attempt. Do not wrap it: with fmt.Errorf("…%w")
-// around it the server sees neither type, delay nor category.
-func (d *Deliveries) refused(ctx context.Context, mode checkout.Mode, text string) error {
-	delay, _ := d.schedule(mode).RetryDelay(int(activity.GetInfo(ctx).Attempt))
+// refused reports that attempt number failed. Do not wrap it: with
+// fmt.Errorf("…%w") around it the server sees neither type, delay nor category.
+func (d *Deliveries) refused(mode checkout.Mode, number int, text string) error {
+	delay, _ := d.schedule(mode).RetryDelay(number)
 	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
 		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
 	})
+}
+
+// CountAttempts returns how many attempts this run has made.
+func (d *Deliveries) CountAttempts(ctx context.Context, in DeliveryInput) (int, error) {
+	return d.Store.CountAttempts(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID)
 }
 
 // RecordAttemptInput is a success that SendAttempt could not note.

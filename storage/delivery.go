@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"net/url"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,113 +12,44 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// DeliveryRef names one delivery and who owns it.
-type DeliveryRef struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-}
+// selectDelivery reads deliveries, without their attempts; next_attempt_at is
+// told only while nothing else is to be waited for.
+const selectDelivery = `
+	SELECT d.id, d.event_id, e.type AS event_type, e.session_id, d.merchant_id, d.mode, d.endpoint_id,
+		CASE WHEN d.session_url OR d.status <> 'pending' THEN d.url ELSE w.url END AS url, d.status,
+		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
+		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
+			THEN NULL ELSE d.next_attempt_at END AS next_attempt_at,
+		d.created_at, d.finished_at
+	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
-// Outgoing is one attempt to be made: everything that goes on the wire, and
-// the digest that signs it.
-type Outgoing struct {
-	Run       int
-	EventID   string
-	EventType webhook.EventType
-	URL       string
-	Body      []byte
-	Status    webhook.DeliveryStatus // not pending: there is nothing to send
-	Digest    []byte
-}
-
-// BeginAttempt notes, before anything is sent, that attempt number of the run
-// with Temporal's runID begins, and returns what to send. The first attempt of
-// a new run (a replay or a reset) makes the delivery pending again and counts
-// the run. It returns checkout.ErrNotFound.
-func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string, number int) (Outgoing, error) {
-	var (
-		out        Outgoing
-		keyID      string
-		sealed     []byte
-		endpointID string
-	)
-	err := s.pool.QueryRow(ctx, `
-		WITH delivery AS (
-			UPDATE webhook_delivery SET
-				run = run + CASE WHEN run_id IS DISTINCT FROM $4 THEN 1 ELSE 0 END,
-				status = CASE WHEN run_id IS DISTINCT FROM $4 AND status <> 'canceled' THEN 'pending' ELSE status END,
-				finished_at = CASE WHEN run_id IS DISTINCT FROM $4 AND status <> 'canceled' THEN NULL ELSE finished_at END,
-				run_id = $4, next_attempt_at = NULL
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3
-			RETURNING id, event_id, endpoint_id, url, run, status
-		), attempt AS (
-			INSERT INTO webhook_attempt (delivery_id, run, number, started_at)
-			SELECT id, run, $5, clock_timestamp() FROM delivery WHERE status = 'pending'
-			ON CONFLICT (delivery_id, run, number) DO NOTHING
-		)
-		SELECT d.run, d.event_id, e.type, d.url, e.body, d.status, w.id, w.master_key_id, w.sealed_digest
-		FROM delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, number).Scan(
-		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &endpointID, &keyID, &sealed)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Outgoing{}, checkout.ErrNotFound
-	}
-	if err != nil {
-		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
-	}
-	if out.Digest, err = s.keys.unseal(keyID, endpointID, sealed); err != nil {
-		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
-	}
-	return out, nil
-}
-
-// FinishAttempt notes how an attempt ended; a success makes the delivery
-// delivered, a failure that will be retried says when. A delivery that has a
-// newer run is left alone. Repeating it changes nothing.
-func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.Attempt, nextIn time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
-		WITH attempt AS (
-			UPDATE webhook_attempt SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
-			WHERE delivery_id = $1 AND run = $4 AND number = $5
-			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
-		)
-		UPDATE webhook_delivery d SET
-			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
-			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,
-			next_attempt_at = CASE WHEN $8 <> '' AND $10::interval > interval '0' THEN attempt.ended_at + $10 END
-		FROM attempt
-		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
-		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode, string(a.ErrorKind), a.ResponseBody, nextIn)
-	if err != nil {
-		return fmt.Errorf("finish attempt: %w", err)
-	}
-	return nil
-}
-
-// EndDelivery gives a pending delivery its final status, failed or canceled,
-// unless a newer run than runID has begun. Repeating it changes nothing.
-func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) error {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND coalesce(run_id, $4) = $4 AND status = 'pending'`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, status)
-	if err != nil {
-		return fmt.Errorf("end delivery: %w", err)
-	}
-	return nil
-}
-
-// Delivery returns one delivery for an operator who knows only its id, such as
-// `checkout replay`; merchants are served by queries that name them. It returns
+// Delivery returns one delivery with its attempts. It returns
 // checkout.ErrNotFound.
-func (s *Store) Delivery(ctx context.Context, id string) (webhook.Delivery, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, d.event_id, e.type AS event_type, d.merchant_id, d.mode, d.endpoint_id, d.url, d.status, d.run, d.created_at
-		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.id = $1`, id)
-	if err != nil {
-		return webhook.Delivery{}, fmt.Errorf("delivery: %w", err)
-	}
-	d, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[webhook.Delivery])
+func (s *Store) Delivery(ctx context.Context, ref DeliveryRef) (webhook.Delivery, error) {
+	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+}
+
+// AnyDelivery is Delivery for an operator who knows only the id, such as
+// `checkout replay`.
+func (s *Store) AnyDelivery(ctx context.Context, id string) (webhook.Delivery, error) {
+	return s.delivery(ctx, `WHERE d.id = $1`, id)
+}
+
+func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhook.Delivery, error) {
+	var d webhook.Delivery
+	batch := &pgx.Batch{}
+	batch.Queue(selectDelivery+where, args...).Query(func(rows pgx.Rows) (err error) {
+		d, err = pgx.CollectExactlyOneRow(rows, scanDelivery)
+		return err
+	})
+	batch.Queue(`
+		SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
+		FROM (SELECT * FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
+		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
+		d.Attempts, err = pgx.CollectRows(rows, scanAttempt)
+		return err
+	})
+	err := s.pool.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return webhook.Delivery{}, checkout.ErrNotFound
 	}
@@ -126,4 +57,144 @@ func (s *Store) Delivery(ctx context.Context, id string) (webhook.Delivery, erro
 		return webhook.Delivery{}, fmt.Errorf("delivery: %w", err)
 	}
 	return d, nil
+}
+
+// maxAttemptsShown limits an answer; whoever replays that often looks at the
+// newest.
+const maxAttemptsShown = 60
+
+func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
+	err = row.Scan(&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.Status, &d.Held,
+		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt)
+	return d, err
+}
+
+func scanAttempt(row pgx.CollectableRow) (a webhook.Attempt, err error) {
+	var (
+		took   *int64
+		status *int
+		kind   *webhook.ErrorKind
+	)
+	if err := row.Scan(&a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind, &a.ResponseBody); err != nil {
+		return a, err
+	}
+	if took != nil {
+		a.Finished, a.Duration = true, milliseconds(*took)
+	}
+	if status != nil {
+		a.StatusCode = *status
+	}
+	if kind != nil {
+		a.ErrorKind = *kind
+	}
+	return a, nil
+}
+
+// DeliveryFilter chooses deliveries; what is empty does not choose.
+type DeliveryFilter struct {
+	Status     webhook.DeliveryStatus
+	EndpointID string
+	EventID    string
+	SessionID  string
+}
+
+// Deliveries lists deliveries, newest first, without their attempts.
+func (s *Store) Deliveries(ctx context.Context, merchantID string, mode checkout.Mode, f DeliveryFilter, p Page) ([]webhook.Delivery, error) {
+	q := newList(merchantID, mode, "d")
+	q.equal("d.status", string(f.Status))
+	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
+		q.where("d.status <> 'delivered'") // says to PostgreSQL that the small index will do
+	}
+	q.equal("d.endpoint_id", f.EndpointID)
+	q.equal("d.event_id", f.EventID)
+	q.equal("e.session_id", f.SessionID)
+	q.page(checkout.PrefixDelivery, "d", p)
+	rows, err := s.pool.Query(ctx, selectDelivery+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, scanDelivery)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	return got, nil
+}
+
+// HoldDelivery puts a pending delivery on hold: an attempt that comes due waits
+// until ResumeDelivery, and none is used up. Repeating it changes nothing. It
+// returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending.
+func (s *Store) HoldDelivery(ctx context.Context, ref DeliveryRef) error {
+	return s.steer(ctx, ref, `SET held = true WHERE d.status = 'pending'`)
+}
+
+// ResumeDelivery ends HoldDelivery. Repeating it changes nothing. Errors as
+// HoldDelivery.
+func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef) error {
+	return s.steer(ctx, ref, `SET held = false WHERE d.status = 'pending'`)
+}
+
+// HurryDelivery notes that a pending delivery's next attempt is wanted now. It
+// returns checkout.ErrNotFound, webhook.ErrDeliveryNotPending,
+// webhook.ErrDeliveryInProgress when an attempt is under way, and
+// webhook.ErrDeliveryHeld.
+func (s *Store) HurryDelivery(ctx context.Context, ref DeliveryRef) error {
+	return s.steer(ctx, ref, `SET hurried_at = clock_timestamp()
+		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
+		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
+}
+
+// steer changes a delivery on a condition, and says why when it does not hold.
+func (s *Store) steer(ctx context.Context, ref DeliveryRef, set string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return fmt.Errorf("steer delivery: %w", err)
+	}
+	if tag.RowsAffected() > 0 {
+		return nil
+	}
+	d, err := s.Delivery(ctx, ref)
+	switch {
+	case err != nil:
+		return err
+	case d.Status != webhook.DeliveryPending:
+		return webhook.ErrDeliveryNotPending
+	case d.Held:
+		return webhook.ErrDeliveryHeld
+	}
+	return webhook.ErrDeliveryInProgress
+}
+
+// UnparkDelivery makes a parked delivery overdue: the run that waited is gone.
+func (s *Store) UnparkDelivery(ctx context.Context, ref DeliveryRef) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`, ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return fmt.Errorf("unpark delivery: %w", err)
+	}
+	return nil
+}
+
+// EndDelivery gives a pending delivery its final status, failed or canceled,
+// unless a newer run than runID has begun; "" is any run. Repeating it changes
+// nothing.
+func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, status)
+	if err != nil {
+		return fmt.Errorf("end delivery: %w", err)
+	}
+	return nil
+}
+
+// hostOf returns the host of an address, for operators' eyes.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }

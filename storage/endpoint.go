@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -56,6 +57,154 @@ func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e *webhook.Endpoi
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, session_id, master_key_id, sealed_digest, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID, keyID, sealed).Scan(&e.CreatedAt)
+}
+
+const selectEndpoint = `
+	SELECT id, merchant_id, mode, url, events, description, status, created_at,
+		CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END
+	FROM webhook_endpoint w `
+
+// ownEndpoint is the condition of a registration that is there.
+const ownEndpoint = `WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
+
+func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status, &e.CreatedAt, &e.RotatingUntil)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	return e, err
+}
+
+// Endpoint returns one registration. It returns checkout.ErrNotFound.
+func (s *Store) Endpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Endpoint, error) {
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint, merchantID, mode, id))
+	if err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("webhook registration: %w", err)
+	}
+	return e, nil
+}
+
+// Endpoints lists registrations, newest first.
+func (s *Store) Endpoints(ctx context.Context, merchantID string, mode checkout.Mode, status webhook.EndpointStatus, p Page) ([]webhook.Endpoint, error) {
+	q := newList(merchantID, mode, "w")
+	q.where("w.session_id IS NULL AND w.deleted_at IS NULL")
+	q.equal("w.status", string(status))
+	q.page(checkout.PrefixEndpoint, "w", p)
+	rows, err := s.pool.Query(ctx, selectEndpoint+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("webhook registrations: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
+	if err != nil {
+		return nil, fmt.Errorf("webhook registrations: %w", err)
+	}
+	return got, nil
+}
+
+// EndpointChange is what of a registration is to change; nil stays.
+type EndpointChange struct {
+	URL              *string
+	Events           []webhook.EventType
+	Description      *string
+	ClearDescription bool
+	Status           *webhook.EndpointStatus
+}
+
+// ChangeEndpoint changes a registration and returns it. A new URL holds for the
+// attempts to come of deliveries that exist already; disabling puts all of them
+// on hold. It returns checkout.ErrNotFound.
+func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, c EndpointChange) (webhook.Endpoint, error) {
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, `
+		WITH w AS (
+			UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
+				description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
+			RETURNING *
+		) SELECT id, merchant_id, mode, url, events, description, status, created_at,
+			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END FROM w`,
+		merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
+	if err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("change webhook registration: %w", err)
+	}
+	return e, nil
+}
+
+// DeleteEndpoint removes a registration: nothing more is sent to it, and
+// Reconcile cancels its pending deliveries. Its row stays for the log. It
+// returns checkout.ErrNotFound.
+func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, merchantID, mode, id)
+	if err != nil {
+		return fmt.Errorf("delete webhook registration: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return checkout.ErrNotFound
+	}
+	return nil
+}
+
+// RotateSecret gives a registration a new secret; the one before goes on
+// signing beside it for overlap, and the one before that stops at once. It
+// returns the registration with the secret, or checkout.ErrNotFound.
+func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id string, overlap time.Duration) (webhook.Endpoint, error) {
+	secret := webhook.NewSecret()
+	keyID, sealed := s.keys.seal(id, webhook.SecretDigest(secret))
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
+			previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint,
+		merchantID, mode, id, keyID, sealed, overlap)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
+	}
+	e, err := s.Endpoint(ctx, merchantID, mode, id)
+	e.Secret = secret
+	return e, err
+}
+
+// SigningKeys are what signs for one registration.
+type SigningKeys struct {
+	EndpointID string
+	Current    []byte
+	Previous   []byte     // nil when the secret was never rotated
+	Until      *time.Time // when Previous stopped or stops signing
+}
+
+// SigningKeys returns the digests that sign for each of the merchant's
+// registrations, to find out which one signed something. They never leave the
+// process.
+func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode) ([]SigningKeys, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, master_key_id, sealed_digest, previous_master_key_id, previous_sealed_digest, previous_expires_at FROM webhook_endpoint
+		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL ORDER BY id`, merchantID, mode)
+	if err != nil {
+		return nil, fmt.Errorf("signing keys: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (SigningKeys, error) {
+		var (
+			k                SigningKeys
+			keyID            string
+			previousKeyID    *string
+			sealed, previous []byte
+		)
+		if err := row.Scan(&k.EndpointID, &keyID, &sealed, &previousKeyID, &previous, &k.Until); err != nil {
+			return k, err
+		}
+		digests, err := s.unsealDigests(k.EndpointID, keyID, sealed, previousKeyID, previous)
+		if err != nil {
+			return k, err
+		}
+		k.Current = digests[0]
+		if len(digests) > 1 {
+			k.Previous = digests[1]
+		}
+		return k, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("signing keys: %w", err)
+	}
+	return got, nil
 }
 
 // SigningEndpoint returns the registration whose secret signs what is sent to

@@ -2,7 +2,8 @@ package storage
 
 import (
 	"context"
-	"net/url"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,8 @@ type publication struct {
 	// the secret of SigningEndpoint signs.
 	WebhookURL      *string
 	SigningEndpoint *string
+	// Only is the one registration that gets a test event, whatever it lists.
+	Only *string
 }
 
 // publish stores the event, the exact bytes that will be sent, and one delivery
@@ -52,16 +55,16 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryR
 	slices.Sort(candidates)
 	rows, err := tx.Query(ctx, `
 		WITH target AS (
-			SELECT id, url FROM webhook_endpoint
-			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL AND status = 'enabled'
-			  AND $4 = ANY (events) AND $7::text IS NULL
+			SELECT id, url, false AS session_url FROM webhook_endpoint
+			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
+			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END AND $7::text IS NULL
 			UNION ALL
-			SELECT $8, $7 WHERE $7 IS NOT NULL
+			SELECT $8, $7, true WHERE $7 IS NOT NULL
 		)
-		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, next_attempt_at, created_at)
-		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, 'pending', $6, $6 FROM target
-		RETURNING id, url`,
-		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint)
+		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, next_attempt_at, created_at)
+		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url, 'pending', $6, $6 FROM target
+		RETURNING id, endpoint_id, url`,
+		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryR
 // published returns the deliveries of an event that publish stored before.
 func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.Mode, subjectID string, typ webhook.EventType) ([]webhook.DeliveryRef, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT d.id, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		SELECT d.id, d.endpoint_id, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 ORDER BY d.id`,
 		merchantID, mode, subjectID, typ)
 	if err != nil {
@@ -81,15 +84,86 @@ func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.
 }
 
 func collectDeliveryRefs(rows pgx.Rows) ([]webhook.DeliveryRef, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.DeliveryRef, error) {
-		var id, address string
-		if err := row.Scan(&id, &address); err != nil {
-			return webhook.DeliveryRef{}, err
-		}
-		ref := webhook.DeliveryRef{ID: id}
-		if u, err := url.Parse(address); err == nil {
-			ref.Host = u.Hostname()
-		}
-		return ref, nil
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.DeliveryRef, err error) {
+		var address string
+		err = row.Scan(&ref.ID, &ref.EndpointID, &address)
+		ref.Host = hostOf(address)
+		return ref, err
 	})
+}
+
+// PublishTest stores an event that only one registration gets, whatever event
+// types it lists, and its delivery; the caller starts its workflow. The event
+// has no session. It returns checkout.ErrNotFound.
+func (s *Store) PublishTest(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string, typ webhook.EventType, data func(at time.Time) any) (webhook.Event, webhook.DeliveryRef, error) {
+	var (
+		event webhook.Event
+		ref   webhook.DeliveryRef
+	)
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		var at time.Time
+		if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
+			return err
+		}
+		subject := checkout.NewID("test")
+		refs, err := publish(ctx, tx, publication{
+			MerchantID: merchantID, Mode: mode, Type: typ, SubjectID: subject, Data: data(at), At: at, Only: &endpointID,
+		})
+		if err != nil {
+			return err
+		}
+		if len(refs) == 0 {
+			return checkout.ErrNotFound
+		}
+		ref = refs[0]
+		row := tx.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, subject, merchantID, mode)
+		event, err = scanEvent(row)
+		return err
+	})
+	if err != nil {
+		return webhook.Event{}, webhook.DeliveryRef{}, fmt.Errorf("publish test event: %w", err)
+	}
+	return event, ref, nil
+}
+
+const selectEvent = `SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, e.body FROM event e `
+
+func scanEvent(row pgx.Row) (e webhook.Event, err error) {
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt, &e.Body)
+	return e, err
+}
+
+// Event returns one event. It returns checkout.ErrNotFound.
+func (s *Store) Event(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Event, error) {
+	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, id, merchantID, mode))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return webhook.Event{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return webhook.Event{}, fmt.Errorf("event: %w", err)
+	}
+	return e, nil
+}
+
+// EventFilter chooses events; what is empty does not choose.
+type EventFilter struct {
+	Type      webhook.EventType
+	SessionID string
+}
+
+// Events lists events, newest first.
+func (s *Store) Events(ctx context.Context, merchantID string, mode checkout.Mode, f EventFilter, p Page) ([]webhook.Event, error) {
+	q := newList(merchantID, mode, "e")
+	q.equal("e.type", string(f.Type))
+	q.equal("e.session_id", f.SessionID)
+	q.page(checkout.PrefixEvent, "e", p)
+	rows, err := s.pool.Query(ctx, selectEvent+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return got, nil
 }

@@ -213,7 +213,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	require.Len(t, payout.Deliveries, 1)
 	out, err := f.BeginAttempt(t.Context(), storage.DeliveryRef{ID: payout.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, "run-1", 1)
 	require.NoError(t, err)
-	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digest)
+	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)
 }
 

@@ -14,10 +14,11 @@ import (
 
 // Options of Start.
 type Options struct {
-	Payments   *activities.Payments
-	Deliveries *activities.Deliveries
-	// Deliver is how many webhook attempts run at once; 0 is 500. An attempt
-	// mostly waits for a receiver.
+	Payments     *activities.Payments
+	Deliveries   *activities.Deliveries
+	Housekeeping *activities.Housekeeping
+	// Deliver is how many webhook attempts run at once; 0 is 1,000. An attempt
+	// mostly waits for a receiver, and each endpoint may take only a few.
 	Deliver int
 }
 
@@ -25,7 +26,7 @@ type Options struct {
 // what it sends, and the receiver gets nothing twice.
 const stopTimeout = 15 * time.Second
 
-const defaultDeliver = 500
+const defaultDeliver = 1000
 
 // Workers are the running workers of one process.
 type Workers struct{ running []worker.Worker }
@@ -39,6 +40,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	checkout := worker.New(c, workflows.TaskQueueCheckout, options(0))
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
+	checkout.RegisterActivity(o.Housekeeping)
 	webhooks := worker.New(c, workflows.TaskQueueWebhooks, options(o.Deliver))
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)

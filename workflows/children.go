@@ -7,20 +7,27 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+func deliveryInput(owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) WebhookDeliveryInput {
+	return WebhookDeliveryInput{Owner: owner, DeliveryID: ref.ID, EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
+}
+
+// startDelivery starts a WebhookDelivery and does not wait.
+func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) workflow.ChildWorkflowFuture {
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, deliveryInput(owner, typ, ref))
+}
+
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.
 func startDeliveries(ctx workflow.Context, owner Owner, typ webhook.EventType, refs []webhook.DeliveryRef) []workflow.ChildWorkflowFuture {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(refs))
 	for _, ref := range refs {
-		in := WebhookDeliveryInput{Owner: owner, DeliveryID: ref.ID, EventType: typ, Host: ref.Host}
-		child := workflow.WithChildOptions(ctx, childOptions(ref.ID, TaskQueueWebhooks, in.summary(), owner, in.searchAttribute()))
-		started = append(started, workflow.ExecuteChildWorkflow(child, TypeWebhookDelivery, in))
+		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ, ref))
 	}
 	return started
 }
 
 // startPayout starts the Payout child and does not wait.
 func startPayout(ctx workflow.Context, owner Owner, payoutID string) workflow.ChildWorkflowFuture {
-	child := workflow.WithChildOptions(ctx, childOptions(payoutID, TaskQueueCheckout, "payout", owner))
+	child := workflow.WithChildOptions(ctx, payoutOptions(owner, payoutID))
 	return workflow.ExecuteChildWorkflow(child, TypePayout, PayoutInput{Owner: owner, PayoutID: payoutID})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -22,8 +23,6 @@ var (
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrPaymentNotFound: the session has no such payment in flight.
 	ErrPaymentNotFound = errors.New("no such payment in flight")
-	// ErrDeliveryInProgress: the delivery has a run that has not ended.
-	ErrDeliveryInProgress = errors.New("delivery in progress")
 )
 
 // callTimeout bounds every call to Temporal, so that a merchant is told within
@@ -92,30 +91,137 @@ const askAgain = ""
 // SignalComplete tells the session that the card network decided a payment,
 // without waiting. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
 func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return answer("signal complete", c.Temporal.SignalWorkflow(ctx, sessionID, "", SignalComplete, CompleteInput{transactionID}))
+	return c.signal(ctx, sessionID, SignalComplete, CompleteInput{transactionID})
 }
 
-// ReplayDelivery starts a new run of the delivery. It returns
-// ErrDeliveryInProgress and ErrOutcomeUnknown.
-func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery, host string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	in := WebhookDeliveryInput{Owner: Owner{d.MerchantID, d.Mode}, DeliveryID: d.ID, EventType: d.EventType, Host: host}
-	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       d.ID,
-		TaskQueue:                                TaskQueueWebhooks,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    in.searchAttributes(in.searchAttribute()),
-		Priority:                                 temporal.Priority{FairnessKey: d.MerchantID},
-		StaticSummary:                            in.summary(),
-	}, TypeWebhookDelivery, in)
+// ReplayDelivery starts a new run of a delivery that has ended. It returns
+// webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
+func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
+	err := c.startDelivery(ctx, Owner{d.MerchantID, d.Mode}, d.EventType, d.Ref(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return ErrDeliveryInProgress
+		return webhook.ErrDeliveryInProgress
 	}
 	return answer("replay delivery", err)
+}
+
+// StartDelivery starts the first run of a delivery. Repeating it changes
+// nothing. It returns ErrOutcomeUnknown.
+func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.DeliveryRef) error {
+	err := c.startDelivery(ctx, Owner{e.MerchantID, e.Mode}, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return answer("start delivery", err)
+}
+
+func (c *Client) startDelivery(ctx context.Context, owner Owner, typ webhook.EventType, ref webhook.DeliveryRef, reuse enumspb.WorkflowIdReusePolicy) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	in := deliveryInput(owner, typ, ref)
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       ref.ID,
+		TaskQueue:                                TaskQueueWebhooks,
+		WorkflowIDReusePolicy:                    reuse,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		TypedSearchAttributes:                    owner.searchAttributes(in.searchAttribute()),
+		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary:                            in.summary(),
+	}, TypeWebhookDelivery, in)
+	return err
+}
+
+// RetryNow makes a waiting delivery's next attempt at once. It returns
+// checkout.ErrNotFound (it has no run) and ErrOutcomeUnknown.
+func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {
+	return c.signal(ctx, deliveryID, SignalRetryNow, nil)
+}
+
+// ResumeDelivery wakes a parked delivery; another takes no notice. Errors as
+// RetryNow.
+func (c *Client) ResumeDelivery(ctx context.Context, deliveryID string) error {
+	return c.signal(ctx, deliveryID, SignalResume, nil)
+}
+
+// CancelDelivery cancels a delivery's run, which ends its row. Errors as
+// RetryNow.
+func (c *Client) CancelDelivery(ctx context.Context, deliveryID string) error {
+	return c.cancel(ctx, deliveryID)
+}
+
+// StartReplay starts a bulk replay. Repeating it changes nothing. It returns
+// ErrOutcomeUnknown.
+func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	owner := Owner{r.MerchantID, r.Mode}
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                    r.ID,
+		TaskQueue:             TaskQueueWebhooks,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		TypedSearchAttributes: owner.searchAttributes(),
+		StaticSummary:         "bulk replay of " + r.EndpointID,
+	}, TypeWebhookReplay, WebhookReplayInput{Owner: owner, ReplayID: r.ID})
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return answer("start replay", err)
+}
+
+// CancelReplay stops a bulk replay; what it has started goes on. Errors as
+// RetryNow.
+func (c *Client) CancelReplay(ctx context.Context, replayID string) error {
+	return c.cancel(ctx, replayID)
+}
+
+// Open reports whether a workflow id has a run that has not ended. It returns
+// ErrOutcomeUnknown.
+func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := c.Temporal.DescribeWorkflow(ctx, workflowID, "")
+	var notFound *serviceerror.NotFound
+	if errors.As(err, &notFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, answer("describe", err)
+	}
+	return got.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// maxTerminated bounds Terminated; whoever terminates more waits for the rest
+// until it is overdue.
+const maxTerminated = 1000
+
+// Terminated returns the ids whose runs were terminated in the last while, as
+// far as Temporal's list, which lags, knows. It returns ErrOutcomeUnknown.
+func (c *Client) Terminated(ctx context.Context, within time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: Namespace, PageSize: maxTerminated,
+		Query: fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'", time.Now().Add(-within).UTC().Format(time.RFC3339)),
+	})
+	if err != nil {
+		return nil, answer("list terminated", err)
+	}
+	ids := make([]string, 0, len(got.Executions))
+	for _, run := range got.Executions {
+		ids = append(ids, run.Execution.WorkflowId)
+	}
+	return ids, nil
+}
+
+func (c *Client) signal(ctx context.Context, workflowID, name string, arg any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return answer("signal "+name, c.Temporal.SignalWorkflow(ctx, workflowID, "", name, arg))
+}
+
+func (c *Client) cancel(ctx context.Context, workflowID string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return answer("cancel", c.Temporal.CancelWorkflow(ctx, workflowID, ""))
 }
 
 // update sends an update and waits until it is answered. The same updateID

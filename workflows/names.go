@@ -18,11 +18,14 @@ const (
 )
 
 // Workflow types as registered. Workflow ids are the public ids of what they
-// are about: cs_…, po_…, whd_….
+// are about: cs_…, po_…, whd_…, whr_….
 const (
 	TypeCheckoutSession = "CheckoutSession"
 	TypePayout          = "Payout"
 	TypeWebhookDelivery = "WebhookDelivery"
+	TypeWebhookReplay   = "WebhookReplay"
+	TypeReconcile       = "Reconcile"
+	TypeRetention       = "Retention"
 )
 
 // Messages of CheckoutSession. An update is answered with the outcome; the
@@ -35,6 +38,12 @@ const (
 	SignalExpire   = "expire"
 	SignalComplete = "complete"
 	QueryStatus    = "status"
+)
+
+// Signals of WebhookDelivery.
+const (
+	SignalRetryNow = "retry_now" // the next attempt now
+	SignalResume   = "resume"    // a parked delivery is on hold no longer
 )
 
 // Error types on the wire.

@@ -48,20 +48,27 @@ var broadcastOptions = workflow.ActivityOptions{
 	},
 }
 
-// sendOptions allow one attempt per entry of the retry schedule and the first.
-// The delays come with each failed attempt's error (NextRetryDelay): the five
-// are no geometric series, so a policy alone cannot hold them. The policy's own
-// back-off serves only when a worker died in an attempt; 6.16 is the fourth root
-// of 1440 (12 h over 30 s). No schedule-to-close: an outage of the workers
-// delays a delivery and never fails it.
-var sendOptions = workflow.ActivityOptions{
-	TaskQueue:           TaskQueueWebhooks,
-	StartToCloseTimeout: 15 * time.Second, // 10 s for the receiver, the rest for us
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 30 * time.Second, BackoffCoefficient: 6.16, MaximumInterval: 12 * time.Hour,
-		MaximumAttempts: webhook.MaxAttempts,
-	},
+// sendOptions allow one attempt per entry of the retry schedule and the first,
+// without those that were made before. The delays come with each failed
+// attempt's error (NextRetryDelay): the five are no geometric series, so a policy
+// alone cannot hold them. The policy's own back-off serves only when a worker
+// died in an attempt. No schedule-to-close: an outage of the workers delays a
+// delivery and never fails it.
+func sendOptions(made int, summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:           TaskQueueWebhooks,
+		StartToCloseTimeout: webhook.AttemptTimeout,
+		WaitForCancellation: true, // an attempt under way may still succeed
+		Summary:             summary,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: webhook.FallbackDelay(made + 1), BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
+			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
+		},
+	}
 }
+
+// maxAwayDelay is the longest wait for PostgreSQL before an attempt.
+const maxAwayDelay = 10 * time.Minute
 
 // recordOptions repeat until PostgreSQL is back: what a receiver answered is
 // never lost.
@@ -71,6 +78,31 @@ var recordOptions = workflow.ActivityOptions{
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 	},
+}
+
+// housekeepingOptions give up after a while: the schedule comes again.
+var housekeepingOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    10 * time.Minute, // thousands of deliveries, some milliseconds each
+	HeartbeatTimeout:       30 * time.Second,
+	ScheduleToCloseTimeout: 15 * time.Minute,
+	RetryPolicy: &temporal.RetryPolicy{
+		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+	},
+}
+
+// replayPriority lets what happens now go before what is replayed in bulk;
+// Temporal's default is 3, and lower is sooner.
+const replayPriority = 4
+
+// deliveryOptions are for the run of a delivery.
+func deliveryOptions(owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) workflow.ChildWorkflowOptions {
+	in := deliveryInput(owner, typ, ref)
+	return childOptions(ref.ID, TaskQueueWebhooks, in.summary(), owner, in.searchAttribute())
+}
+
+// payoutOptions are for the run of a payout.
+func payoutOptions(owner Owner, payoutID string) workflow.ChildWorkflowOptions {
+	return childOptions(payoutID, TaskQueueCheckout, "payout", owner)
 }
 
 // childOptions are for a child that outlives its parent. A child that is there

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -16,6 +17,7 @@ type WebhookDeliveryInput struct {
 	Owner
 	DeliveryID string            `json:"delivery_id"`
 	EventType  webhook.EventType `json:"event_type"`
+	EndpointID string            `json:"endpoint_id,omitempty"`
 	Host       string            `json:"host"` // of the address, for operators' eyes
 }
 
@@ -23,6 +25,10 @@ func (in WebhookDeliveryInput) summary() string { return string(in.EventType) + 
 
 func (in WebhookDeliveryInput) searchAttribute() temporal.SearchAttributeUpdate {
 	return SearchAttributeEventType.ValueSet(string(in.EventType))
+}
+
+func (in WebhookDeliveryInput) ref() activities.DeliveryInput {
+	return activities.DeliveryInput{MerchantID: in.MerchantID, Mode: in.Mode, DeliveryID: in.DeliveryID}
 }
 
 // WebhookDeliveryResult says how a run ended that did not fail.
@@ -33,35 +39,132 @@ type WebhookDeliveryResult struct {
 // WebhookDelivery brings one event to one address in at most six attempts, on
 // the schedule of the interface document ("Delivery and retries"). A run that
 // used them all up fails with DeliveryPermanentlyFailed. A new run of the same
-// workflow id, however it is started, is a replay.
+// workflow id, however it is started, is a replay. Signals: retry_now makes the
+// next attempt at once, resume wakes a delivery that is parked.
 func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
 	var a *activities.Deliveries
-	send := sendOptions
-	send.Summary = "attempt to " + in.Host
-	ref := activities.DeliveryInput{MerchantID: in.MerchantID, Mode: in.Mode, DeliveryID: in.DeliveryID}
 	record := func(activity, input any) error {
 		ctx, _ := workflow.NewDisconnectedContext(ctx) // what happened is noted even when an operator cancels
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, recordOptions), activity, input).Get(ctx, nil)
 	}
 
-	var sent activities.SendAttemptResult
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, send), a.SendAttempt, ref).Get(ctx, &sent)
+	sent, err := sendAttempts(ctx, in)
 	var failure *temporal.ApplicationError
 	switch {
 	case err == nil && sent.Recorded:
 		return WebhookDeliveryResult{sent.Status}, nil
 	case err == nil: // the receiver has it, PostgreSQL was away
-		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: ref, Attempt: sent.Attempt})
+		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(), Attempt: sent.Attempt})
 	case errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound:
 		return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
 	case temporal.IsCanceledError(err):
-		return WebhookDeliveryResult{webhook.DeliveryCanceled}, record(a.CancelDelivery, ref)
+		return WebhookDeliveryResult{webhook.DeliveryCanceled}, record(a.CancelDelivery, in.ref())
 	}
-	if err := record(a.FailDelivery, ref); err != nil {
+	if err := record(a.FailDelivery, in.ref()); err != nil {
 		return WebhookDeliveryResult{}, err
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))); err != nil {
 		return WebhookDeliveryResult{}, err
 	}
 	return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("every attempt failed", ErrTypeDeliveryPermanentlyFailed, err)
+}
+
+// sendAttempts returns how the delivery ended, or the error of its last
+// attempt. Most deliveries need one round: the activity's retry policy is the
+// schedule. Another follows when no attempt could be made, because of a hold,
+// of a busy endpoint or of PostgreSQL, and when retry_now cut the waiting short.
+func sendAttempts(ctx workflow.Context, in WebhookDeliveryInput) (activities.SendAttemptResult, error) {
+	d := delivery{in: in, retryNow: workflow.GetSignalChannel(ctx, SignalRetryNow), resume: workflow.GetSignalChannel(ctx, SignalResume)}
+	for {
+		sent, err := d.send(ctx)
+		switch {
+		case err == nil && sent.Status != webhook.DeliveryPending:
+			return sent, nil
+		case err == nil:
+			d.made = sent.Made
+			if err := d.wait(ctx, sent); err != nil {
+				return sent, err
+			}
+		case !d.hurried || ctx.Err() != nil:
+			return sent, err
+		default:
+			if countErr := d.count(ctx); countErr != nil {
+				return sent, countErr
+			}
+			if d.made >= webhook.MaxAttempts {
+				return sent, err
+			}
+		}
+	}
+}
+
+// delivery is the state of a run between its attempts.
+type delivery struct {
+	in               WebhookDeliveryInput
+	retryNow, resume workflow.ReceiveChannel
+	made             int  // attempts so far
+	hurried          bool // retry_now ended the last send
+	away             int  // times in a row that PostgreSQL was away
+}
+
+// send makes attempts, on the schedule, until one succeeds, none is left, none
+// can be made, or retry_now comes.
+func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, error) {
+	var (
+		a    *activities.Deliveries
+		sent activities.SendAttemptResult
+	)
+	for d.retryNow.ReceiveAsync(nil) { // what comes now is the attempt that was asked for
+	}
+	d.hurried = false
+	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, "attempt to "+d.in.Host)))
+	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, activities.SendAttemptInput{
+		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made,
+	})
+	selector := workflow.NewSelector(ctx)
+	selector.AddFuture(attempts, func(workflow.Future) {})
+	selector.AddReceive(d.retryNow, func(c workflow.ReceiveChannel, _ bool) {
+		c.Receive(ctx, nil)
+		d.hurried = true
+		hurry() // ends the waiting; an attempt under way is awaited
+	})
+	for !attempts.IsReady() {
+		selector.Select(ctx)
+	}
+	return sent, attempts.Get(ctx, &sent)
+}
+
+// wait waits until it makes sense to try again what could not be sent.
+func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult) error {
+	if sent.Parked {
+		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+SignalResume)
+		defer workflow.SetCurrentDetails(ctx, "")
+		return d.sleep(ctx, 0, d.resume)
+	}
+	if sent.Wait > 0 {
+		d.away = 0
+		return d.sleep(ctx, sent.Wait, d.retryNow)
+	}
+	d.away++
+	return d.sleep(ctx, min(time.Second<<min(d.away, 10), maxAwayDelay), d.retryNow)
+}
+
+// sleep waits for a signal, and at most for a while when that is given.
+func (d *delivery) sleep(ctx workflow.Context, at time.Duration, signal workflow.ReceiveChannel) error {
+	selector := workflow.NewSelector(ctx)
+	selector.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+	selector.AddReceive(signal, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
+	if at > 0 {
+		timer, stop := workflow.WithCancel(ctx)
+		defer stop()
+		selector.AddFuture(workflow.NewTimer(timer, at), func(workflow.Future) {})
+	}
+	selector.Select(ctx)
+	return ctx.Err()
+}
+
+// count finds out how many attempts were made: a canceled activity does not say.
+func (d *delivery) count(ctx workflow.Context) error {
+	var a *activities.Deliveries
+	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.CountAttempts, d.in.ref()).Get(ctx, &d.made)
 }

@@ -39,7 +39,7 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 		gaps = append(gaps, attempts[i].Sub(attempts[i-1]).Round(time.Second))
 	}
 	require.Equal(t, []time.Duration{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, gaps)
-	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryFailed, got.Status)
 	require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE status_code = 500 AND error_kind = 'http' AND duration_ms IS NOT NULL`))
@@ -65,7 +65,7 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 		require.NoError(t, env.GetWorkflowError())
 		require.Len(t, w.receiver.arrivals, k)
-		got, err := w.Delivery(t.Context(), in.DeliveryID)
+		got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
 		require.NoError(t, err)
 		require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	}
@@ -88,7 +88,7 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.True(t, env.IsWorkflowCompleted())
-	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryCanceled, got.Status)
 }
@@ -105,7 +105,7 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1, "a 2xx is never sent again for an outage of ours")
-	got, err := w.Delivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // replay starts a delivery again. It needs PostgreSQL's row only, so it works
@@ -24,16 +24,12 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 		return err
 	}
 	defer store.Close()
-	d, err := store.Delivery(ctx, args[0])
+	d, err := store.AnyDelivery(ctx, args[0])
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no delivery %s", args[0])
 	}
 	if err != nil {
 		return err
-	}
-	address, err := url.Parse(d.URL)
-	if err != nil {
-		return fmt.Errorf("delivery %s has a malformed address", d.ID)
 	}
 	options, err := temporalOptions(cfg)
 	if err != nil {
@@ -45,12 +41,12 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 	}
 	defer temporal.Close()
 	flows := &workflows.Client{Temporal: temporal}
-	switch err := flows.ReplayDelivery(ctx, d, address.Hostname()); {
-	case errors.Is(err, workflows.ErrDeliveryInProgress):
+	switch err := flows.ReplayDelivery(ctx, d); {
+	case errors.Is(err, webhook.ErrDeliveryInProgress):
 		return fmt.Errorf("delivery %s is still in progress: its attempts go on by themselves", d.ID)
 	case err != nil:
 		return err
 	}
-	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, address.Hostname())
+	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Ref().Host)
 	return nil
 }

@@ -27,6 +27,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	}
 	defer temporal.Close()
 
+	flows := &workflows.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter}
 	workers, err := worker.Start(temporal, worker.Options{
 		Payments: &activities.Payments{
@@ -34,6 +35,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
 		},
 		Deliveries: activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
+		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 	})
 	if err != nil {
 		return err
@@ -41,7 +43,12 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	defer workers.Stop()
 	slog.InfoContext(ctx, "worker polls")
 
-	flows := &workflows.Client{Temporal: temporal}
+	err = wait(ctx, "Temporal's schedules", func() error {
+		return flows.EnsureSchedules(ctx, workflows.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention})
+	}, func(error) bool { return ctx.Err() == nil })
+	if err != nil {
+		return err
+	}
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	return nil
 }

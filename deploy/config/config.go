@@ -34,6 +34,9 @@ type Config struct {
 	PageURL           string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
 	LogLevel          string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
+	ReconcileEvery    time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
+	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+
 	// For local development, in test mode only.
 	AllowLoopback   bool          `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
 	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
@@ -73,6 +76,8 @@ func Load(environment []string) (Config, error) {
 	if c.DatabaseMaxConns < 2 {
 		check("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
 	}
+	check("CHECKOUT_RECONCILE_INTERVAL", atLeast(c.ReconcileEvery, time.Second))
+	check("CHECKOUT_DELIVERY_RETENTION", atLeast(c.DeliveryRetention, minRetention))
 	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	check("CHECKOUT_TEST_RETRY_SCHEDULE", err)
@@ -117,6 +122,17 @@ func settingName(field string) string {
 	f, _ := reflect.TypeFor[Config]().FieldByName(field)
 	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 	return name
+}
+
+// minRetention is longer than a delivery can take, so that a merchant always
+// sees how it ended.
+const minRetention = 24 * time.Hour
+
+func atLeast(d, least time.Duration) error {
+	if d < least {
+		return fmt.Errorf("must be at least %s", least)
+	}
+	return nil
 }
 
 // CheckSessionLifetime bounds a shortened lifetime.

@@ -18,6 +18,7 @@ const (
 	PrefixEvent       = "evt"
 	PrefixEndpoint    = "wh"
 	PrefixDelivery    = "whd"
+	PrefixReplay      = "whr"
 	PrefixTransaction = "txn"
 	PrefixPayout      = "po"
 	PrefixAPIKey      = "key"
@@ -35,10 +36,21 @@ const idBodyLength = 26 // 128 bits, 5 bits a character
 // the current time in milliseconds and 80 random bits, so that ids sort by
 // creation and cannot be guessed.
 func NewID(prefix string) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
+	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
+}
+
+// FirstID returns what sorts before every id with that prefix that was made at
+// t or later.
+func FirstID(prefix string, t time.Time) string {
+	b := idTime(t)
+	return prefix + "_" + idEncoding.EncodeToString(b[:])
+}
+
+func idTime(t time.Time) (b [16]byte) {
+	binary.BigEndian.PutUint64(b[:8], uint64(max(0, t.UnixMilli()))<<16)
+	return b
 }
 
 // IsID reports whether id has the shape of an id with that prefix. It says
@@ -59,8 +71,8 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // time: RFC 3339, UTC, milliseconds.
 func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// formatOptionalTime is FormatTime for a time that may not have come yet.
-func formatOptionalTime(t *time.Time) *string {
+// FormatOptionalTime is FormatTime for a time that may not have come yet.
+func FormatOptionalTime(t *time.Time) *string {
 	if t == nil {
 		return nil
 	}

@@ -132,7 +132,7 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 	}{
 		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net, rate,
 		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining, t.SessionStatus,
-		t.Mode.Live(), FormatTime(t.CreatedAt), formatOptionalTime(t.CompletedAt),
+		t.Mode.Live(), FormatTime(t.CreatedAt), FormatOptionalTime(t.CompletedAt),
 	})
 }
 

@@ -93,7 +93,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 	}{
 		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network, p.Destination,
 		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f, p.Metadata,
-		p.Mode.Live(), FormatTime(p.CreatedAt), formatOptionalTime(p.SentAt), formatOptionalTime(p.FailedAt),
+		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt), FormatOptionalTime(p.FailedAt),
 	})
 }
 

@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"errors"
+	"net/url"
+	"strings"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
@@ -14,27 +17,82 @@ const (
 	DeliveryPending   DeliveryStatus = "pending"
 	DeliveryDelivered DeliveryStatus = "delivered"
 	DeliveryFailed    DeliveryStatus = "failed"   // permanently: every attempt failed
-	DeliveryCanceled  DeliveryStatus = "canceled" // its endpoint was deleted
+	DeliveryCanceled  DeliveryStatus = "canceled" // its endpoint was deleted, or an operator canceled it
+)
+
+// DeliveryStatuses lists every state of a delivery.
+var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed, DeliveryCanceled}
+
+// Errors of steering a delivery.
+var (
+	// ErrDeliveryInProgress: the delivery has a run that has not ended, or an
+	// attempt of it is under way.
+	ErrDeliveryInProgress = errors.New("delivery in progress")
+	// ErrDeliveryNotPending: the delivery has ended; only a replay starts it again.
+	ErrDeliveryNotPending = errors.New("delivery is not pending")
+	// ErrDeliveryHeld: the delivery or its endpoint is on hold.
+	ErrDeliveryHeld = errors.New("delivery is on hold")
+	// ErrEndpointDeleted: the endpoint of the delivery is gone, so nothing is sent.
+	ErrEndpointDeleted = errors.New("endpoint was deleted")
 )
 
 // Delivery is one event on its way to one address.
 type Delivery struct {
-	ID         string
-	EventID    string
-	EventType  EventType
-	MerchantID string
-	Mode       checkout.Mode
-	EndpointID string // whose secret signs
-	URL        string
-	Status     DeliveryStatus
-	Run        int // 1 for the automatic run, one more for each replay
-	CreatedAt  time.Time
+	ID            string
+	EventID       string
+	EventType     EventType
+	SessionID     *string // nil for events that no session caused
+	MerchantID    string
+	Mode          checkout.Mode
+	EndpointID    string // whose secret signs
+	URL           string
+	Status        DeliveryStatus
+	Held          bool       // by itself or by its endpoint
+	Run           int        // 1 for the automatic run, one more for each replay
+	NextAttemptAt *time.Time // nil: an attempt is under way, it is on hold, or it has ended
+	CreatedAt     time.Time
+	FinishedAt    *time.Time
+	Attempts      []Attempt // oldest first; nil in lists
+}
+
+// MarshalJSON writes the delivery. Source: api/decisions.md, "deliveries".
+func (d Delivery) MarshalJSON() ([]byte, error) {
+	return checkout.EncodeJSON(struct {
+		ID            string         `json:"id"`
+		EventID       string         `json:"event_id"`
+		EventType     EventType      `json:"event_type"`
+		SessionID     *string        `json:"session_id"`
+		WebhookID     string         `json:"webhook_id"`
+		URL           string         `json:"url"`
+		Status        DeliveryStatus `json:"status"`
+		Held          bool           `json:"held"`
+		Run           int            `json:"run"`
+		NextAttemptAt *string        `json:"next_attempt_at"`
+		Livemode      bool           `json:"livemode"`
+		CreatedAt     string         `json:"created_at"`
+		FinishedAt    *string        `json:"finished_at"`
+		WorkflowID    string         `json:"workflow_id"`
+		Attempts      []Attempt      `json:"attempts,omitzero"`
+	}{
+		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run, checkout.FormatOptionalTime(d.NextAttemptAt),
+		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt), d.ID, d.Attempts,
+	})
 }
 
 // DeliveryRef is what a workflow needs to start a delivery: no URL, no body.
 type DeliveryRef struct {
-	ID   string `json:"id"`
-	Host string `json:"host"` // shown to operators
+	ID         string `json:"id"`
+	EndpointID string `json:"endpoint_id,omitempty"`
+	Host       string `json:"host"` // shown to operators
+}
+
+// Ref returns what starts the delivery again.
+func (d Delivery) Ref() DeliveryRef {
+	ref := DeliveryRef{ID: d.ID, EndpointID: d.EndpointID}
+	if u, err := url.Parse(d.URL); err == nil {
+		ref.Host = u.Hostname()
+	}
+	return ref
 }
 
 // ErrorKind classifies a failed attempt. Source: api/decisions.md, "deliveries".
@@ -53,10 +111,11 @@ const (
 
 // Attempt is one HTTP POST of a delivery.
 type Attempt struct {
-	DeliveryID   string
 	Run          int
 	Number       int // from 1 in each run
+	ScheduledAt  *time.Time
 	StartedAt    time.Time
+	Finished     bool // false: under way, or its worker died
 	Duration     time.Duration
 	StatusCode   int       // 0 when no answer came
 	ErrorKind    ErrorKind // "" when it succeeded
@@ -65,3 +124,31 @@ type Attempt struct {
 
 // Succeeded reports whether the receiver accepted the event.
 func (a Attempt) Succeeded() bool { return a.ErrorKind == "" }
+
+// MarshalJSON writes the attempt; of one that has not finished, what is not
+// known is null. A response that is not UTF-8 is shown with replacement
+// characters. Source: api/decisions.md, "deliveries".
+func (a Attempt) MarshalJSON() ([]byte, error) {
+	out := struct {
+		Run          int        `json:"run"`
+		Number       int        `json:"number"`
+		ScheduledAt  *string    `json:"scheduled_at"`
+		StartedAt    string     `json:"started_at"`
+		DurationMS   *int64     `json:"duration_ms"`
+		StatusCode   *int       `json:"status_code"`
+		Error        *ErrorKind `json:"error"`
+		ResponseBody *string    `json:"response_body"`
+	}{Run: a.Run, Number: a.Number, ScheduledAt: checkout.FormatOptionalTime(a.ScheduledAt), StartedAt: checkout.FormatTime(a.StartedAt)}
+	if a.Finished {
+		took := a.Duration.Milliseconds()
+		out.DurationMS = &took
+	}
+	if a.StatusCode != 0 {
+		body := strings.ToValidUTF8(string(a.ResponseBody), "\ufffd")
+		out.StatusCode, out.ResponseBody = &a.StatusCode, &body
+	}
+	if a.ErrorKind != "" {
+		out.Error = &a.ErrorKind
+	}
+	return checkout.EncodeJSON(out)
+}

@@ -32,12 +32,16 @@ type Endpoint struct {
 	Description *string
 	Status      EndpointStatus
 	CreatedAt   time.Time
+	// RotatingUntil is when the previous secret stops signing; nil when only one
+	// signs.
+	RotatingUntil *time.Time
 
-	Secret string // only right after creation; never stored
+	Secret string // only right after creation or rotation; never stored
 }
 
 // MarshalJSON writes the registration. Source: interface document, "Webhook
-// registration"; the secret is present only in the creation answer.
+// registration"; the secret is present only in the answers of creation
+// and rotation.
 func (e Endpoint) MarshalJSON() ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID          string         `json:"id"`
@@ -47,8 +51,9 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Status      EndpointStatus `json:"status"`
 		Livemode    bool           `json:"livemode"`
 		CreatedAt   string         `json:"created_at"`
+		Rotating    *string        `json:"previous_secret_expires_at"`
 		Secret      string         `json:"secret,omitempty"`
-	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), e.Secret})
+	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
 }
 
 // Errors of ParseURL; their texts are shown to merchants.

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -39,6 +40,29 @@ type Event struct {
 	SessionID  string // "" for events that no session caused
 	CreatedAt  time.Time
 	Body       []byte
+}
+
+// MarshalJSON writes the event: the envelope with data, byte for byte, and what
+// receivers need not know. Source: interface document, "Event envelope".
+func (e Event) MarshalJSON() ([]byte, error) {
+	var envelope struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(e.Body, &envelope); err != nil {
+		return nil, err
+	}
+	var session *string
+	if e.SessionID != "" {
+		session = &e.SessionID
+	}
+	return checkout.EncodeJSON(struct {
+		ID        string          `json:"id"`
+		Type      EventType       `json:"type"`
+		CreatedAt string          `json:"created_at"`
+		SessionID *string         `json:"session_id"`
+		Livemode  bool            `json:"livemode"`
+		Data      json.RawMessage `json:"data"`
+	}{e.ID, e.Type, checkout.FormatTime(e.CreatedAt), session, e.Mode.Live(), envelope.Data})
 }
 
 // Envelope returns the JSON that carries data to receivers. Source: interface

@@ -13,6 +13,25 @@ var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute
 // MaxAttempts is the first attempt and one for each entry of the schedule.
 const MaxAttempts = 6
 
+// AttemptTimeout is how long an attempt may take before the server gives it up:
+// its worker died. ResponseTimeout and the rest for us.
+const AttemptTimeout = 15 * time.Second
+
+// FallbackDelay returns how long the server waits after attempt n, the first
+// being 1, when a worker died in it: it then uses the retry policy's own
+// back-off, because the schedule comes with a failed attempt's error. 30 s, 3m05,
+// 18m58, 1h57, 12h: the factor is the fourth root of 12 h over 30 s.
+func FallbackDelay(n int) time.Duration {
+	delay := 30 * time.Second
+	for ; n > 1; n-- {
+		delay = min(time.Duration(float64(delay)*FallbackFactor), 12*time.Hour)
+	}
+	return delay
+}
+
+// FallbackFactor is by how much FallbackDelay grows.
+const FallbackFactor = 6.16
+
 // ResponseTimeout is how long a receiver has to answer. Source: interface
 // document, "Delivery and retries".
 const ResponseTimeout = 10 * time.Second

@@ -28,6 +28,10 @@ func NewSecret() string {
 	return "whsec_" + hex.EncodeToString(b[:])
 }
 
+// MaxRotationOverlap is how long a rotated secret may go on signing beside the
+// new one.
+const MaxRotationOverlap = 72 * time.Hour
+
 // SecretDigest returns the SHA-256 of a secret. HMAC hashes a key longer than
 // its 64-byte block first (RFC 2104), and a secret has 70 bytes, so the digest
 // signs exactly as the secret does: it is stored hashed and still signs.
@@ -37,10 +41,15 @@ func SecretDigest(secret string) []byte {
 }
 
 // Sign returns the value of SignatureHeader for body sent at t, keyed with a
-// secret or its digest: lowercase hex of HMAC-SHA256 over "<t>.<body>".
-func Sign(key []byte, t time.Time, body []byte) string {
+// secret or its digest: lowercase hex of HMAC-SHA256 over "<t>.<body>". After a
+// rotation the previous key signs too, in a v1 of its own.
+func Sign(key []byte, t time.Time, body []byte, previous ...[]byte) string {
 	ts := strconv.FormatInt(t.Unix(), 10)
-	return "t=" + ts + ",v1=" + hex.EncodeToString(signature(key, ts, body))
+	header := "t=" + ts + ",v1=" + hex.EncodeToString(signature(key, ts, body))
+	for _, key := range previous {
+		header += ",v1=" + hex.EncodeToString(signature(key, ts, body))
+	}
+	return header
 }
 
 func signature(key []byte, ts string, body []byte) []byte {

@@ -1,0 +1,156 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// DeliveryRef names one delivery and who owns it.
+type DeliveryRef struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+}
+
+// Outgoing is one attempt to be made: everything that goes on the wire, and
+// what signs it.
+type Outgoing struct {
+	Run       int
+	EventID   string
+	EventType webhook.EventType
+	URL       string
+	Body      []byte
+	Status    webhook.DeliveryStatus // not pending: there is nothing to send
+	Parked    bool                   // on hold: nothing is sent until the signal resume
+	Digests   [][]byte               // of the secret, and of the previous one while a rotation lasts
+}
+
+// BeginAttempt notes, before anything is sent, that attempt number of the run
+// with Temporal's runID begins, and returns what to send. The first attempt of
+// a new run makes the delivery pending again and counts the run; new is a run
+// with another runID (a replay or a reset), and one whose attempts begin anew (a
+// reset of the activity). An attempt that was noted but not finished may begin
+// again: the note's answer was lost. On hold, the delivery is parked and no attempt is
+// noted; one whose endpoint was deleted is canceled. It returns
+// checkout.ErrNotFound.
+func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string, number int) (Outgoing, error) {
+	var (
+		out                          Outgoing
+		endpointID, keyID            string
+		sealed, previous             []byte
+		previousKeyID                *string
+		attemptTimeout, whenItIsLost = webhook.AttemptTimeout, webhook.AttemptTimeout + webhook.FallbackDelay(number)
+	)
+	err := s.pool.QueryRow(ctx, `
+		WITH found AS (
+			SELECT d.id, d.event_id, e.type, e.body, d.next_attempt_at AS scheduled_at,
+				CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
+				w.id AS endpoint_id, w.master_key_id, w.sealed_digest,
+				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_master_key_id,
+				w.previous_sealed_digest,
+				NOT d.session_url AND w.deleted_at IS NOT NULL AS gone,
+				d.held OR (NOT d.session_url AND w.status = 'disabled') AS on_hold,
+				d.run_id IS DISTINCT FROM $4
+					OR EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_new
+			FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
+		), delivery AS (
+			UPDATE webhook_delivery d SET
+				url = f.url, run_id = $4,
+				run = d.run + CASE WHEN is_new AND NOT gone THEN 1 ELSE 0 END,
+				status = CASE WHEN gone AND (is_new OR d.status = 'pending') THEN 'canceled' WHEN is_new THEN 'pending' ELSE d.status END,
+				finished_at = CASE WHEN gone THEN coalesce(d.finished_at, clock_timestamp()) WHEN NOT is_new THEN d.finished_at END,
+				parked_at = CASE WHEN on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() END,
+				sending_until = CASE WHEN NOT on_hold AND NOT gone THEN clock_timestamp() + $6::interval END,
+				next_attempt_at = CASE WHEN NOT on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() + $7::interval END
+			FROM found f WHERE d.id = f.id
+			RETURNING d.id, d.run, d.status, d.parked_at IS NOT NULL AS parked
+		), attempt AS (
+			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
+			SELECT d.id, d.run, $5, f.scheduled_at, clock_timestamp() FROM delivery d JOIN found f ON f.id = d.id
+			WHERE d.status = 'pending' AND NOT d.parked
+			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at
+		)
+		SELECT d.run, f.event_id, f.type, f.url, f.body, d.status, d.parked,
+			f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
+		FROM delivery d JOIN found f ON f.id = d.id`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, number, attemptTimeout, whenItIsLost).Scan(
+		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked,
+		&endpointID, &keyID, &sealed, &previousKeyID, &previous)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Outgoing{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
+	}
+	if out.Digests, err = s.unsealDigests(endpointID, keyID, sealed, previousKeyID, previous); err != nil {
+		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
+	}
+	return out, nil
+}
+
+// unsealDigests returns the digest of an endpoint's secret and, when there is a
+// previousKeyID, that of the previous one.
+func (s *Store) unsealDigests(endpointID, keyID string, sealed []byte, previousKeyID *string, previous []byte) ([][]byte, error) {
+	digest, err := s.keys.unseal(keyID, endpointID, sealed)
+	if err != nil || previousKeyID == nil {
+		return [][]byte{digest}, err
+	}
+	old, err := s.keys.unseal(*previousKeyID, endpointID, previous)
+	return [][]byte{digest, old}, err
+}
+
+// FinishAttempt notes how an attempt ended; a success makes the delivery
+// delivered, a failure that will be retried says when. A delivery that has a
+// newer run is left alone. Repeating it changes nothing.
+func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.Attempt, nextIn time.Duration) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH attempt AS (
+			UPDATE webhook_attempt SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
+			WHERE delivery_id = $1 AND run = $4 AND number = $5
+			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
+		)
+		UPDATE webhook_delivery d SET
+			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
+			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,
+			next_attempt_at = CASE WHEN $8 <> '' THEN attempt.ended_at + $10::interval END,
+			sending_until = NULL
+		FROM attempt
+		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode, string(a.ErrorKind), a.ResponseBody, nextIn)
+	if err != nil {
+		return fmt.Errorf("finish attempt: %w", err)
+	}
+	return nil
+}
+
+// DeferAttempt notes that the delivery's next attempt waits: its endpoint has
+// as many attempts under way as it may.
+func (s *Store) DeferAttempt(ctx context.Context, ref DeliveryRef, wait time.Duration) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE webhook_delivery SET next_attempt_at = clock_timestamp() + $4::interval
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode, wait)
+	if err != nil {
+		return fmt.Errorf("defer attempt: %w", err)
+	}
+	return nil
+}
+
+// CountAttempts returns how many attempts the run with Temporal's runID has made.
+func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string) (int, error) {
+	var n int
+	err := s.pool.QueryRow(ctx, `
+		SELECT count(*) FROM webhook_attempt a JOIN webhook_delivery d ON d.id = a.delivery_id AND d.run = a.run
+		WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND d.run_id = $4`, ref.ID, ref.MerchantID, ref.Mode, runID).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count attempts: %w", err)
+	}
+	return n, nil
+}

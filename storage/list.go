@@ -1,0 +1,71 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Page chooses a part of a list: at most Limit entries older than Before, and
+// created in [Since, Until). What is zero does not choose.
+type Page struct {
+	Before string // the id of the last entry that was seen
+	Since  time.Time
+	Until  time.Time
+	Limit  int
+}
+
+// clockSkew is how far the time inside an id may be from created_at: ids are
+// made by this process, created_at by PostgreSQL.
+const clockSkew = time.Hour
+
+// list builds the end of a query that lists a merchant's rows of one mode,
+// newest first, by keyset: it costs the same at the end of a long list as at
+// its beginning.
+type list struct {
+	sql  string
+	args []any
+}
+
+func newList(merchantID string, mode checkout.Mode, table string) *list {
+	return &list{
+		sql:  fmt.Sprintf("WHERE %[1]s.merchant_id = $1 AND %[1]s.mode = $2", table),
+		args: []any{merchantID, mode},
+	}
+}
+
+// where adds a condition; ? stands for value.
+func (l *list) where(condition string, value ...any) {
+	for _, v := range value {
+		l.args = append(l.args, v)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(l.args)), 1)
+	}
+	l.sql += " AND " + condition
+}
+
+// equal adds a condition when value is not empty.
+func (l *list) equal(column, value string) {
+	if value != "" {
+		l.where(column+" = ?", value)
+	}
+}
+
+// page ends the query. The bounds of the ids, which the index has, come before
+// the exact times.
+func (l *list) page(prefix, table string, p Page) {
+	if p.Before != "" {
+		l.where(table+".id < ?", p.Before)
+	}
+	if !p.Since.IsZero() {
+		l.where(table+".id >= ? AND "+table+".created_at >= ?", checkout.FirstID(prefix, p.Since.Add(-clockSkew)), p.Since)
+	}
+	if !p.Until.IsZero() {
+		l.where(table+".id < ? AND "+table+".created_at < ?", checkout.FirstID(prefix, p.Until.Add(clockSkew)), p.Until)
+	}
+	l.args = append(l.args, p.Limit)
+	l.sql += fmt.Sprintf(" ORDER BY %s.id DESC LIMIT $%d", table, len(l.args))
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

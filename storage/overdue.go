@@ -1,0 +1,104 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Overdue is a row whose run should have done something by now. Whether it has
+// a run, only Temporal knows.
+type Overdue struct {
+	ID         string            `json:"id"` // of a session, payout, delivery or bulk replay; also the workflow id
+	MerchantID string            `json:"merchant_id"`
+	Mode       checkout.Mode     `json:"mode"`
+	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
+	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
+	EndpointID string            `json:"endpoint_id,omitempty"`
+	Host       string            `json:"host,omitempty"` // of a delivery
+}
+
+// unfinished selects everything that should have a run, whoever's it is:
+// Reconcile works for all merchants.
+const unfinished = `
+	SELECT s.id, s.merchant_id, s.mode, s.expires_at, '' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
+		FROM checkout_session s WHERE s.status = 'pending'
+	UNION ALL
+	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
+	UNION ALL
+	SELECT d.id, d.merchant_id, d.mode, NULL, e.type, d.endpoint_id, d.url, d.next_attempt_at
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.status = 'pending' AND d.parked_at IS NULL
+	UNION ALL
+	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
+
+// Overdue returns up to limit rows that are overdue by more than margin, in the
+// order of their ids, after the id after.
+func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string, limit int) ([]Overdue, error) {
+	return s.overdue(ctx, `due < clock_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
+}
+
+// Unfinished returns those of ids that should have a run, parked deliveries
+// included.
+func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
+	return s.overdue(ctx, `id = ANY ($1)
+		UNION ALL
+		SELECT d.id, d.merchant_id, d.mode, NULL, e.type, d.endpoint_id, d.url
+			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
+}
+
+func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
+	rows, err := s.pool.Query(ctx, `SELECT id, merchant_id, mode, expires_at, type, endpoint_id, url FROM (`+unfinished+`) u WHERE `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("overdue: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Overdue, err error) {
+		var (
+			address   string
+			expiresAt *time.Time
+		)
+		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.EventType, &o.EndpointID, &address)
+		if expiresAt != nil {
+			o.ExpiresAt = *expiresAt
+		}
+		o.Host = hostOf(address)
+		return o, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("overdue: %w", err)
+	}
+	return got, nil
+}
+
+// ParkedDeliveries returns up to limit deliveries, after the id after, that
+// came due while on hold and are on hold no longer.
+func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
+	return s.deliveryRefs(ctx, `
+		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+		WHERE d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled') AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
+}
+
+// OrphanedDeliveries returns up to limit pending deliveries, after the id
+// after, whose registration was deleted.
+func (s *Store) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
+	return s.deliveryRefs(ctx, `
+		SELECT d.id, d.merchant_id, d.mode FROM webhook_endpoint w
+			JOIN webhook_delivery d ON d.merchant_id = w.merchant_id AND d.mode = w.mode AND d.endpoint_id = w.id AND d.status = 'pending'
+		WHERE w.deleted_at IS NOT NULL AND NOT d.session_url AND d.status <> 'delivered' AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
+}
+
+func (s *Store) deliveryRefs(ctx context.Context, query string, args ...any) ([]DeliveryRef, error) {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeliveryRef])
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	return got, nil
+}

@@ -1,0 +1,135 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// replayed is the condition of the deliveries that a bulk replay starts again.
+const replayed = `
+	d.merchant_id = $1 AND d.mode = $2 AND d.endpoint_id = $3 AND NOT d.session_url AND d.created_at >= $4 AND d.created_at < $5 AND d.status = $6
+	AND d.id >= $7 AND d.id < $8`
+
+// replayedArgs ends with bounds of the ids, which the index has.
+func replayedArgs(r webhook.Replay) []any {
+	return []any{
+		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
+		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-clockSkew)), checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(clockSkew)),
+	}
+}
+
+// PreviewReplay returns how many deliveries r would start again. It returns
+// checkout.ErrNotFound when there is no such registration.
+func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
+	if _, err := s.Endpoint(ctx, r.MerchantID, r.Mode, r.EndpointID); err != nil {
+		return 0, err
+	}
+	var n int
+	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM webhook_delivery d WHERE `+replayed, replayedArgs(r)...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("preview replay: %w", err)
+	}
+	return n, nil
+}
+
+// CreateReplay stores a bulk replay, which is running from then on; the caller
+// starts its workflow, and Reconcile does if that failed. It returns r with its
+// total, status and time.
+func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay) (webhook.Replay, error) {
+	total, err := s.PreviewReplay(ctx, r)
+	if err != nil {
+		return webhook.Replay{}, err
+	}
+	r.Total, r.Status = total, webhook.ReplayRunning
+	err = s.pool.QueryRow(ctx, `
+		INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+		r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+	if err != nil {
+		return webhook.Replay{}, fmt.Errorf("create replay: %w", err)
+	}
+	return r, nil
+}
+
+const selectReplay = `
+	SELECT r.id, r.merchant_id, r.mode, r.endpoint_id, r.since, r.until, r.filter, r.rate, r.status, r.total, r.started, r.skipped,
+		r.created_at, r.finished_at FROM webhook_replay r `
+
+func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
+	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter, &r.Rate, &r.Status, &r.Total, &r.Started,
+		&r.Skipped, &r.CreatedAt, &r.FinishedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	return r, err
+}
+
+// Replay returns one bulk replay. It returns checkout.ErrNotFound.
+func (s *Store) Replay(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Replay, error) {
+	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, id, merchantID, mode))
+	if err != nil {
+		return webhook.Replay{}, fmt.Errorf("replay: %w", err)
+	}
+	return r, nil
+}
+
+// Replays lists bulk replays, newest first; endpointID may be empty.
+func (s *Store) Replays(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string, p Page) ([]webhook.Replay, error) {
+	q := newList(merchantID, mode, "r")
+	q.equal("r.endpoint_id", endpointID)
+	q.page(checkout.PrefixReplay, "r", p)
+	rows, err := s.pool.Query(ctx, selectReplay+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("replays: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Replay, error) { return scanReplay(row) })
+	if err != nil {
+		return nil, fmt.Errorf("replays: %w", err)
+	}
+	return got, nil
+}
+
+// ReplayedDelivery is one delivery that a bulk replay starts again.
+type ReplayedDelivery struct {
+	webhook.DeliveryRef
+	EventType webhook.EventType `json:"event_type"`
+}
+
+// ReplayedDeliveries returns the next limit deliveries of a bulk replay after
+// the one with the id after, oldest first.
+func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, after string, limit int) ([]ReplayedDelivery, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`, append(replayedArgs(r), after, limit)...)
+	if err != nil {
+		return nil, fmt.Errorf("replayed deliveries: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
+		var address string
+		err = row.Scan(&d.ID, &d.EndpointID, &address, &d.EventType)
+		d.Host = hostOf(address)
+		return d, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replayed deliveries: %w", err)
+	}
+	return got, nil
+}
+
+// RecordReplay notes how far a running bulk replay has come, or that it ended.
+// Repeating it changes nothing.
+func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE webhook_replay SET started = $4, skipped = $5, status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
+		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status)
+	if err != nil {
+		return fmt.Errorf("record replay: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package workflows
+
+import (
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// ReconcileResult says what a Reconcile found to do.
+type ReconcileResult struct {
+	Restarted []string `json:"restarted,omitempty"` // workflow ids
+	Resumed   int      `json:"resumed"`
+	Canceled  int      `json:"canceled"`
+}
+
+// Reconcile makes Temporal follow PostgreSQL: it starts what should have a run
+// and has none, wakes deliveries that are on hold no longer, and cancels those
+// of deleted registrations. A schedule runs it every minute, and the API
+// whenever it has changed what Reconcile looks at.
+func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
+	var (
+		h       *activities.Housekeeping
+		orphans []activities.Orphan
+		result  ReconcileResult
+	)
+	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
+	resumed := workflow.ExecuteActivity(ctx, h.ResumeParked)
+	canceled := workflow.ExecuteActivity(ctx, h.CancelOrphaned)
+	if err := workflow.ExecuteActivity(ctx, h.FindOrphans).Get(ctx, &orphans); err != nil {
+		return result, err
+	}
+	started := make([]workflow.ChildWorkflowFuture, 0, len(orphans))
+	for _, o := range orphans {
+		workflow.GetLogger(ctx).Warn("no run: starting again", "id", o.ID)
+		started = append(started, restart(ctx, o))
+		result.Restarted = append(result.Restarted, o.ID)
+	}
+	if err := awaitStarts(ctx, started); err != nil {
+		return result, err
+	}
+	if err := resumed.Get(ctx, &result.Resumed); err != nil {
+		return result, err
+	}
+	return result, canceled.Get(ctx, &result.Canceled)
+}
+
+// restart starts the run of an orphan. Its closed runs do not matter; an open
+// one, should there be one by now, is the right one.
+func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFuture {
+	owner := Owner{MerchantID: o.MerchantID, Mode: o.Mode}
+	prefix, _, _ := strings.Cut(o.ID, "_")
+	again := func(options workflow.ChildWorkflowOptions) workflow.ChildWorkflowOptions {
+		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+		return options
+	}
+	switch prefix {
+	case checkout.PrefixSession:
+		options := again(childOptions(o.ID, TaskQueueCheckout, "session", owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeCheckoutSession, CheckoutSessionInput{
+			Owner: owner, SessionID: o.ID, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout,
+		})
+	case checkout.PrefixPayout:
+		options := again(payoutOptions(owner, o.ID))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout, PayoutInput{Owner: owner, PayoutID: o.ID})
+	case checkout.PrefixReplay:
+		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", owner))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookReplay, WebhookReplayInput{Owner: owner, ReplayID: o.ID})
+	}
+	ref := webhook.DeliveryRef{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
+	return startDelivery(ctx, again(deliveryOptions(owner, o.EventType, ref)), owner, o.EventType, ref)
+}
+
+// RetentionInput says how long the log keeps finished deliveries.
+type RetentionInput struct {
+	Age time.Duration `json:"age"`
+}
+
+// Retention removes finished deliveries and old events from the log. A schedule
+// runs it every hour. It returns how many rows went.
+func Retention(ctx workflow.Context, in RetentionInput) (int64, error) {
+	var (
+		h       *activities.Housekeeping
+		deleted int64
+	)
+	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
+	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
+	return deleted, err
+}

@@ -1,0 +1,75 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// Ids of the schedules, and of the runs that they start, followed by the time.
+const (
+	ScheduleReconcile = "reconcile"
+	ScheduleRetention = "retention"
+)
+
+// Schedules says how often and for how long.
+type Schedules struct {
+	ReconcileEvery time.Duration
+	Retention      time.Duration // age at which finished deliveries leave the log
+}
+
+// EnsureSchedules creates the schedules, or changes them to s. Several
+// processes may call it at once.
+func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
+	return errors.Join(
+		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
+			ID: ScheduleReconcile, Workflow: TypeReconcile, TaskQueue: TaskQueueCheckout,
+		}),
+		c.ensureSchedule(ctx, ScheduleRetention, time.Hour, &client.ScheduleWorkflowAction{
+			ID: ScheduleRetention, Workflow: TypeRetention, TaskQueue: TaskQueueCheckout, Args: []any{RetentionInput{Age: s.Retention}},
+		}),
+	)
+}
+
+func (c *Client) ensureSchedule(ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction) error {
+	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
+	defer cancel()
+	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
+	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
+		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: scheduleCatchup,
+	})
+	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
+		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx, client.ScheduleUpdateOptions{
+			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+				in.Description.Schedule.Spec = &spec
+				in.Description.Schedule.Action = action
+				return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
+			},
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("schedule %s: %w", id, err)
+	}
+	return nil
+}
+
+const (
+	scheduleTimeout = 10 * time.Second
+	// scheduleCatchup: after an outage the next regular run does.
+	scheduleCatchup = time.Minute
+)
+
+// ReconcileNow makes Reconcile run at once, or once more after the one that
+// runs. It is a help, not a promise: the schedule runs it anyway.
+func (c *Client) ReconcileNow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return answer("reconcile", c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile).Trigger(ctx, client.ScheduleTriggerOptions{
+		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
+	}))
+}

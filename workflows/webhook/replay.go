@@ -1,0 +1,66 @@
+package webhook
+
+import (
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// ReplayStatus is the state of a bulk replay.
+type ReplayStatus string
+
+// States of a bulk replay.
+const (
+	ReplayRunning   ReplayStatus = "running"
+	ReplayCompleted ReplayStatus = "completed"
+	ReplayCanceled  ReplayStatus = "canceled"
+)
+
+// Rates of a bulk replay, in deliveries a second. The receiver has just been
+// down, so the default is gentle.
+const (
+	DefaultReplayRate = 10
+	MaxReplayRate     = 100
+)
+
+// Replay starts the deliveries of one endpoint again that were created in
+// [Since, Until) and have the status Filter.
+type Replay struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+	EndpointID string
+	Since      time.Time
+	Until      time.Time
+	Filter     DeliveryStatus // not pending
+	Rate       int            // deliveries a second
+	Status     ReplayStatus
+	Total      int // counted when it was created
+	Started    int // runs started so far
+	Skipped    int // deliveries in progress when their turn came
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
+// MarshalJSON writes the bulk replay. Source: api/decisions.md, "bulk replay".
+func (r Replay) MarshalJSON() ([]byte, error) {
+	return checkout.EncodeJSON(struct {
+		ID             string         `json:"id"`
+		WebhookID      string         `json:"webhook_id"`
+		Since          string         `json:"since"`
+		Until          string         `json:"until"`
+		DeliveryStatus DeliveryStatus `json:"delivery_status"`
+		Rate           int            `json:"rate"`
+		Status         ReplayStatus   `json:"status"`
+		Total          int            `json:"total"`
+		Started        int            `json:"started"`
+		Skipped        int            `json:"skipped"`
+		Livemode       bool           `json:"livemode"`
+		CreatedAt      string         `json:"created_at"`
+		FinishedAt     *string        `json:"finished_at"`
+		WorkflowID     string         `json:"workflow_id"`
+	}{
+		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter, r.Rate, r.Status, r.Total, r.Started,
+		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt), checkout.FormatOptionalTime(r.FinishedAt), r.ID,
+	})
+}
