@@ -34,7 +34,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 			Store: store, CheckoutURL: cfg.PageURL,
 			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
 		},
-		Deliveries: activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
+		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 	})
 	if err != nil {

@@ -1,0 +1,179 @@
+package workflows_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/webhook"
+)
+
+// steered runs a delivery whose receiver refuses everything, and notes when.
+func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *testsuite.TestWorkflowEnvironment)) []time.Duration {
+	w.t.Helper()
+	w.receiver.status = http.StatusInternalServerError
+	env := w.env(in.DeliveryID, time.Now())
+	began := env.Now()
+	var attempts []time.Duration
+	w.receiver.onPost = func() { attempts = append(attempts, env.Now().Sub(began).Round(time.Second)) }
+	steer(env)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.True(w.t, env.IsWorkflowCompleted())
+	require.Equal(w.t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+	for i, a := range w.receiver.arrivals {
+		require.Equal(w.t, strconv.Itoa(i+1), a.header.Get("X-Service-Attempt"))
+	}
+	require.Equal(w.t, len(attempts), w.count(`SELECT count(*) FROM webhook_attempt WHERE run = 1 AND duration_ms IS NOT NULL`))
+	return attempts
+}
+
+func (w *world) ref(in workflows.WebhookDeliveryInput) storage.DeliveryRef {
+	return storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}
+}
+
+const second, minute, hour = time.Second, time.Minute, time.Hour
+
+func TestWebhookDelivery_AHoldUsesUpNoAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in))) }, 10*second)
+		env.RegisterDelayedCallback(func() {
+			d, err := w.Delivery(t.Context(), w.ref(in))
+			require.NoError(t, err)
+			require.True(t, d.Held)
+			require.Len(t, d.Attempts, 1, "it came due at 30 s and waits")
+			require.Nil(t, d.NextAttemptAt)
+			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
+			env.SignalWorkflow(workflows.SignalResume, nil)
+		}, 10*minute)
+	})
+	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
+}
+
+func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in))) }, 10*second)
+		env.RegisterDelayedCallback(func() {
+			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
+			env.SignalWorkflow(workflows.SignalResume, nil)
+		}, 20*second)
+	})
+	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got)
+}
+
+func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	endpoint := w.deliveryRow(in).EndpointID
+	change := func(status webhook.EndpointStatus) {
+		_, err := w.ChangeEndpoint(t.Context(), in.MerchantID, in.Mode, endpoint, storage.EndpointChange{Status: &status})
+		require.NoError(t, err)
+	}
+	change(webhook.EndpointDisabled)
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalResume, nil) }, hour) // too early: still disabled
+	env.RegisterDelayedCallback(func() {
+		require.Zero(t, w.count(`SELECT count(*) FROM webhook_attempt`))
+		change(webhook.EndpointEnabled)
+		env.SignalWorkflow(workflows.SignalResume, nil)
+	}, 100*hour)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Len(t, w.receiver.arrivals, 1)
+	d := w.deliveryRow(in)
+	require.Equal(t, webhook.DeliveryDelivered, d.Status)
+	require.Equal(t, 1, d.Run)
+}
+
+func (w *world) deliveryRow(in workflows.WebhookDeliveryInput) webhook.Delivery {
+	w.t.Helper()
+	d, err := w.Delivery(w.t.Context(), w.ref(in))
+	require.NoError(w.t, err)
+	return d
+}
+
+func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ asked, want []time.Duration }{
+		"in the second wait": {[]time.Duration{2 * minute}, []time.Duration{
+			0, 30 * second, 2 * minute, 32 * minute, 2*hour + 32*minute, 14*hour + 32*minute,
+		}},
+		"in every wait": {[]time.Duration{1 * second, 2 * second, 3 * second, 4 * second, 5 * second}, []time.Duration{
+			0, 1 * second, 2 * second, 3 * second, 4 * second, 5 * second,
+		}},
+		"twice in one wait": {[]time.Duration{10 * second, 10 * second}, []time.Duration{
+			0, 10 * second, 310 * second, 2110 * second, 9310 * second, 52510 * second,
+		}},
+		"in the last wait": {[]time.Duration{10 * hour}, []time.Duration{
+			0, 30 * second, 330 * second, 2130 * second, 9330 * second, 10 * hour,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := w.delivery()
+			got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+				for _, at := range c.asked {
+					env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, at)
+				}
+			})
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+	w.exec(`CREATE TRIGGER away BEFORE INSERT ON webhook_attempt EXECUTE FUNCTION away()`)
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 15*second)
+	})
+	require.Len(t, got, 6)
+	require.Less(t, got[0], minute)
+	for i, gap := range []time.Duration{30 * second, 5 * minute, 30 * minute, 2 * hour, 12 * hour} {
+		require.Equal(t, gap, got[i+1]-got[i])
+	}
+}
+
+func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.receiver.status = http.StatusInternalServerError
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(func() {
+		require.NoError(t, w.DeleteEndpoint(t.Context(), in.MerchantID, in.Mode, w.deliveryRow(in).EndpointID))
+	}, 10*second)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Len(t, w.receiver.arrivals, 1)
+	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
+}
+
+func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(env.CancelWorkflow, minute)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
+	require.Empty(t, w.receiver.arrivals)
+}
