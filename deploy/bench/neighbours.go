@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// neighbourhood is a stack with one healthy merchant and many sick ones.
+type neighbourhood struct {
+	stack *devstack.Stack
+	store *storage.Store
+	flows *workflows.Client
+
+	hanging atomic.Int64 // requests that a hanging endpoint has and does not answer
+}
+
+// neighbours measures publish to receipt at a healthy endpoint: alone, beside
+// the sick ones, and alone again.
+func neighbours(ctx context.Context, args []string) (report, error) {
+	flags := flag.NewFlagSet("neighbours", flag.ContinueOnError)
+	rate := flags.Int("rate", 5, "healthy deliveries a second")
+	period := flags.Duration("for", 60*time.Second, "how long each phase is measured")
+	sick := flags.Int("sick", 200, "endpoints that hang for 10 s, each with an attempt under way all the time")
+	waiting := flags.Int("waiting", 50_000, "deliveries that wait for their next attempt")
+	if err := flags.Parse(args); err != nil {
+		return report{}, err
+	}
+	n, stop, err := newNeighbourhood(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	defer stop()
+
+	nobody := func() (func(), error) { return func() {}, nil }
+	phases := []struct {
+		name  string
+		start func() (stop func(), err error)
+	}{
+		{"alone", nobody},
+		{fmt.Sprintf("beside %d that answer at once", *sick), func() (func(), error) { return n.beside(ctx, *sick, false) }},
+		{fmt.Sprintf("beside %d that hang, and %d waiting retries", *sick, *waiting), func() (func(), error) {
+			if err := n.wait(ctx, *waiting); err != nil {
+				return nil, err
+			}
+			return n.beside(ctx, *sick, true)
+		}},
+		{"alone again, beside the waiting retries", nobody},
+	}
+	got := report{Columns: []string{"healthy deliveries", "n", "p50", "p99", "max", "hanging meanwhile"}}
+	var p99 []time.Duration
+	for _, phase := range phases {
+		end, err := phase.start()
+		if err != nil {
+			return report{}, err
+		}
+		latencies, hanging, err := n.measure(ctx, phase.name, *rate, *period)
+		end()
+		if err != nil {
+			return report{}, err
+		}
+		slices.Sort(latencies)
+		at := func(q float64) time.Duration { return latencies[int(q*float64(len(latencies)-1))] }
+		p99 = append(p99, at(0.99))
+		got.Rows = append(got.Rows, []string{phase.name, fmt.Sprint(len(latencies)), ms(at(0.5)), ms(at(0.99)), ms(at(1)), fmt.Sprint(hanging)})
+	}
+	got.Result = fmt.Sprintf("p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone",
+		float64(p99[2])/float64(p99[1]), 2*float64(p99[2])/float64(p99[0]+p99[3]))
+	return got, nil
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+func newNeighbourhood(ctx context.Context) (*neighbourhood, func(), error) {
+	dir, err := os.MkdirTemp("", "checkout-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	n := &neighbourhood{}
+	stop := func() {
+		if n.store != nil {
+			n.store.Close()
+		}
+		if n.stack != nil {
+			n.stack.Stop()
+		}
+		_ = os.RemoveAll(dir) // the system cleans up what is left
+	}
+	// Failed attempts wait for hours, so that waiting retries only wait.
+	n.stack, err = devstack.Start(ctx, devstack.Options{
+		Dir: dir, NoUI: true, Out: os.Stderr, RetrySchedule: "12h,12h,12h,12h,12h", Env: []string{"CHECKOUT_LOG_LEVEL=warn"},
+	})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	keys, err := storage.ParseKeyring(n.stack.Demo.MasterKeys)
+	if err == nil {
+		n.store, err = storage.Open(ctx, storage.Options{URL: n.stack.DatabaseURL(), Keys: keys, MaxConns: 16})
+	}
+	var temporal client.Client
+	if err == nil {
+		temporal, err = client.DialContext(ctx, client.Options{
+			HostPort: n.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
+		})
+	}
+	n.flows = &workflows.Client{Temporal: temporal}
+	if err != nil {
+		stop()
+	}
+	return n, stop, err
+}
+
+// endpoints registers count endpoints at base, 50 for each merchant.
+func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) ([]webhook.Endpoint, error) {
+	var all []webhook.Endpoint
+	merchant := ""
+	for i := range count {
+		if i%webhook.MaxEndpoints == 0 {
+			merchant = checkout.NewID(checkout.PrefixMerchant)
+			err := n.store.CreateMerchant(ctx, checkout.Merchant{
+				ID: merchant, Name: "Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3,
+			}, checkout.ModeTest, nil)
+			if err != nil {
+				return nil, err
+			}
+		}
+		e, err := n.store.CreateEndpoint(ctx, webhook.Endpoint{
+			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: checkout.ModeTest, URL: fmt.Sprintf("%s/%d", base, i),
+			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// publish makes an event for one endpoint and starts its delivery.
+func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
+	event, ref, err := n.store.PublishTest(ctx, e.MerchantID, e.Mode, e.ID, webhook.PayoutSent, func(time.Time) any { return struct{}{} })
+	if err != nil {
+		return event, err
+	}
+	return event, n.flows.StartDelivery(ctx, event, ref)
+}
+
+// measure publishes at rate to a healthy endpoint of its own and returns from
+// publish to receipt of each event, and how many other attempts were under way.
+func (n *neighbourhood) measure(ctx context.Context, name string, rate int, period time.Duration) ([]time.Duration, int, error) {
+	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", name, period)
+	var (
+		published, arrived sync.Map // event id to time.Time
+		group              errgroup.Group
+		elsewhere          int
+	)
+	base, closeServer, err := serve(func(_ http.ResponseWriter, r *http.Request) {
+		arrived.LoadOrStore(r.Header.Get("X-Service-Event-Id"), time.Now())
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer closeServer()
+	healthy, err := n.endpoints(ctx, base, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
+		began := time.Now()
+		group.Go(func() error {
+			event, err := n.publish(ctx, healthy[0])
+			published.Store(event.ID, began)
+			return err
+		})
+	}
+	elsewhere = int(n.hanging.Load())
+	if err := group.Wait(); err != nil {
+		return nil, 0, err
+	}
+	var latencies []time.Duration
+	deadline := time.Now().Add(time.Minute)
+	published.Range(func(id, began any) bool {
+		at, ok := arrived.Load(id)
+		for ; !ok && time.Now().Before(deadline); at, ok = arrived.Load(id) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !ok {
+			err = fmt.Errorf("event %s did not arrive within a minute", id)
+			return false
+		}
+		latencies = append(latencies, at.(time.Time).Sub(began.(time.Time)))
+		return true
+	})
+	return latencies, elsewhere, err
+}
+
+// wait publishes count deliveries to endpoints that refuse connections, and
+// returns when all of them wait for their next attempt.
+func (n *neighbourhood) wait(ctx context.Context, count int) error {
+	if count == 0 {
+		return nil
+	}
+	base, closeServer, err := serve(nil)
+	if err != nil {
+		return err
+	}
+	closeServer() // from now on nobody listens there
+	endpoints, err := n.endpoints(ctx, base, min(count, 200))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range count {
+		if ctx.Err() != nil {
+			break
+		}
+		if i%500 == 0 {
+			fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d", i, count)
+		}
+		group.Go(func() error {
+			_, err := n.publish(ctx, endpoints[i%len(endpoints)])
+			return err
+		})
+	}
+	fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d\n", count, count)
+	return group.Wait()
+}
+
+// beside publishes to each of count endpoints as often as keeps an attempt under
+// way at one that hangs, until stop is called.
+func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop func(), err error) {
+	base, closeServer, err := serve(func(_ http.ResponseWriter, r *http.Request) {
+		if !hang {
+			return
+		}
+		n.hanging.Add(1)
+		defer n.hanging.Add(-1)
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the sender went
+		<-r.Context().Done()
+	})
+	if err != nil {
+		return nil, err
+	}
+	endpoints, err := n.endpoints(ctx, base, count)
+	if err != nil {
+		closeServer()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for i, e := range endpoints {
+		group.Go(func() {
+			pause := time.Duration(i) * webhook.ResponseTimeout / time.Duration(count) // spread
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(pause):
+				}
+				_, _ = n.publish(ctx, e) // the next one comes anyway
+				pause = webhook.ResponseTimeout
+			}
+		})
+	}
+	time.Sleep(2 * webhook.ResponseTimeout) // until everybody is there
+	return func() {
+		cancel()
+		group.Wait()
+		closeServer()
+	}, nil
+}
+
+// serve listens on a free port until closeServer.
+func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
+}
+
+var quiet = slog.New(slog.DiscardHandler)
