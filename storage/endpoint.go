@@ -163,48 +163,57 @@ func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checko
 	return e, err
 }
 
-// SigningKeys are what signs for one registration.
+// SigningKeys are what signs, or signed, for one registration, or for the
+// webhook_url of one session.
 type SigningKeys struct {
 	EndpointID string
+	SessionID  string // set: the secret of that session's webhook_url, not a registration's
+	Deleted    bool   // the registration is gone
 	Current    []byte
 	Previous   []byte     // nil when the secret was never rotated
 	Until      *time.Time // when Previous stopped or stops signing
 }
 
 // SigningKeys returns the digests that sign for each of the merchant's
-// registrations, to find out which one signed something. They never leave the
-// process.
-func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode) ([]SigningKeys, error) {
+// registrations, and those that signed the deliveries of the event with that
+// id, to find out which one signed something; eventID may be empty. They never
+// leave the process.
+func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, master_key_id, sealed_digest, previous_master_key_id, previous_sealed_digest, previous_expires_at FROM webhook_endpoint
-		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL ORDER BY id`, merchantID, mode)
+		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
+			master_key_id, sealed_digest, previous_master_key_id, previous_sealed_digest, previous_expires_at FROM webhook_endpoint
+		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2))
+		ORDER BY deleted_at IS NOT NULL, id`, merchantID, mode, eventID)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (SigningKeys, error) {
-		var (
-			k                SigningKeys
-			keyID            string
-			previousKeyID    *string
-			sealed, previous []byte
-		)
-		if err := row.Scan(&k.EndpointID, &keyID, &sealed, &previousKeyID, &previous, &k.Until); err != nil {
-			return k, err
-		}
-		digests, err := s.unsealDigests(k.EndpointID, keyID, sealed, previousKeyID, previous)
-		if err != nil {
-			return k, err
-		}
-		k.Current = digests[0]
-		if len(digests) > 1 {
-			k.Previous = digests[1]
-		}
-		return k, nil
-	})
+	got, err := pgx.CollectRows(rows, s.scanSigningKeys)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)
 	}
 	return got, nil
+}
+
+func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
+	var (
+		k                SigningKeys
+		keyID            string
+		previousKeyID    *string
+		sealed, previous []byte
+	)
+	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &keyID, &sealed, &previousKeyID, &previous, &k.Until); err != nil {
+		return k, err
+	}
+	digests, err := s.unsealDigests(k.EndpointID, keyID, sealed, previousKeyID, previous)
+	if err != nil {
+		return k, err
+	}
+	k.Current = digests[0]
+	if len(digests) > 1 {
+		k.Previous = digests[1]
+	}
+	return k, nil
 }
 
 // SigningEndpoint returns the registration whose secret signs what is sent to

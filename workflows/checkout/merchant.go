@@ -39,7 +39,7 @@ type Merchant struct {
 
 // PayoutAddress is where a merchant receives one payout currency in one mode.
 type PayoutAddress struct {
-	Currency PayoutCurrency
-	Network  string
-	Address  string
+	Currency PayoutCurrency `json:"currency"`
+	Network  string         `json:"network"`
+	Address  string         `json:"address"`
 }

@@ -53,6 +53,9 @@ type Delivery struct {
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
 	Attempts      []Attempt // oldest first; nil in lists
+	// EndpointDeleted: its endpoint is gone, so nothing is sent. Never so for a
+	// session's own URL, which outlives the endpoint whose secret signs.
+	EndpointDeleted bool
 }
 
 // MarshalJSON writes the delivery. Source: api/decisions.md, "deliveries".

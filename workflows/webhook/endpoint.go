@@ -18,6 +18,9 @@ const (
 	EndpointDisabled EndpointStatus = "disabled"
 )
 
+// EndpointStatuses lists every state of an endpoint.
+var EndpointStatuses = []EndpointStatus{EndpointEnabled, EndpointDisabled}
+
 // MaxEndpoints is how many endpoints a merchant may have per mode. It keeps the
 // children of one workflow far below Temporal's limit of 2,000.
 const MaxEndpoints = 50

@@ -16,6 +16,10 @@ const (
 	ReplayCanceled  ReplayStatus = "canceled"
 )
 
+// ReplayableStatuses lists the states of the deliveries that a bulk replay can
+// choose; the first is the default.
+var ReplayableStatuses = []DeliveryStatus{DeliveryFailed, DeliveryDelivered, DeliveryCanceled}
+
 // Rates of a bulk replay, in deliveries a second. The receiver has just been
 // down, so the default is gentle.
 const (

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -67,57 +66,113 @@ var (
 	ErrSignatureTime     = errors.New("timestamp is more than five minutes away")
 )
 
+// A SignatureHeaderError is ErrSignatureHeader and says what is wrong.
+type SignatureHeaderError struct {
+	Fault string // a sentence for whoever wrote the receiver
+}
+
+func (e *SignatureHeaderError) Error() string { return ErrSignatureHeader.Error() + ": " + e.Fault }
+
+// Unwrap makes it an ErrSignatureHeader.
+func (e *SignatureHeaderError) Unwrap() error { return ErrSignatureHeader }
+
+func headerFault(fault string) error { return &SignatureHeaderError{fault} }
+
+// Signature is what a SignatureHeader says.
+type Signature struct {
+	Timestamp  int64    // Unix seconds
+	Candidates [][]byte // each v1, at least one
+}
+
+// Fits reports, in constant time, whether one of the candidates is the signature
+// of body, keyed with a secret or its digest.
+func (s Signature) Fits(key, body []byte) bool {
+	want := signature(key, strconv.FormatInt(s.Timestamp, 10), body)
+	matched := false
+	for _, c := range s.Candidates {
+		matched = hmac.Equal(c, want) || matched
+	}
+	return matched
+}
+
 // Verify checks a delivery the way a receiver must: header, constant-time
 // comparison with any v1, then the age of the timestamp. It returns
 // ErrSignatureHeader, ErrSignatureMismatch or ErrSignatureTime.
 func Verify(secret, header string, body []byte, now time.Time) error {
-	ts, candidates, err := parseSignature(header)
+	s, err := ParseSignature(header)
 	if err != nil {
 		return err
 	}
-	want := signature([]byte(secret), strconv.FormatInt(ts, 10), body)
-	matched := false
-	for _, c := range candidates {
-		matched = hmac.Equal(c, want) || matched
-	}
-	if !matched {
+	if !s.Fits([]byte(secret), body) {
 		return ErrSignatureMismatch
 	}
-	if age := now.Sub(time.Unix(ts, 0)).Abs(); age > SignatureTolerance {
+	if age := now.Sub(time.Unix(s.Timestamp, 0)).Abs(); age > SignatureTolerance {
 		return ErrSignatureTime
 	}
 	return nil
 }
 
-// parseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". Unknown schemes are
-// passed over so that a new one can be added; a second t is an attack.
-func parseSignature(header string) (ts int64, candidates [][]byte, err error) {
-	seen := false
+// ParseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". Unknown schemes are
+// passed over so that a new one can be added; a second t is an attack. It
+// returns a SignatureHeaderError.
+func ParseSignature(header string) (Signature, error) {
+	var (
+		s    Signature
+		seen bool
+		err  error
+	)
+	switch {
+	case header == "":
+		return s, headerFault("It is empty.")
+	case strings.ContainsAny(header, " \t\r\n"):
+		return s, headerFault("There is a space or a line break in it.")
+	}
 	for part := range strings.SplitSeq(header, ",") {
 		name, value, ok := strings.Cut(part, "=")
-		if !ok {
-			return 0, nil, ErrSignatureHeader
-		}
-		switch name {
-		case "t":
-			if seen {
-				return 0, nil, fmt.Errorf("%w: two timestamps", ErrSignatureHeader)
-			}
+		switch {
+		case !ok:
+			return s, headerFault("It must be name=value pairs joined by commas.")
+		case name == "t" && seen:
+			return s, headerFault("There are two timestamps t in it; that is an attack, or two headers were joined.")
+		case name == "t":
 			seen = true
-			ts, err = strconv.ParseInt(value, 10, 64)
-			if err != nil || ts < 0 || strconv.FormatInt(ts, 10) != value {
-				return 0, nil, fmt.Errorf("%w: timestamp", ErrSignatureHeader)
+			if s.Timestamp, err = parseTimestamp(value); err != nil {
+				return s, err
 			}
-		case "v1":
-			sig, err := hex.DecodeString(value)
-			if err != nil || len(sig) != sha256.Size || strings.ToLower(value) != value {
-				return 0, nil, fmt.Errorf("%w: v1", ErrSignatureHeader)
+		case name == "v1":
+			candidate, err := parseCandidate(value)
+			if err != nil {
+				return s, err
 			}
-			candidates = append(candidates, sig)
+			s.Candidates = append(s.Candidates, candidate)
 		}
 	}
-	if !seen || len(candidates) == 0 {
-		return 0, nil, fmt.Errorf("%w: t and v1 are needed", ErrSignatureHeader)
+	switch {
+	case !seen:
+		return s, headerFault("There is no timestamp t in it.")
+	case len(s.Candidates) == 0:
+		return s, headerFault("There is no signature v1 in it.")
 	}
-	return ts, candidates, nil
+	return s, nil
+}
+
+func parseTimestamp(value string) (int64, error) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != value {
+		return 0, headerFault("The timestamp t must be whole Unix seconds in digits.")
+	}
+	return n, nil
+}
+
+func parseCandidate(value string) ([]byte, error) {
+	sig, err := hex.DecodeString(value)
+	switch {
+	case len(value) != 2*sha256.Size:
+		return nil, headerFault("The signature v1 must have 64 hexadecimal digits; it has " + strconv.Itoa(len(value)) + " characters.")
+	case err != nil:
+		return nil, headerFault("The signature v1 must be hexadecimal.")
+	case strings.ToLower(value) != value:
+		return nil, headerFault("The signature v1 must be in lower case.")
+	}
+	return sig, nil
 }
