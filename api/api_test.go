@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -41,8 +42,12 @@ func TestMain(m *testing.M) {
 // way through a real server is tested where everything comes together.
 type temporalDouble struct {
 	client.Client
-	start  func(client.StartWorkflowOptions) error
-	update func(client.UpdateWorkflowOptions) error
+	start    func(client.StartWorkflowOptions) error
+	update   func(client.UpdateWorkflowOptions) error
+	signal   func(workflowID, name string) error
+	cancel   func(workflowID string) error
+	trigger  func() error
+	triggers atomic.Int32
 }
 
 func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
@@ -54,6 +59,36 @@ func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkfl
 
 func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
 	return answered{}, d.update(o)
+}
+
+func (d *temporalDouble) SignalWorkflow(_ context.Context, workflowID, _, name string, _ any) error {
+	if d.signal == nil {
+		return nil
+	}
+	return d.signal(workflowID, name)
+}
+
+func (d *temporalDouble) CancelWorkflow(_ context.Context, workflowID, _ string) error {
+	return d.cancel(workflowID)
+}
+
+func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{d: d} }
+
+// scheduleDouble is the schedule of Reconcile.
+type scheduleDouble struct {
+	client.ScheduleClient
+	client.ScheduleHandle
+	d *temporalDouble
+}
+
+func (s scheduleDouble) GetHandle(context.Context, string) client.ScheduleHandle { return s }
+
+func (s scheduleDouble) Trigger(context.Context, client.ScheduleTriggerOptions) error {
+	s.d.triggers.Add(1)
+	if s.d.trigger == nil {
+		return nil
+	}
+	return s.d.trigger()
 }
 
 func (d *temporalDouble) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {

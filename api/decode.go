@@ -41,20 +41,26 @@ func readObject(r *http.Request) ([]member, error) {
 	return decodeObject(body)
 }
 
-// readNothing is for requests that have no body. An empty JSON object passes,
-// because some clients cannot send nothing.
-func readNothing(r *http.Request) error {
+// readOptional is readObject for a body whose fields may all be left out: it may
+// be empty, because some clients cannot send an empty JSON object, and others
+// cannot send nothing.
+func readOptional(r *http.Request) ([]member, error) {
 	if err := checkLength(r); err != nil {
-		return err
+		return nil, err
 	}
 	body, err := readBody(r)
 	if err != nil || len(body) == 0 {
-		return err
+		return nil, err
 	}
 	if err := checkMediaType(r.Header); err != nil {
-		return err
+		return nil, err
 	}
-	members, err := decodeObject(body)
+	return decodeObject(body)
+}
+
+// readNothing is for requests that have no body. An empty JSON object passes.
+func readNothing(r *http.Request) error {
+	members, err := readOptional(r)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Error codes. Source: interface document, "Errors", and decisions.md.
@@ -19,6 +20,10 @@ const (
 	codeMethodNotAllowed = "method_not_allowed"
 	codeNotPending       = "session_not_pending"
 	codeOrderIDInUse     = "order_id_in_use"
+	codeInProgress       = "delivery_in_progress"
+	codeDeliveryEnded    = "delivery_not_pending"
+	codeDeliveryHeld     = "delivery_held"
+	codeWebhookDeleted   = "webhook_deleted"
 	codeTooLarge         = "payload_too_large"
 	codeMediaType        = "unsupported_media_type"
 	codeInternal         = "internal_error"
@@ -102,6 +107,27 @@ func unavailable(cause error) *refusal {
 	return e
 }
 
+// conflicts says what a merchant is told of an error of steering a delivery.
+var conflicts = []struct {
+	err           error
+	code, message string
+}{
+	{webhook.ErrDeliveryInProgress, codeInProgress, "The delivery is in progress: an attempt is under way, or attempts are left."},
+	{webhook.ErrDeliveryNotPending, codeDeliveryEnded, "The delivery has ended; only a replay starts it again."},
+	{webhook.ErrDeliveryHeld, codeDeliveryHeld, "The delivery or its webhook registration is on hold; resume it first."},
+	{webhook.ErrEndpointDeleted, codeWebhookDeleted, "The delivery's webhook registration was deleted; nothing is sent to it any more."},
+}
+
+// conflict returns the refusal of an error of steering a delivery, nil for others.
+func conflict(err error) *refusal {
+	for _, c := range conflicts {
+		if errors.Is(err, c.err) {
+			return refuse(http.StatusConflict, c.code, c.message)
+		}
+	}
+	return nil
+}
+
 // refusal is the one door by which errors leave: it turns err into what the
 // merchant is told. Nothing of the text of an unknown error passes.
 func (s *Server) refusal(err error) *refusal {
@@ -109,6 +135,9 @@ func (s *Server) refusal(err error) *refusal {
 		known *refusal
 		taken *storage.OrderIDInUseError
 	)
+	if e := conflict(err); e != nil {
+		return e
+	}
 	switch {
 	case errors.As(err, &known):
 		return known

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -115,6 +116,29 @@ func requiredChoice[T ~string](f fields, name string, choices []T) T {
 		f.add(name, "must be one of "+list(choices))
 	}
 	return T(text)
+}
+
+// whole returns a whole number from least to most that may be left out; it is
+// written in digits only.
+func (f fields) whole(name string, least, most, otherwise int) int {
+	value, ok := f.optional(name)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(string(value))
+	if value.Kind() != '0' || err != nil || n < least || n > most {
+		f.add(name, fmt.Sprintf("must be a whole number from %d to %d", least, most))
+	}
+	return n
+}
+
+// flag returns true or false, false when it was left out.
+func (f fields) flag(name string) bool {
+	value, ok := f.optional(name)
+	if ok && value.Kind() != 't' && value.Kind() != 'f' {
+		f.add(name, "must be true or false")
+	}
+	return ok && value.Kind() == 't'
 }
 
 // address checks the text of a member as a URL for mode.

@@ -65,15 +65,51 @@ func New(c Config) http.Handler {
 	// Clean paths and slashes would be answered with redirects, and an escaped
 	// slash must not become a separator.
 	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
-	s.route(router, "/v1/checkout", methods{http.MethodPost: s.authenticated(s.createSession)})
-	s.route(router, "/v1/checkout/{id}", methods{http.MethodGet: s.authenticated(s.getSession)})
-	s.route(router, "/v1/checkout/{id}/expire", methods{http.MethodPost: s.authenticated(s.expireSession)})
-	s.route(router, "/v1/webhooks", methods{http.MethodPost: s.authenticated(s.createEndpoint)})
-	s.route(router, "/healthz", methods{http.MethodGet: s.healthz})
-	s.route(router, "/readyz", methods{http.MethodGet: s.readyz})
+	s.routes(router)
 	router.Use(observed)
 	router.NotFoundHandler = observed(s.serve(notFound)) // mux.Use does not reach it
 	return withRequestID(router)
+}
+
+// routes is every route. The first that fits is taken, so verify comes before
+// the registrations' ids, none of which looks like it.
+func (s *Server) routes(router *mux.Router) {
+	const (
+		get    = http.MethodGet
+		post   = http.MethodPost
+		patch  = http.MethodPatch
+		remove = http.MethodDelete
+	)
+	keyed := s.authenticated
+	s.route(router, "/v1/checkout", methods{post: keyed(s.createSession)})
+	s.route(router, "/v1/checkout/{id}", methods{get: keyed(s.getSession)})
+	s.route(router, "/v1/checkout/{id}/expire", methods{post: keyed(s.expireSession)})
+
+	s.route(router, "/v1/webhooks", methods{get: keyed(s.listEndpoints), post: keyed(s.createEndpoint)})
+	s.route(router, "/v1/webhooks/verify", methods{post: keyed(s.verifySignature)})
+	s.route(router, "/v1/webhooks/{id}", methods{get: keyed(s.getEndpoint), patch: keyed(s.changeEndpoint), remove: keyed(s.deleteEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/hold", methods{post: keyed(s.holdEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{post: keyed(s.resumeEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: keyed(s.rotateSecret)})
+	s.route(router, "/v1/webhooks/{id}/test", methods{post: keyed(s.sendTestEvent)})
+	s.route(router, "/v1/webhooks/{id}/replay", methods{post: keyed(s.createReplay)})
+
+	s.route(router, "/v1/replays", methods{get: keyed(s.listReplays)})
+	s.route(router, "/v1/replays/{id}", methods{get: keyed(s.getReplay)})
+	s.route(router, "/v1/replays/{id}/cancel", methods{post: keyed(s.cancelReplay)})
+
+	s.route(router, "/v1/deliveries", methods{get: keyed(s.listDeliveries)})
+	s.route(router, "/v1/deliveries/{id}", methods{get: keyed(s.getDelivery)})
+	s.route(router, "/v1/deliveries/{id}/replay", methods{post: keyed(s.replayDelivery)})
+	s.route(router, "/v1/deliveries/{id}/retry_now", methods{post: keyed(s.retryDelivery)})
+	s.route(router, "/v1/deliveries/{id}/hold", methods{post: keyed(s.holdDelivery)})
+	s.route(router, "/v1/deliveries/{id}/resume", methods{post: keyed(s.resumeDelivery)})
+
+	s.route(router, "/v1/events", methods{get: keyed(s.listEvents)})
+	s.route(router, "/v1/events/{id}", methods{get: keyed(s.getEvent)})
+
+	s.route(router, "/healthz", methods{get: s.healthz})
+	s.route(router, "/readyz", methods{get: s.readyz})
 }
 
 // handler decides one answer; it never sees the ResponseWriter. body is written
@@ -98,6 +134,15 @@ func (s *Server) route(router *mux.Router, path string, m methods) {
 		}
 		return 0, nil, methodNotAllowed(allow)
 	}))
+}
+
+// pathID returns the id that the path names; one of another shape names nothing.
+func pathID(r *http.Request, prefix string) (string, error) {
+	id := mux.Vars(r)["id"]
+	if !checkout.IsID(prefix, id) {
+		return "", checkout.ErrNotFound
+	}
+	return id, nil
 }
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }

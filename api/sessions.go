@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gorilla/mux"
-
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -234,9 +232,9 @@ func (s *Server) ended(session checkout.Session) (int, any, error) {
 
 // session reads the session that the path names.
 func (s *Server) session(r *http.Request) (checkout.Session, error) {
-	id := mux.Vars(r)["id"]
-	if !checkout.IsID(checkout.PrefixSession, id) {
-		return checkout.Session{}, checkout.ErrNotFound
+	id, err := pathID(r, checkout.PrefixSession)
+	if err != nil {
+		return checkout.Session{}, err
 	}
 	caller := callerFrom(r.Context())
 	return s.Store.Session(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)

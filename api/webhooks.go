@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"example.com/checkout/storage"
@@ -49,16 +50,174 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 		e.URL = *address
 	}
 	e.Events = f.events()
-	if text, ok := f.optionalText("description"); ok {
-		if utf8.RuneCountInString(text) > maxDescription || hasControl(text) {
-			f.add("description", fmt.Sprintf("must have at most %d characters and no control characters", maxDescription))
-		}
-		e.Description = &text
+	if text := f.description(); text != nil && *text != "" {
+		e.Description = text
 	}
 	if err := ctx.Err(); err != nil {
 		return e, fmt.Errorf("check url: %w", err)
 	}
 	return e, found.err()
+}
+
+// description reads the words that a merchant knows a registration by; nil when
+// they were left out, empty when there shall be none.
+func (f fields) description() *string {
+	text, ok := f.optionalText("description")
+	if !ok {
+		return nil
+	}
+	if utf8.RuneCountInString(text) > maxDescription || hasControl(text) {
+		f.add("description", fmt.Sprintf("must have at most %d characters and no control characters", maxDescription))
+	}
+	return &text
+}
+
+// listEndpoints serves GET /v1/webhooks, newest first.
+func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	q := readQuery(r, "status")
+	status := optionalChoice(q, "status", webhook.EndpointStatuses)
+	return answerList(q, checkout.PrefixEndpoint, func(e webhook.Endpoint) string { return e.ID }, func(p storage.Page) ([]webhook.Endpoint, error) {
+		return s.Store.Endpoints(ctx, caller.Merchant.ID, caller.Key.Mode, status, p)
+	})
+}
+
+// getEndpoint serves GET /v1/webhooks/{id}.
+func (s *Server) getEndpoint(r *http.Request) (int, any, error) {
+	e, err := s.endpoint(r)
+	return http.StatusOK, e, err
+}
+
+// endpoint reads the registration that the path names. One of the other mode is
+// not found either.
+func (s *Server) endpoint(r *http.Request) (webhook.Endpoint, error) {
+	id, err := pathID(r, checkout.PrefixEndpoint)
+	if err != nil {
+		return webhook.Endpoint{}, err
+	}
+	caller := callerFrom(r.Context())
+	return s.Store.Endpoint(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+}
+
+// changeEndpoint serves PATCH /v1/webhooks/{id}.
+func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
+	e, err := s.endpoint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	members, err := readObject(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	change, err := s.endpointChange(r.Context(), e.Mode, members)
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.change(r.Context(), e, change)
+}
+
+// endpointChange reads the body of a change. It returns all faults of it at
+// once.
+func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members []member) (storage.EndpointChange, error) {
+	var (
+		found faults
+		c     storage.EndpointChange
+	)
+	f := newFields(&found, members, "url", "events", "description", "status")
+	c.URL = s.receiver(ctx, f, "url", mode, false)
+	if _, ok := f.optional("events"); ok {
+		c.Events = f.events()
+	}
+	if text := f.description(); text != nil {
+		c.Description, c.ClearDescription = text, *text == ""
+	}
+	if _, ok := f.optional("status"); ok {
+		status := requiredChoice(f, "status", webhook.EndpointStatuses)
+		c.Status = &status
+	}
+	if err := ctx.Err(); err != nil {
+		return c, fmt.Errorf("check url: %w", err)
+	}
+	if len(found) == 0 && len(f.values) == 0 {
+		return c, invalid("The body must have at least one of url, events, description, status.")
+	}
+	return c, found.err()
+}
+
+// holdEndpoint serves POST /v1/webhooks/{id}/hold: a change of status to disabled.
+func (s *Server) holdEndpoint(r *http.Request) (int, any, error) {
+	return s.setEndpointStatus(r, webhook.EndpointDisabled)
+}
+
+// resumeEndpoint serves POST /v1/webhooks/{id}/resume: a change of status to
+// enabled.
+func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
+	return s.setEndpointStatus(r, webhook.EndpointEnabled)
+}
+
+func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus) (int, any, error) {
+	e, err := s.endpoint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	return s.change(r.Context(), e, storage.EndpointChange{Status: &status})
+}
+
+// change changes a registration. Once it is enabled, the deliveries that waited
+// for that go on.
+func (s *Server) change(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange) (int, any, error) {
+	got, err := s.Store.ChangeEndpoint(ctx, e.MerchantID, e.Mode, e.ID, c)
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Status != nil && got.Status == webhook.EndpointEnabled {
+		s.reconcile(ctx)
+	}
+	return http.StatusOK, got, nil
+}
+
+// deleted is the answer to a deletion.
+type deleted struct {
+	ID      string `json:"id"`
+	Deleted bool   `json:"deleted"` // always true
+}
+
+// deleteEndpoint serves DELETE /v1/webhooks/{id}. Its pending deliveries are
+// canceled.
+func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
+	e, err := s.endpoint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	if err := s.Store.DeleteEndpoint(r.Context(), e.MerchantID, e.Mode, e.ID); err != nil {
+		return 0, nil, err
+	}
+	s.reconcile(r.Context())
+	return http.StatusOK, deleted{e.ID, true}, nil
+}
+
+// reconcileTimeout is how long a merchant waits for Reconcile to be asked for.
+const reconcileTimeout = 500 * time.Millisecond
+
+// reconcile makes Reconcile follow a change at once.
+func (s *Server) reconcile(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	s.leftToReconcile(ctx, s.Workflows.ReconcileNow(ctx))
+}
+
+// leftToReconcile logs the error of a call whose work Reconcile does by itself
+// within a minute: the merchant need not know.
+func (s *Server) leftToReconcile(ctx context.Context, err error) {
+	if err != nil {
+		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
+	}
 }
 
 // allEvents stands for every event type, alone in the array.

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+// computedVerdict explains the signature that a merchant's own code computed.
+type computedVerdict struct {
+	Right   bool     `json:"right"`
+	Problem *problem `json:"problem"`
+	Message string   `json:"message"`
+}
+
+// Problems of a computed signature.
+const (
+	computedMalformed    problem = "not_a_signature"
+	computedOtherHash    problem = "other_hash"
+	computedUpperCase    problem = "upper_case"
+	computedBase64       problem = "base64"
+	computedPrefixed     problem = "prefixed"
+	computedNoTimestamp  problem = "without_timestamp"
+	computedNoDot        problem = "without_dot"
+	computedMilliseconds problem = "timestamp_in_milliseconds"
+	computedReencoded    problem = "body_reencoded"
+	computedNoKey        problem = "without_secret"
+	computedOtherSecret  problem = "other_secret"
+	computedOldSecret    problem = "expired_secret"
+	computedUnknown      problem = "unknown"
+)
+
+func miscomputed(p problem, message string) computedVerdict {
+	return computedVerdict{Problem: &p, Message: message}
+}
+
+// explainComputed finds the known mistake that leads to v.Computed. It only
+// compares: what the right signature is, it does not tell.
+func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
+	value, form := readComputed(v.Computed)
+	if value == nil {
+		return form
+	}
+	got, found := v.mistake(sig, value)
+	switch {
+	case got.Right && form.Problem != nil:
+		return form
+	case found:
+		return got
+	}
+	return miscomputed(computedUnknown, "It matches nothing that is known of this delivery. The key must be the whole secret as text, with whsec_ in front; "+
+		"the text must be the timestamp t of the header, a dot and the raw body.")
+}
+
+// readComputed returns the 32 bytes that text says, and what is wrong with how it
+// says them; nil when it cannot say any.
+func readComputed(text string) ([]byte, computedVerdict) {
+	var form computedVerdict
+	for _, prefix := range []string{"v1=", "sha256="} {
+		if rest, ok := strings.CutPrefix(text, prefix); ok {
+			text, form = rest, miscomputed(computedPrefixed, "It is right but for "+prefix+" in front; compare the digits only.")
+		}
+	}
+	value, err := hex.DecodeString(text)
+	if err == nil && len(value) == sha256.Size {
+		if strings.ToLower(text) != text {
+			form = miscomputed(computedUpperCase, "It is right but in upper case; v1 is in lower case.")
+		}
+		return value, form
+	}
+	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
+		return nil, miscomputed(computedOtherHash, fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Is another hash used?", len(text)))
+	}
+	unpadded := strings.TrimRight(text, "=")
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if value, err := encoding.DecodeString(unpadded); err == nil && len(value) == sha256.Size {
+			return value, miscomputed(computedBase64, "It is right but in base64; v1 is in lower-case hexadecimal.")
+		}
+	}
+	return nil, miscomputed(computedMalformed, "It must be 64 hexadecimal digits.")
+}
+
+// signedText is a text that may have been signed, and the mistake that that is.
+type signedText struct {
+	text    string
+	problem problem // "" for the right text
+	message string
+}
+
+// signedTexts are the texts that were signed rightly or by a known mistake.
+func (v verification) signedTexts(sig webhook.Signature) []signedText {
+	t := strconv.FormatInt(sig.Timestamp, 10)
+	bodies := []string{v.Body}
+	if v.Stored != "" && v.Stored != v.Body {
+		bodies = append(bodies, v.Stored)
+	}
+	var texts []signedText
+	for _, body := range bodies {
+		texts = append(texts,
+			signedText{text: t + "." + body},
+			signedText{body, computedNoTimestamp, "The body alone was signed; it must be the timestamp t of the header, a dot and the raw body."},
+			signedText{t + body, computedNoDot, "The dot between the timestamp and the body is missing."},
+			signedText{t + "000." + body, computedMilliseconds, "The timestamp was in milliseconds; it must be the t of the header as it is."})
+	}
+	for _, s := range reencodings(bodies[len(bodies)-1]) {
+		texts = append(texts, signedText{t + "." + s.body, computedReencoded,
+			"The body was parsed and encoded again before it was signed (as " + s.name + " does); sign the raw bytes of the request."})
+	}
+	return texts
+}
+
+// mistake looks for the text and the secret that value was computed from.
+func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerdict, bool) {
+	signers := v.signers()
+	for _, text := range v.signedTexts(sig) {
+		for _, s := range signers {
+			if !hmac.Equal(value, hmacOf(s.key(), text.text)) {
+				continue
+			}
+			if text.problem != "" {
+				return miscomputed(text.problem, text.message), true
+			}
+			return v.rightKey(s), true
+		}
+		sum := sha256.Sum256([]byte(text.text))
+		if hmac.Equal(value, hmacOf(nil, text.text)) || hmac.Equal(value, sum[:]) {
+			return miscomputed(computedNoKey, "The secret was empty or not used: is it loaded?"), true
+		}
+	}
+	return computedVerdict{}, false
+}
+
+// rightKey judges the secret with which the right text was signed.
+func (v verification) rightKey(s signer) computedVerdict {
+	switch {
+	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
+		return miscomputed(computedOtherSecret, fmt.Sprintf("It was computed with %s, not with that of %s.", s, v.EndpointID))
+	case s.state(v.Now) == secretExpired:
+		return miscomputed(computedOldSecret, fmt.Sprintf("It was computed with the previous secret of %s, which was rotated away.", s.name()))
+	}
+	return computedVerdict{Right: true, Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}
+}
+
+func hmacOf(key []byte, text string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}

@@ -1,0 +1,174 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Limits of a list. Source: decisions.md, "lists".
+const (
+	defaultLimit = 10
+	maxLimit     = 100
+)
+
+// pageParameters are those that every list has.
+var pageParameters = []string{"limit", "cursor", "since", "until"}
+
+// page is the answer to a list.
+type page[T any] struct {
+	Data       []T     `json:"data"`
+	HasMore    bool    `json:"has_more"`
+	NextCursor *string `json:"next_cursor"` // null on the last page
+}
+
+// newPage makes the answer of what was found, which is one more than limit when
+// there are more.
+func newPage[T any](found []T, limit int, id func(T) string) page[T] {
+	p := page[T]{Data: found}
+	if len(found) > limit {
+		p.Data, p.HasMore = found[:limit], true
+		last := id(p.Data[limit-1])
+		p.NextCursor = &last
+	}
+	return p
+}
+
+// answerList reads the rest of the list's query and serves the page that it
+// chooses; find gets a limit of one more than the page has.
+func answerList[T any](q query, prefix string, id func(T) string, find func(storage.Page) ([]T, error)) (int, any, error) {
+	chosen := q.page(prefix)
+	if err := q.err(); err != nil {
+		return 0, nil, err
+	}
+	limit := chosen.Limit
+	chosen.Limit++
+	found, err := find(chosen)
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, newPage(found, limit, id), nil
+}
+
+// query are the parameters of a list by name, each at most once; what is wrong
+// with them goes to the faults.
+type query struct {
+	*faults
+	values map[string]string
+}
+
+// readQuery sorts out the parameters of a list, which knows filters and
+// pageParameters. One that is not known is a fault: a filter that is silently
+// ignored would show what was not asked for.
+func readQuery(r *http.Request, filters ...string) query {
+	q := query{&faults{}, map[string]string{}}
+	known := slices.Concat(filters, pageParameters)
+	parsed, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		q.add("query", "must be name=value pairs, joined by & and percent-encoded")
+	}
+	for _, name := range slices.Sorted(maps.Keys(parsed)) {
+		switch values := parsed[name]; {
+		case !slices.Contains(known, name):
+			q.add(shown(name), "is not a known parameter"+hint(name, known))
+		case len(values) > 1:
+			q.add(name, "is there twice")
+		default:
+			q.values[name] = values[0]
+		}
+	}
+	return q
+}
+
+func (q query) optionalText(name string) (string, bool) {
+	text, ok := q.values[name]
+	return text, ok
+}
+
+// page reads pageParameters. A cursor is the id of the last entry that was
+// seen, which merchants need not know; whose it is does not matter, as the list
+// has the caller's own entries only.
+func (q query) page(prefix string) storage.Page {
+	p := storage.Page{Limit: defaultLimit, Since: optionalTime(q, "since"), Until: optionalTime(q, "until")}
+	if text, ok := q.values["limit"]; ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxLimit || strconv.Itoa(n) != text {
+			q.add("limit", fmt.Sprintf("must be a whole number from 1 to %d", maxLimit))
+		}
+		p.Limit = n
+	}
+	if cursor, ok := q.values["cursor"]; ok {
+		if !checkout.IsID(prefix, cursor) {
+			q.add("cursor", "must be the next_cursor of an earlier page of this list")
+		}
+		p.Before = cursor
+	}
+	checkRange(q, p.Since, p.Until)
+	return p
+}
+
+// texts are what fields and query have in common.
+type texts interface {
+	optionalText(name string) (string, bool)
+	add(param, message string)
+}
+
+// optionalChoice returns what must be one of choices, "" when it was left out.
+func optionalChoice[T ~string](in texts, name string, choices []T) T {
+	text, ok := in.optionalText(name)
+	if ok && !slices.Contains(choices, T(text)) {
+		in.add(name, "must be one of "+list(choices))
+	}
+	return T(text)
+}
+
+// optionalID returns what must have the shape of an id, "" when it was left out.
+func optionalID(in texts, name, prefix string) string {
+	text, ok := in.optionalText(name)
+	if ok && !checkout.IsID(prefix, text) {
+		in.add(name, "must be an id that begins with "+prefix+"_")
+	}
+	return text
+}
+
+// optionalTime returns a time, zero when it was left out.
+func optionalTime(in texts, name string) time.Time {
+	text, ok := in.optionalText(name)
+	if !ok {
+		return time.Time{}
+	}
+	return parsedTime(in, name, text)
+}
+
+// requiredTime returns a time that must be there.
+func (f fields) requiredTime(name string) time.Time {
+	text, ok := f.requiredText(name)
+	if !ok {
+		return time.Time{}
+	}
+	return parsedTime(f, name, text)
+}
+
+func parsedTime(in texts, name, text string) time.Time {
+	var t time.Time
+	// Unlike time.Parse, this takes RFC 3339 and nothing else.
+	if err := t.UnmarshalText([]byte(text)); err != nil || t.Unix() < 0 {
+		in.add(name, "must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B")
+		return time.Time{}
+	}
+	return t
+}
+
+// checkRange refuses a range that nothing can be in.
+func checkRange(in texts, since, until time.Time) {
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		in.add("until", "must be after since")
+	}
+}

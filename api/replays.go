@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// replayPreview is the answer to a bulk replay that is only asked about.
+type replayPreview struct {
+	Preview        bool                   `json:"preview"` // always true
+	WebhookID      string                 `json:"webhook_id"`
+	Since          string                 `json:"since"`
+	Until          string                 `json:"until"`
+	DeliveryStatus webhook.DeliveryStatus `json:"delivery_status"`
+	Rate           int                    `json:"rate"`
+	Total          int                    `json:"total"`
+}
+
+// createReplay serves POST /v1/webhooks/{id}/replay. A bulk replay whose workflow
+// cannot be started now is started by Reconcile.
+func (s *Server) createReplay(r *http.Request) (int, any, error) {
+	ctx := r.Context()
+	e, err := s.endpoint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	members, err := readObject(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	replay, preview, err := newReplay(e, members, time.Now())
+	if err != nil {
+		return 0, nil, err
+	}
+	if preview {
+		total, err := s.Store.PreviewReplay(ctx, replay)
+		return http.StatusOK, replayPreview{
+			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
+		}, err
+	}
+	if replay, err = s.Store.CreateReplay(ctx, replay); err != nil {
+		return 0, nil, err
+	}
+	s.leftToReconcile(ctx, s.Workflows.StartReplay(ctx, replay))
+	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, nil
+}
+
+// newReplay reads the body of a bulk replay, and whether it is only a preview.
+// It returns all faults of it at once.
+func newReplay(e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
+	var found faults
+	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
+	replay := webhook.Replay{
+		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Since: f.requiredTime("since"), Until: optionalTime(f, "until"),
+		Filter: optionalChoice(f, "status", webhook.ReplayableStatuses),
+		Rate:   f.whole("rate", 1, webhook.MaxReplayRate, webhook.DefaultReplayRate),
+	}
+	preview := f.flag("preview")
+	checkRange(f, replay.Since, replay.Until)
+	if _, ok := f.optional("until"); !ok {
+		replay.Until = now
+		if !replay.Since.Before(now) {
+			f.add("since", "must be in the past")
+		}
+	}
+	if _, ok := f.optional("status"); !ok {
+		replay.Filter = webhook.ReplayableStatuses[0]
+	}
+	return replay, preview, found.err()
+}
+
+// listReplays serves GET /v1/replays, newest first.
+func (s *Server) listReplays(r *http.Request) (int, any, error) {
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	q := readQuery(r, "webhook")
+	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
+	return answerList(q, checkout.PrefixReplay, func(r webhook.Replay) string { return r.ID }, func(p storage.Page) ([]webhook.Replay, error) {
+		return s.Store.Replays(ctx, caller.Merchant.ID, caller.Key.Mode, endpoint, p)
+	})
+}
+
+// getReplay serves GET /v1/replays/{id}.
+func (s *Server) getReplay(r *http.Request) (int, any, error) {
+	replay, err := s.replay(r)
+	return http.StatusOK, replay, err
+}
+
+// replay reads the bulk replay that the path names.
+func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
+	id, err := pathID(r, checkout.PrefixReplay)
+	if err != nil {
+		return webhook.Replay{}, err
+	}
+	caller := callerFrom(r.Context())
+	return s.Store.Replay(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+}
+
+// cancelReplay serves POST /v1/replays/{id}/cancel. What the replay has started
+// goes on; one that has ended is answered as it is.
+func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
+	ctx := r.Context()
+	replay, err := s.replay(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	if replay.Status != webhook.ReplayRunning {
+		return http.StatusOK, replay, nil
+	}
+	if err := s.stopReplay(ctx, replay); err != nil {
+		return 0, nil, err
+	}
+	err = settled(ctx, func() (bool, error) {
+		replay, err = s.replay(r)
+		return replay.Status != webhook.ReplayRunning, err
+	})
+	return http.StatusOK, replay, err
+}
+
+// stopReplay cancels the workflow, which writes the row. Without one, because it
+// was never started, the row alone says that none is to be started.
+func (s *Server) stopReplay(ctx context.Context, replay webhook.Replay) error {
+	err := s.Workflows.CancelReplay(ctx, replay.ID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		replay.Status = webhook.ReplayCanceled
+		return s.Store.RecordReplay(ctx, replay)
+	}
+	return err
+}

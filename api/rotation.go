@@ -1,0 +1,34 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+// Hours for which both secrets sign. Source: decisions.md, "rotation".
+const (
+	defaultOverlapHours = 24
+	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)
+)
+
+// rotateSecret serves POST /v1/webhooks/{id}/rotate_secret. Only its answer has
+// the new secret.
+func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
+	e, err := s.endpoint(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	members, err := readOptional(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	var found faults
+	hours := newFields(&found, members, "overlap_hours").whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
+	if err := found.err(); err != nil {
+		return 0, nil, err
+	}
+	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, time.Duration(hours)*time.Hour)
+	return http.StatusOK, got, err
+}

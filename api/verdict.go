@@ -1,0 +1,285 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// verdict explains a signature. What does not apply is null.
+type verdict struct {
+	Valid   bool     `json:"valid"`
+	Problem *problem `json:"problem"`
+	Message string   `json:"message"`
+	// SignedBy is a registration, or the session whose webhook_secret signed.
+	SignedBy        *string          `json:"signed_by"`
+	Secret          *secretState     `json:"secret"`
+	SecretExpiresAt *string          `json:"secret_expires_at"` // of a secret that was rotated away
+	AgeSeconds      *int64           `json:"age_seconds"`       // of the timestamp; negative in the future
+	FirstDifference *int             `json:"first_difference"`  // byte of the body, from 0
+	Computed        *computedVerdict `json:"computed"`          // null when none was sent, or the header cannot be read
+}
+
+// problem is a code for what is wrong.
+type problem string
+
+// Problems of a signature.
+const (
+	problemHeader          problem = "malformed_header"
+	problemTooOld          problem = "timestamp_too_old"
+	problemInFuture        problem = "timestamp_in_future"
+	problemOtherEndpoint   problem = "other_registration"
+	problemDeletedEndpoint problem = "deleted_registration"
+	problemExpiredSecret   problem = "expired_secret"
+	problemWrongSecret     problem = "wrong_secret"
+	problemUnknown         problem = "wrong_secret_or_changed_body"
+
+	problemBodyEmpty      problem = "body_empty"
+	problemBodyNotRaw     problem = "body_not_raw"
+	problemBodyBOM        problem = "body_byte_order_mark"
+	problemBodyNewline    problem = "body_trailing_newline"
+	problemBodyCRLF       problem = "body_crlf"
+	problemBodySpace      problem = "body_white_space"
+	problemBodyTruncated  problem = "body_truncated"
+	problemBodyReencoded  problem = "body_reencoded"
+	problemBodyOtherwise  problem = "body_changed"
+	problemBodyUnreadable problem = "body_not_json"
+)
+
+// secretState says which secret of a registration signed.
+type secretState string
+
+const (
+	secretCurrent  secretState = "current"
+	secretPrevious secretState = "previous" // still signs beside the current one
+	secretExpired  secretState = "expired"  // rotated away
+)
+
+// signer is whose secret a signature fits.
+type signer struct {
+	storage.SigningKeys
+	previous bool
+}
+
+func (s signer) key() []byte {
+	if s.previous {
+		return s.Previous
+	}
+	return s.Current
+}
+
+func (s signer) state(now time.Time) secretState {
+	switch {
+	case !s.previous:
+		return secretCurrent
+	case s.Until != nil && now.Before(*s.Until):
+		return secretPrevious
+	}
+	return secretExpired
+}
+
+// name is what signed_by says.
+func (s signer) name() string {
+	if s.SessionID != "" {
+		return s.SessionID
+	}
+	return s.EndpointID
+}
+
+func (s signer) String() string {
+	if s.SessionID != "" {
+		return "the webhook_secret of session " + s.SessionID
+	}
+	return "the secret of " + s.EndpointID
+}
+
+// signers returns everything that may have signed, what should have first.
+func (v verification) signers() []signer {
+	var first, rest []signer
+	for _, k := range v.Keys {
+		both := []signer{{k, false}}
+		if k.Previous != nil {
+			both = append(both, signer{k, true})
+		}
+		if k.EndpointID == v.EndpointID {
+			first = append(first, both...)
+		} else {
+			rest = append(rest, both...)
+		}
+	}
+	return append(first, rest...)
+}
+
+// signer returns whose signature of body sig is.
+func (v verification) signer(sig webhook.Signature, body string) (signer, bool) {
+	for _, s := range v.signers() {
+		if sig.Fits(s.key(), []byte(body)) {
+			return s, true
+		}
+	}
+	return signer{}, false
+}
+
+// explain says whether a receiver must accept the delivery, and why not.
+func (v verification) explain() verdict {
+	sig, err := webhook.ParseSignature(v.Header)
+	if err != nil {
+		return v.headerVerdict(err)
+	}
+	d := v.signatureVerdict(sig)
+	age := v.Now.Unix() - sig.Timestamp
+	d.AgeSeconds = &age
+	if v.Computed != "" {
+		c := v.explainComputed(sig)
+		d.Computed = &c
+	}
+	return d
+}
+
+func (v verification) headerVerdict(err error) verdict {
+	var fault *webhook.SignatureHeaderError
+	message := "The header is malformed."
+	switch {
+	case strings.HasPrefix(strings.ToLower(v.Header), strings.ToLower(webhook.SignatureHeader)+":"):
+		message += " It must be the value of " + webhook.SignatureHeader + " without that name."
+	case errors.As(err, &fault):
+		message += " " + fault.Fault
+	}
+	return failed(problemHeader, message)
+}
+
+func failed(p problem, message string) verdict { return verdict{Problem: &p, Message: message} }
+
+// signatureVerdict looks for a secret that fits the body as it was sent here,
+// and then for one that fits it as the service sends it.
+func (v verification) signatureVerdict(sig webhook.Signature) verdict {
+	if s, ok := v.signer(sig, v.Body); ok {
+		return v.signedBy(s, v.judge(s, sig))
+	}
+	how := difference(v.Stored, v.Body)
+	if v.Stored != "" {
+		if s, ok := v.signer(sig, v.Stored); ok {
+			d := failed(how.problem, how.message+" The signature fits the body that we sent.")
+			d.FirstDifference = how.at
+			return v.signedBy(s, d)
+		}
+	}
+	switch {
+	case how.problem == problemBodyEmpty || how.problem == problemBodyNotRaw:
+		return failed(how.problem, how.message)
+	case v.Stored == "":
+		return failed(problemUnknown, "Wrong secret or changed body: no secret of yours fits, and there is no event of yours with the body's id to compare it "+
+			"with. Is the key of the mode that the event is of?")
+	case how.problem == "":
+		return failed(problemWrongSecret, "The body is what we sent, but no secret of yours fits: the header was changed, or the secret is another merchant's.")
+	}
+	d := failed(problemWrongSecret, "No secret of yours fits, neither with this body nor with the one that we sent. Besides: "+how.message)
+	d.FirstDifference = how.at
+	return d
+}
+
+// signedBy adds to d who signed.
+func (v verification) signedBy(s signer, d verdict) verdict {
+	name, state := s.name(), s.state(v.Now)
+	d.SignedBy, d.Secret = &name, &state
+	if s.previous {
+		d.SecretExpiresAt = checkout.FormatOptionalTime(s.Until)
+	}
+	return d
+}
+
+// judge says whether a signature that fits is to be accepted.
+func (v verification) judge(s signer, sig webhook.Signature) verdict {
+	age := v.Now.Sub(time.Unix(sig.Timestamp, 0))
+	tolerance := webhook.SignatureTolerance
+	switch {
+	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
+		return failed(problemOtherEndpoint, fmt.Sprintf("The signature is right, but it was made with %s, not with that of %s.", s, v.EndpointID))
+	case s.Deleted:
+		return failed(problemDeletedEndpoint, fmt.Sprintf("The signature is right, but it was made with %s, which was deleted.", s))
+	case s.state(v.Now) == secretExpired:
+		return failed(problemExpiredSecret, fmt.Sprintf("The signature is right, but it was made with the previous secret of %s, which was rotated away.", s.name()))
+	case age > tolerance:
+		return failed(problemTooOld, fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %.0f s. "+
+			"Is the receiver's clock right, or was the delivery kept before it was checked?", int64(age/time.Second), tolerance.Seconds()))
+	case age < -tolerance:
+		return failed(problemInFuture, fmt.Sprintf("The signature is right, but its timestamp is %d s in the future; receivers refuse more than %.0f s.",
+			int64(-age/time.Second), tolerance.Seconds()))
+	}
+	return verdict{Valid: true, Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
+}
+
+// bodyDifference is how a body differs from the one that was sent.
+type bodyDifference struct {
+	problem problem // "" when it does not
+	message string
+	at      *int // the first byte that differs, nil when there is nothing to compare
+}
+
+// difference says how got differs from sent; sent is "" when it is not known.
+func difference(sent, got string) bodyDifference {
+	switch {
+	case got == "":
+		return bodyDifference{problem: problemBodyEmpty, message: "The body is empty: something else has read it before."}
+	case strings.HasPrefix(got, "[object "):
+		return bodyDifference{problem: problemBodyNotRaw, message: "The body is a parsed object turned into text; sign the raw bytes of the request."}
+	case sent == "" || got == sent:
+		return bodyDifference{}
+	}
+	d := change(sent, got)
+	at := firstDifference(sent, got)
+	d.at = &at
+	return d
+}
+
+// change names the change from sent to got.
+func change(sent, got string) bodyDifference {
+	withoutCR := strings.ReplaceAll(got, "\r\n", "\n")
+	switch {
+	case strings.TrimPrefix(got, "\ufeff") == sent:
+		return bodyDifference{problem: problemBodyBOM, message: "The body begins with a byte order mark that we did not send."}
+	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
+		return bodyDifference{problem: problemBodyCRLF, message: "Line breaks in the body were turned into CRLF, or one was added."}
+	case strings.TrimSuffix(got, "\n") == sent:
+		return bodyDifference{problem: problemBodyNewline, message: "The body ends with a line break that we did not send."}
+	case strings.TrimSpace(got) == sent:
+		return bodyDifference{problem: problemBodySpace, message: "There is white space around the body that we did not send."}
+	case strings.HasPrefix(sent, got):
+		return bodyDifference{problem: problemBodyTruncated, message: fmt.Sprintf("The body is cut off after %d of %d bytes.", len(got), len(sent))}
+	}
+	return jsonChange(sent, got)
+}
+
+// jsonChange compares what the bodies say.
+func jsonChange(sent, got string) bodyDifference {
+	var was, is any
+	if json.Unmarshal([]byte(got), &is) != nil {
+		return bodyDifference{problem: problemBodyUnreadable, message: fmt.Sprintf("The body was changed from byte %d on and is not JSON any more.", firstDifference(sent, got))}
+	}
+	if text, ok := is.(string); ok && text == sent {
+		return bodyDifference{problem: problemBodyReencoded, message: "The body was encoded a second time: it is a JSON string that holds the one we sent."}
+	}
+	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
+		return bodyDifference{problem: problemBodyReencoded, message: fmt.Sprintf(
+			"The body was parsed and encoded again: it says the same in other bytes, from byte %d on. Sign the raw bytes of the request.", firstDifference(sent, got))}
+	}
+	return bodyDifference{problem: problemBodyOtherwise, message: fmt.Sprintf("The body was changed: it says something else, from byte %d on.", firstDifference(sent, got))}
+}
+
+// firstDifference returns the first byte at which a and b differ.
+func firstDifference(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

@@ -1,0 +1,82 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// verifySignature serves POST /v1/webhooks/verify: it says why a receiver does
+// not accept a delivery. It signs nothing and tells no secret, digest or
+// signature; it only compares what it was sent, in constant time.
+func (s *Server) verifySignature(r *http.Request) (int, any, error) {
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	members, err := readObject(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	var found faults
+	f := newFields(&found, members, "webhook", "header", "body", "computed")
+	v := verification{Now: time.Now(), EndpointID: optionalID(f, "webhook", checkout.PrefixEndpoint)}
+	v.Header, _ = f.requiredText("header")
+	v.Body, _ = f.requiredText("body")
+	v.Computed, _ = f.optionalText("computed")
+	eventID := eventIDIn(v.Body)
+	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Merchant.ID, caller.Key.Mode, eventID); err != nil {
+		return 0, nil, err
+	}
+	if v.EndpointID != "" && len(found) == 0 && !v.knows(v.EndpointID) {
+		f.add("webhook", "is not one of your webhook registrations in this mode")
+	}
+	if err := found.err(); err != nil {
+		return 0, nil, err
+	}
+	if eventID != "" {
+		e, err := s.Store.Event(ctx, caller.Merchant.ID, caller.Key.Mode, eventID)
+		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
+			return 0, nil, err
+		}
+		v.Stored = string(e.Body)
+	}
+	return http.StatusOK, v.explain(), nil
+}
+
+// knows reports whether id is a registration of the caller.
+func (v verification) knows(id string) bool {
+	for _, k := range v.Keys {
+		if k.EndpointID == id && k.SessionID == "" && !k.Deleted {
+			return true
+		}
+	}
+	return false
+}
+
+var eventIDPattern = regexp.MustCompile(checkout.PrefixEvent + `_[0-9a-hjkmnp-tv-z]{26}`)
+
+// eventIDIn returns the id of the event that a body tells of, also of one that
+// was cut or changed; "" when there is none.
+func eventIDIn(body string) string {
+	var envelope struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal([]byte(body), &envelope) == nil && checkout.IsID(checkout.PrefixEvent, envelope.ID) {
+		return envelope.ID
+	}
+	return eventIDPattern.FindString(body)
+}
+
+// verification is what is to be explained.
+type verification struct {
+	Header     string
+	Body       string
+	EndpointID string                // that should have signed, "" for any
+	Computed   string                // what the merchant's own code computed, "" when not told
+	Stored     string                // the body as it is sent, "" when the event is not known
+	Keys       []storage.SigningKeys // all that may have signed
+	Now        time.Time
+}
