@@ -39,7 +39,7 @@ func newReceivers(guard *AddressGuard) receivers {
 // newTransport is used without an http.Client, which would look at redirects: one
 // would lead past what the merchant registered.
 func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
-	dialer := &net.Dialer{Control: guard.control(mode), Timeout: webhook.ResponseTimeout}
+	dialer := guard.dialer(mode)
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial in the guard's place
 		DialContext:            dialer.DialContext,

@@ -1,0 +1,375 @@
+package activities
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// spelling is what stands between "http://" and "/" of an address, and what
+// becomes of it.
+type spelling struct {
+	authority    string
+	registration error             // nil passes
+	dial         webhook.ErrorKind // "" would connect
+}
+
+const (
+	blocked  = webhook.ErrorBlockedAddress
+	noName   = webhook.ErrorDNS
+	noURL    = webhook.ErrorInternal // the request cannot even be built
+	connects = webhook.ErrorKind("")
+)
+
+// spellings are read by a nameserver that takes every name for 127.0.0.1, except
+// for those in .invalid. Go's resolver never asks for a name of digits and dots.
+var spellings = []spelling{
+	// Plain.
+	{"127.0.0.1", ErrBlockedAddress, blocked},
+	{"127.0.0.1:8080", ErrBlockedAddress, blocked},
+	{"10.1.2.3:443", ErrBlockedAddress, blocked},
+	{"0.0.0.0", ErrBlockedAddress, blocked},
+	{"255.255.255.255", ErrBlockedAddress, blocked},
+	{"[::1]", ErrBlockedAddress, blocked},
+	{"[::1]:8080", ErrBlockedAddress, blocked},
+	{"[::]", ErrBlockedAddress, blocked},
+	{"8.8.8.8", nil, connects},
+	{"8.8.8.8:8443", nil, connects},
+	{"93.184.216.34", nil, connects},
+	{"[2606:4700:4700::1111]", nil, connects},
+	{"[2606:4700:4700::1111]:8443", nil, connects},
+
+	// Ports: addresses are what is dangerous.
+	{"8.8.8.8:22", nil, connects},
+	{"8.8.8.8:5432", nil, connects},
+	{"8.8.8.8:7233", nil, connects},
+
+	// Other lengths, cases and zeros of IPv6.
+	{"[0:0:0:0:0:0:0:1]", ErrBlockedAddress, blocked},
+	{"[0000:0000:0000:0000:0000:0000:0000:0001]", ErrBlockedAddress, blocked},
+	{"[0::1]", ErrBlockedAddress, blocked},
+	{"[::0.0.0.1]", ErrBlockedAddress, blocked},
+	{"[FD00::1]", ErrBlockedAddress, blocked},
+	{"[FE80::ABCD]", ErrBlockedAddress, blocked},
+	{"[FF02::1]", ErrBlockedAddress, blocked},
+	{"[2606:4700:4700:0:0:0:0:1111]", nil, connects},
+	{"[2606:4700:4700::ABCD]", nil, connects},
+
+	// IPv4 inside IPv6: mapped, compatible, translated, NAT64, 6to4, Teredo.
+	{"[::ffff:127.0.0.1]", ErrBlockedAddress, blocked},
+	{"[::FFFF:127.0.0.1]", ErrBlockedAddress, blocked},
+	{"[::ffff:7f00:1]", ErrBlockedAddress, blocked},
+	{"[0:0:0:0:0:ffff:7f00:0001]", ErrBlockedAddress, blocked},
+	{"[::ffff:10.0.0.1]", ErrBlockedAddress, blocked},
+	{"[::ffff:169.254.169.254]", ErrBlockedAddress, blocked},
+	{"[::ffff:a9fe:a9fe]", ErrBlockedAddress, blocked},
+	{"[::ffff:0.0.0.0]", ErrBlockedAddress, blocked},
+	{"[::ffff:8.8.8.8]", nil, connects},
+	{"[::ffff:808:808]", nil, connects},
+	{"[::127.0.0.1]", ErrBlockedAddress, blocked},
+	{"[::7f00:1]", ErrBlockedAddress, blocked},
+	{"[::8.8.8.8]", ErrBlockedAddress, blocked},
+	{"[::ffff:0:127.0.0.1]", ErrBlockedAddress, blocked},
+	{"[64:ff9b::127.0.0.1]", ErrBlockedAddress, blocked},
+	{"[64:ff9b::a9fe:a9fe]", ErrBlockedAddress, blocked},
+	{"[64:ff9b::8.8.8.8]", ErrBlockedAddress, blocked},
+	{"[64:ff9b:1::7f00:1]", ErrBlockedAddress, blocked},
+	{"[2002:7f00:1::]", ErrBlockedAddress, blocked},
+	{"[2002:a00:1::1]", ErrBlockedAddress, blocked},
+	{"[2002:a9fe:a9fe::]", ErrBlockedAddress, blocked},
+	{"[2002:808:808::]", ErrBlockedAddress, blocked},
+	{"[2001:0:4136:e378:8000:63bf:3fff:fdd2]", ErrBlockedAddress, blocked},
+	{"[2001:0:808:808::80ff:fffe]", ErrBlockedAddress, blocked},
+
+	// Zones.
+	{"[fe80::1%25lo]", ErrBlockedAddress, blocked},
+	{"[fe80::1%251]", ErrBlockedAddress, blocked},
+	{"[::1%25lo]", ErrBlockedAddress, blocked},
+	{"[::ffff:127.0.0.1%25lo]", ErrBlockedAddress, blocked},
+	{"[ff02::1%25eth0]", ErrBlockedAddress, blocked},
+	{"[2606:4700:4700::1111%25lo]", ErrBlockedAddress, blocked},
+	{"[fe80::1%lo]", webhook.ErrURLSyntax, noURL},
+
+	// Numbers that some programs take for 127.0.0.1, 0.0.0.0 or 10.0.0.1.
+	{"2130706433", ErrHostName, noName},
+	{"017700000001", ErrHostName, noName},
+	{"0x7f000001", ErrHostName, blocked},
+	{"0X7F000001", ErrHostName, blocked},
+	{"127.1", ErrHostName, noName},
+	{"127.0.1", ErrHostName, noName},
+	{"0177.0.0.1", ErrHostName, noName},
+	{"0177.1", ErrHostName, noName},
+	{"0177.0.0.01", ErrHostName, noName},
+	{"127.0.0.01", ErrHostName, noName},
+	{"127.000.000.001", ErrHostName, noName},
+	{"0x7f.0.0.1", ErrHostName, blocked},
+	{"0x7f.1", ErrHostName, blocked},
+	{"0x7f.0x0.0x0.0x1", ErrHostName, blocked},
+	{"127.0.0.0x1", ErrHostName, blocked},
+	{"127.0.0.0o1", ErrHostName, blocked},
+	{"127.0.0.0b1", ErrHostName, blocked},
+	{"0", ErrHostName, noName},
+	{"00", ErrHostName, noName},
+	{"0x0", ErrHostName, blocked},
+	{"0x", ErrHostName, blocked},
+	{"10.1", ErrHostName, noName},
+	{"012.0.0.1", ErrHostName, noName},
+	{"167772161", ErrHostName, noName},
+	{"0xa9fea9fe", ErrHostName, blocked},
+	{"2852039166", ErrHostName, noName},
+	{"4294967296", ErrHostName, noName},
+	{"18446744073709551616", ErrHostName, noName},
+	{"127.0.0.256", ErrHostName, noName},
+	{"127.0.0.1.1", ErrHostName, noName},
+	{"1.2.3.4.5", ErrHostName, noName},
+	{"8.8", ErrHostName, noName},
+	{"example.127", ErrHostName, blocked},
+
+	// Digits and dots of other scripts mean the plain ones.
+	{"１２７.０.０.１", ErrBlockedAddress, blocked},
+	{"１０.０.０.１", ErrBlockedAddress, blocked},
+	{"①②⑦.⓪.⓪.①", ErrBlockedAddress, blocked},
+	{"𝟏𝟐𝟕.𝟎.𝟎.𝟏", ErrBlockedAddress, blocked},
+	{"127。0。0。1", ErrBlockedAddress, blocked},
+	{"127．0．0．1", ErrBlockedAddress, blocked},
+	{"127｡0｡0｡1", ErrBlockedAddress, blocked},
+	{"１６９。２５４。１６９。２５４", ErrBlockedAddress, blocked},
+	{"%EF%BC%91%EF%BC%92%EF%BC%97.0.0.1", ErrBlockedAddress, blocked},
+	{"ｌｏｃａｌｈｏｓｔ", ErrBlockedAddress, blocked},
+	{"ⓛⓞⓒⓐⓛⓗⓞⓢⓣ", ErrBlockedAddress, blocked},
+	{"１２７.１", ErrHostName, noName},
+	{"８.８.８.８", nil, connects},
+	{"8。8。8。8", nil, connects},
+
+	// Dots at the ends.
+	{"127.0.0.1.", ErrBlockedAddress, noName},
+	{"10.0.0.1.", ErrBlockedAddress, noName},
+	{"127.0.0.1..", ErrHostName, noName},
+	{".127.0.0.1", ErrHostName, noName},
+	{"127..0.0.1", ErrHostName, noName},
+	{"127.0.0.1。", ErrHostName, noName},
+	{"localhost.", ErrBlockedAddress, blocked},
+	{"localhost..", ErrHostName, noName},
+	{".", ErrHostName, blocked},
+
+	// Names of this machine and of the network around it.
+	{"localhost", ErrBlockedAddress, blocked},
+	{"LOCALHOST", ErrBlockedAddress, blocked},
+	{"LocalHost:3000", ErrBlockedAddress, blocked},
+	{"localhost.localdomain", ErrBlockedAddress, blocked},
+	{"ip6-localhost", ErrBlockedAddress, blocked},
+	{"app.localhost", ErrBlockedAddress, blocked},
+	{"a.b.LOCALHOST", ErrBlockedAddress, blocked},
+	{"127.0.0.1.nip.example", ErrBlockedAddress, blocked},
+	{"10-0-0-1.sslip.example", ErrBlockedAddress, blocked},
+	{"postgres", ErrBlockedAddress, blocked},
+	{"inside.example", ErrBlockedAddress, blocked},
+	{"INSIDE.example.", ErrBlockedAddress, blocked},
+	{"inside6.example", ErrBlockedAddress, blocked},
+	{"mapped.example", ErrBlockedAddress, blocked},
+	{"nat64.example", ErrBlockedAddress, blocked},
+	{"alias.example", ErrBlockedAddress, blocked},
+	{"bücher.example", ErrBlockedAddress, blocked},
+	{"xn--bcher-kva.example", ErrBlockedAddress, blocked},
+	{"1a", ErrBlockedAddress, blocked},
+
+	// Metadata services of clouds.
+	{"169.254.169.254", ErrBlockedAddress, blocked}, // AWS, GCP, Azure, DigitalOcean and more
+	{"169.254.170.2", ErrBlockedAddress, blocked},   // AWS ECS
+	{"169.254.0.23", ErrBlockedAddress, blocked},    // Tencent
+	{"100.100.100.200", ErrBlockedAddress, blocked}, // Alibaba
+	{"192.0.0.192", ErrBlockedAddress, blocked},     // Oracle
+	{"168.63.129.16", ErrBlockedAddress, blocked},   // Azure
+	{"[fd00:ec2::254]", ErrBlockedAddress, blocked}, // AWS
+	{"[fd20:ce::254]", ErrBlockedAddress, blocked},  // GCP
+	{"[fe80::a9fe:a9fe]", ErrBlockedAddress, blocked},
+	{"[::ffff:168.63.129.16]", ErrBlockedAddress, blocked},
+	{"metadata.google.internal", ErrBlockedAddress, blocked},
+	{"metadata", ErrBlockedAddress, blocked},
+	{"instance-data", ErrBlockedAddress, blocked},
+
+	// A part of the URL that looks like the host.
+	{"8.8.8.8@127.0.0.1", webhook.ErrURLUserinfo, blocked},
+	{"8.8.8.8:80@127.0.0.1:80", webhook.ErrURLUserinfo, blocked},
+	{"shop.example@[::1]", webhook.ErrURLUserinfo, blocked},
+	{"@127.0.0.1", webhook.ErrURLUserinfo, blocked},
+	{"8.8.8.8@8.8.8.8@127.0.0.1", webhook.ErrURLUserinfo, blocked},
+	{"127.0.0.1@8.8.8.8", webhook.ErrURLUserinfo, connects},
+	{"127.0.0.1#@8.8.8.8", ErrBlockedAddress, blocked},
+	{"127.0.0.1?@8.8.8.8", ErrBlockedAddress, blocked},
+	{"127.0.0.1/@8.8.8.8", ErrBlockedAddress, blocked},
+	{"8.8.8.8#@127.0.0.1", nil, connects},
+	{"8.8.8.8?@127.0.0.1", nil, connects},
+	{"8.8.8.8/@127.0.0.1", nil, connects},
+	{`8.8.8.8\@127.0.0.1`, webhook.ErrURLSyntax, noURL},
+	{`127.0.0.1\.shop.example`, webhook.ErrURLSyntax, noURL},
+	{"8.8.8.8%40127.0.0.1", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1%2f.shop.example", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1%23.shop.example", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1%00.shop.example", webhook.ErrURLSyntax, noURL},
+	{"%31%32%37.0.0.1", webhook.ErrURLSyntax, noURL},
+	{"%6cocalhost", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1%09", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1 ", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1\t", webhook.ErrURLSyntax, noURL},
+	{"127.0.0.1:80:80", webhook.ErrURLSyntax, noURL},
+	{"[::1", webhook.ErrURLSyntax, noURL},
+	{"[::1]8.8.8.8", webhook.ErrURLSyntax, noURL},
+	{"[127.0.0.1]", webhook.ErrURLSyntax, noURL},
+	{"[localhost]", webhook.ErrURLSyntax, noURL},
+	{"[v1.::1]", webhook.ErrURLSyntax, noURL},
+	{":80", webhook.ErrURLSyntax, blocked},
+
+	// Not names.
+	{`"><script>.co`, ErrHostName, noName},
+	{"-", ErrHostName, noName},
+	{"a..co", ErrHostName, noName},
+	{"a_b.invalid", ErrHostName, noName},
+	{"a\u202eb.invalid", ErrHostName, noName},
+
+	// Names that do not exist yet may be registered.
+	{"not-there.invalid", nil, noName},
+	{"NOT-there.INVALID", nil, noName},
+	{"shop.invalid.", nil, noName},
+	{"1a.invalid", nil, noName},
+	{"127.invalid", nil, noName},
+	{"127.0.0.1.invalid", nil, noName},
+	{"bücher.invalid", nil, noName},
+
+	// Names that lead outside.
+	{"shop.example", nil, connects},
+	{"SHOP.example.", nil, connects},
+	{"shop6.example", nil, connects},
+}
+
+// TestAddressGuard_EverySpelling takes each the way a merchant's address goes: at
+// registration, and at the dial.
+func TestAddressGuard_EverySpelling(t *testing.T) {
+	t.Parallel()
+	world := newDialWorld(t)
+	seen := map[string]bool{}
+	for _, c := range spellings {
+		require.False(t, seen[c.authority], "%q stands there twice", c.authority)
+		seen[c.authority] = true
+		require.Equal(t, c.registration, world.register(t, c.authority), "%q at registration", c.authority)
+		kind, dialed := world.post(t, c.authority)
+		require.Equal(t, c.dial, kind, "%q at the dial", c.authority)
+		require.Equal(t, c.dial == connects, len(dialed) > 0, "%q dialed %v", c.authority, dialed)
+	}
+	t.Logf("%d spellings", len(spellings))
+}
+
+func TestAddressGuard_AllowsLoopbackInTestModeOnly(t *testing.T) {
+	t.Parallel()
+	g := NewAddressGuard(true)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		require.NoError(t, g.Check(t.Context(), checkout.ModeTest, host))
+		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeLive, host), ErrBlockedAddress, "the setting never opens live mode")
+	}
+	for _, host := range []string{"10.0.0.1", "169.254.169.254", "168.63.129.16", "0.0.0.0", "::ffff:10.0.0.1", "fd00::1"} {
+		require.ErrorIs(t, g.Check(t.Context(), checkout.ModeTest, host), ErrBlockedAddress, host)
+	}
+}
+
+// The guard is right whichever network the dialer names.
+func TestAddressGuard_RefusesOtherNetworks(t *testing.T) {
+	t.Parallel()
+	control := NewAddressGuard(false).control(checkout.ModeLive)
+	for _, network := range []string{"udp4", "udp6", "unix", "ip4", "tcp"} {
+		require.ErrorIs(t, control(network, "8.8.8.8:443", nil), ErrBlockedAddress, network)
+	}
+	require.NoError(t, control("tcp4", "8.8.8.8:443", nil))
+	require.ErrorIs(t, control("tcp4", "not-an-address:443", nil), ErrBlockedAddress)
+}
+
+// dialWorld is the guarded way out with a nameserver of its own. It stops right
+// before the first packet to an address that the guard lets pass.
+type dialWorld struct {
+	guard *AddressGuard
+	out   receivers // as in production
+	dry   receivers
+	last  []netip.AddrPort // what dry would have connected to
+}
+
+var errWouldConnect = errors.New("would connect")
+
+func newDialWorld(t *testing.T) *dialWorld {
+	t.Helper()
+	w := &dialWorld{guard: NewAddressGuard(false)}
+	w.guard.resolver = resolver(t, map[string][]answer{
+		"shop.example":             {leadsTo("93.184.216.34")},
+		"shop6.example":            {leadsTo("2606:4700:4700::1111")},
+		"inside.example":           {leadsTo("10.0.0.1")},
+		"inside6.example":          {leadsTo("fd00::1")},
+		"mapped.example":           {leadsTo("::ffff:10.0.0.1")},
+		"nat64.example":            {leadsTo("64:ff9b::a00:1")},
+		"alias.example":            {{cname: "inside.example.", addresses: []string{"192.168.0.1"}}},
+		"metadata.google.internal": {leadsTo("169.254.169.254")},
+	})
+	w.out = newReceivers(w.guard)
+	dialer := w.guard.dialer(checkout.ModeTest)
+	guarded := dialer.Control
+	dialer.Control = func(network, address string, c syscall.RawConn) error {
+		if err := guarded(network, address, c); err != nil {
+			return err
+		}
+		w.last = append(w.last, netip.MustParseAddrPort(address))
+		return errWouldConnect
+	}
+	transport := newTransport(w.guard, checkout.ModeTest)
+	transport.DialContext = dialer.DialContext
+	w.dry.test = transport
+	return w
+}
+
+// register says why a merchant may not register the address; nil when it may.
+func (w *dialWorld) register(t *testing.T, authority string) error {
+	t.Helper()
+	u, err := webhook.ParseURL("http://"+authority+"/", checkout.ModeTest)
+	if err != nil {
+		return err
+	}
+	return w.guard.Check(t.Context(), checkout.ModeTest, u.Hostname())
+}
+
+// post returns connects and where to, or why there was no connection. Only what
+// would connect is kept from doing so.
+func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []netip.AddrPort) {
+	t.Helper()
+	w.last = nil
+	status, kind, _ := w.dry.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	require.Zero(t, status, authority)
+	if len(w.last) > 0 {
+		require.Equal(t, webhook.ErrorConnect, kind, authority)
+		return connects, w.last
+	}
+	status, kind, _ = w.out.post(t.Context(), checkout.ModeTest, "http://"+authority+"/", http.Header{}, []byte("{}"))
+	require.Zero(t, status, authority)
+	return kind, nil
+}
+
+func (w *dialWorld) accepts(t *testing.T, authority, why string) {
+	t.Helper()
+	require.NoError(t, w.register(t, authority), why)
+	kind, dialed := w.post(t, authority)
+	require.Equal(t, connects, kind, why)
+	require.Len(t, dialed, 1, why)
+	u, err := webhook.ParseURL("http://"+authority+"/", checkout.ModeTest)
+	require.NoError(t, err)
+	require.Equal(t, netip.MustParseAddr(u.Hostname()).Unmap(), dialed[0].Addr(), why)
+}
+
+func (w *dialWorld) refuses(t *testing.T, authority, why string) {
+	t.Helper()
+	require.ErrorIs(t, w.register(t, authority), ErrBlockedAddress, why)
+	kind, dialed := w.post(t, authority)
+	require.Equal(t, blocked, kind, why)
+	require.Empty(t, dialed, why)
+}

@@ -1,0 +1,196 @@
+package activities
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"code.dny.dev/ssrf"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// doorCounter answers 200 on one address and counts who knocks.
+type doorCounter struct {
+	net.Listener
+	connections atomic.Int64
+}
+
+func (d *doorCounter) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err == nil {
+		d.connections.Add(1)
+	}
+	return c, err
+}
+
+func (d *doorCounter) port() string {
+	return strconv.Itoa(d.Addr().(*net.TCPAddr).Port)
+}
+
+// listen answers on address until the test ends; nil when this machine does not
+// have the address.
+func listen(t *testing.T, address string) *doorCounter {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
+		return nil
+	}
+	require.NoError(t, err)
+	d := &doorCounter{Listener: l}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() { _ = server.Serve(d) }()
+	return d
+}
+
+// unguarded is the way out that the guard is there to close.
+func unguarded(r *net.Resolver) receivers {
+	transport := newTransport(NewAddressGuard(false), checkout.ModeTest)
+	transport.DialContext = (&net.Dialer{Resolver: r, Timeout: webhook.ResponseTimeout}).DialContext
+	return receivers{test: transport}
+}
+
+// rebindings are names that change their mind after registration, or that have
+// two from the start.
+var rebindings = map[string]struct {
+	answers      []answer
+	registration error
+	ipv6         bool // leads to ::1
+}{
+	"public, then loopback": {answers: []answer{leadsTo("8.8.8.8"), leadsTo("127.0.0.1")}},
+	"public, then an alias of loopback": {
+		answers: []answer{leadsTo("8.8.8.8"), {cname: "elsewhere.test.", addresses: []string{"127.0.0.1"}}},
+	},
+	"an alias of public, then one of loopback": {answers: []answer{
+		{cname: "shop.test.", addresses: []string{"8.8.8.8"}}, {cname: "localhost.", addresses: []string{"127.0.0.1"}},
+	}},
+	"public, then loopback in another spelling": {answers: []answer{leadsTo("8.8.8.8"), leadsTo("::ffff:127.0.0.1")}},
+	"public, then loopback twice":               {answers: []answer{leadsTo("8.8.8.8"), leadsTo("127.0.0.1", "127.0.0.1")}},
+	"public IPv4, then loopback IPv6":           {answers: []answer{leadsTo("8.8.8.8"), leadsTo("::1")}, ipv6: true},
+	"public IPv6, then loopback IPv6":           {answers: []answer{leadsTo("2606:4700:4700::1111"), leadsTo("::1")}, ipv6: true},
+	"public, then loopback of both families":    {answers: []answer{leadsTo("8.8.8.8"), leadsTo("::1", "127.0.0.1")}, ipv6: true},
+	"nothing, then loopback":                    {answers: []answer{{}, leadsTo("127.0.0.1")}},
+	"loopback at once":                          {answers: []answer{leadsTo("127.0.0.1")}, registration: ErrBlockedAddress},
+	"public and loopback, then loopback": {
+		answers: []answer{leadsTo("8.8.8.8", "127.0.0.1"), leadsTo("127.0.0.1")}, registration: ErrBlockedAddress,
+	},
+	"public IPv4 and loopback IPv6, then loopback": {
+		answers: []answer{leadsTo("8.8.8.8", "::1"), leadsTo("::1")}, registration: ErrBlockedAddress, ipv6: true,
+	},
+}
+
+// TestAddressGuard_ANameThatChangesItsMindGetsNowhere registers each name and
+// posts to it, ten times. The same name without the guard reaches the server.
+func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
+	t.Parallel()
+	refused, reached := 0, 0
+	for name, c := range rebindings {
+		address := "127.0.0.1:0"
+		if c.ipv6 {
+			address = "[::1]:0"
+		}
+		for range 10 {
+			door := listen(t, address)
+			if door == nil {
+				t.Logf("%s: this machine has no IPv6", name)
+				break
+			}
+			zone := map[string][]answer{"rebind.test": c.answers}
+			g := NewAddressGuard(false)
+			g.resolver = resolver(t, zone)
+			require.Equal(t, c.registration, g.Check(t.Context(), checkout.ModeTest, "rebind.test"), name)
+			kind, status := knock(t, newReceivers(g), door)
+			require.Equal(t, webhook.ErrorBlockedAddress, kind, name)
+			require.Zero(t, status, name)
+			require.Zero(t, door.connections.Load(), name)
+			refused++
+
+			open := resolver(t, zone)
+			_, _ = open.LookupNetIP(t.Context(), "ip", "rebind.test") // the registration; not every name exists then
+			kind, status = knock(t, unguarded(open), door)
+			require.Empty(t, kind, "%s: without the guard", name)
+			require.Equal(t, http.StatusOK, status, name)
+			require.EqualValues(t, 1, door.connections.Load(), "%s: without the guard", name)
+			reached++
+		}
+	}
+	t.Logf("%d names: %d refused with the guard, %d reached without", len(rebindings), refused, reached)
+}
+
+func knock(t *testing.T, r receivers, door *doorCounter) (webhook.ErrorKind, int) {
+	t.Helper()
+	status, kind, _ := r.post(t.Context(), checkout.ModeTest, "http://rebind.test:"+door.port()+"/", http.Header{}, []byte("{}"))
+	return kind, status
+}
+
+// TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped: registration refuses
+// such a name, but it may come to be so later. The public address is 127.0.0.2
+// here, because no test reaches the internet.
+func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
+	t.Parallel()
+	public := listen(t, "127.0.0.2:0")
+	if public == nil {
+		t.Skip("only Linux has all of 127.0.0.0/8")
+	}
+	inside := listen(t, "127.0.0.1:"+public.port())
+	inside6 := listen(t, "[::1]:"+public.port())
+	delivered := 0
+	for _, addresses := range [][]string{
+		{"127.0.0.2", "127.0.0.1"}, {"127.0.0.1", "127.0.0.2"}, {"127.0.0.2", "10.0.0.1", "127.0.0.1"}, {"::1", "127.0.0.2"}, {"127.0.0.2", "fd00::1"},
+	} {
+		for range 10 {
+			g := guardWithPublic("127.0.0.2/32")
+			g.resolver = resolver(t, map[string][]answer{"rebind.test": {leadsTo(addresses...)}})
+			require.ErrorIs(t, g.Check(t.Context(), checkout.ModeTest, "rebind.test"), ErrBlockedAddress, "%v", addresses)
+			kind, status := knock(t, newReceivers(g), public)
+			require.Empty(t, kind, "%v", addresses)
+			require.Equal(t, http.StatusOK, status, "%v", addresses)
+			delivered++
+			require.EqualValues(t, delivered, public.connections.Load(), "%v", addresses)
+		}
+	}
+	require.Zero(t, inside.connections.Load())
+	if inside6 != nil {
+		require.Zero(t, inside6.connections.Load())
+	}
+	t.Logf("%d delivered to the public address, none knocked at the inside ones", delivered)
+}
+
+// A receiver that listened at a public address and moves inside gets nothing
+// more, although it was good once.
+func TestAddressGuard_ARegisteredNameThatMovesInsideIsCutOff(t *testing.T) {
+	t.Parallel()
+	public := listen(t, "127.0.0.2:0")
+	if public == nil {
+		t.Skip("only Linux has all of 127.0.0.0/8")
+	}
+	inside := listen(t, "127.0.0.1:"+public.port())
+	g := guardWithPublic("127.0.0.2/32")
+	g.resolver = resolver(t, map[string][]answer{"rebind.test": {leadsTo("127.0.0.2"), leadsTo("127.0.0.2"), leadsTo("127.0.0.1")}})
+	require.NoError(t, g.Check(t.Context(), checkout.ModeTest, "rebind.test"))
+	r := newReceivers(g)
+	kind, _ := knock(t, r, public)
+	require.Empty(t, kind)
+	r.test.(*http.Transport).CloseIdleConnections()
+	for range 10 {
+		kind, _ = knock(t, r, public)
+		require.Equal(t, webhook.ErrorBlockedAddress, kind)
+	}
+	require.EqualValues(t, 1, public.connections.Load())
+	require.Zero(t, inside.connections.Load())
+}
+
+// guardWithPublic is a guard for which one range of loopback is the internet.
+func guardWithPublic(prefix string) *AddressGuard {
+	g := NewAddressGuard(false)
+	g.test = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix(prefix)))
+	return g
+}
