@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -40,15 +42,52 @@ func newReceivers(guard *AddressGuard) receivers {
 // would lead past what the merchant registered.
 func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	dialer := guard.dialer(mode)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	return &http.Transport{
 		Proxy:                  nil, // a proxy would dial in the guard's place
 		DialContext:            dialer.DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		DialTLSContext:         dialTLS(&tls.Dialer{NetDialer: dialer, Config: config}),
+		TLSClientConfig:        config,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  http2Limits,
 		MaxResponseHeaderBytes: maxResponseHeaders,
 		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        30 * time.Second,
+		IdleConnTimeout:        idleTime,
+	}
+}
+
+// idleTime is less than the 5 s after which Node.js and Apache hang up on an idle
+// connection: an attempt that meets the hang-up is lost.
+const idleTime = 4 * time.Second
+
+// http2Limits keep what a receiver can make us hold: left alone, Go would take
+// 4 MiB of a body that nobody reads. A connection that has fallen silent is given
+// up, or every later attempt would wait on it.
+var http2Limits = &http.HTTP2Config{
+	MaxReceiveBufferPerStream:     4 * maxResponseBody,
+	MaxReceiveBufferPerConnection: 1 << 20,
+	SendPingTimeout:               webhook.ResponseTimeout,
+	PingTimeout:                   5 * time.Second,
+}
+
+// errHandshake: a connection stood, but TLS on it did not.
+var errHandshake = errors.New("TLS handshake")
+
+// dialTLS marks what went wrong after the connection stood. Most of those errors
+// have no type of their own. The dialer's time-out covers the handshake too; the
+// transport would let it run on after its request has ended.
+func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			return c, nil
+		}
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errHandshake, err)
 	}
 }
 
@@ -64,15 +103,16 @@ func (r receivers) post(ctx context.Context, mode checkout.Mode, address string,
 	}
 	ctx, cancel := context.WithTimeout(ctx, webhook.ResponseTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	var answered atomic.Bool // set by the transport's own goroutine
+	req, err := newPost(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { answered.Store(true) },
+	}), address, headers, body)
 	if err != nil {
 		return 0, webhook.ErrorInternal, nil
 	}
-	req.Header = headers
-	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(req.Header))
 	res, err := transport.RoundTrip(req)
 	if err != nil {
-		return 0, classify(err), nil
+		return 0, classify(err, answered.Load()), nil
 	}
 	defer func() { _ = res.Body.Close() }() // the status has decided; nothing is left to learn
 	if res.StatusCode == http.StatusSwitchingProtocols {
@@ -88,32 +128,45 @@ func (r receivers) post(ctx context.Context, mode checkout.Mode, address string,
 	return res.StatusCode, "", response
 }
 
-// classify names the kind of a failed request, most specific first.
-func classify(err error) webhook.ErrorKind {
+// newPost returns a request that the transport sends at most once. With GetBody
+// it would send a POST again, up to seven times, to an HTTP/2 receiver that
+// resets the stream.
+func newPost(ctx context.Context, address string, headers http.Header, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.GetBody = nil
+	req.Header = headers
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(req.Header))
+	return req, nil
+}
+
+// classify names the kind of a failed request; answered says whether a first
+// byte of an answer came. Source: api/decisions.md, "kinds of failed attempts".
+func classify(err error, answered bool) webhook.ErrorKind {
 	var (
-		dns     *net.DNSError
-		cert    *tls.CertificateVerificationError
-		record  tls.RecordHeaderError
-		alert   tls.AlertError
-		unknown x509.UnknownAuthorityError
-		network *net.OpError
 		timeout net.Error
+		dns     *net.DNSError
+		network *net.OpError
 	)
 	switch {
 	case errors.Is(err, ErrBlockedAddress):
 		return webhook.ErrorBlockedAddress
-	case errors.As(err, &dns):
-		return webhook.ErrorDNS
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return webhook.ErrorTimeout
-	case errors.As(err, &cert), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown), errors.Is(err, http.ErrSchemeMismatch):
-		return webhook.ErrorTLS
-	case errors.As(err, &network):
-		return webhook.ErrorConnect
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return webhook.ErrorConnect
 	case errors.Is(err, context.Canceled):
 		return webhook.ErrorInternal
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return webhook.ErrorTimeout
+	case errors.As(err, &dns):
+		return webhook.ErrorDNS
+	case errors.Is(err, errHandshake), errors.As(err, &network) && isAlert(network):
+		return webhook.ErrorTLS
+	case network != nil, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), !answered:
+		return webhook.ErrorConnect
 	}
 	return webhook.ErrorHTTP
 }
+
+// isAlert reports a TLS alert. In TLS 1.3 the one for a missing client
+// certificate comes only after the handshake.
+func isAlert(err *net.OpError) bool { return err.Op == "remote error" || err.Op == "local error" }

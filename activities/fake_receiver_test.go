@@ -1,0 +1,224 @@
+package activities
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// fake is a merchant's server on loopback that keeps to no rule.
+type fake struct {
+	url      string
+	requests atomic.Int64 // that came whole
+	over     chan struct{}
+}
+
+// wire is one connection of a fake.
+type wire struct {
+	net.Conn
+	fake *fake
+	tcp  *net.TCPConn
+	in   *bufio.Reader
+}
+
+// fakeReceiver holds converse on each connection and hangs up when it returns.
+func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
+	t.Helper()
+	f := &fake{over: make(chan struct{})}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { close(f.over); _ = l.Close() })
+	f.url = "http://" + l.Addr().String() + "/hook"
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				converse(&wire{Conn: c, fake: f, tcp: c.(*net.TCPConn), in: bufio.NewReader(c)})
+			}()
+		}
+	}()
+	return f
+}
+
+// fakeTLSReceiver does so after a handshake.
+func fakeTLSReceiver(t *testing.T, config *tls.Config, converse func(*wire)) *fake {
+	t.Helper()
+	f := fakeReceiver(t, func(w *wire) {
+		c := tls.Server(w.Conn, config)
+		if c.Handshake() != nil {
+			_ = w.tcp.CloseWrite()
+			w.drain() // closed with unread bytes, the alert could get lost
+			return
+		}
+		w.Conn, w.in = c, bufio.NewReader(c)
+		converse(w)
+	})
+	f.url = "https" + strings.TrimPrefix(f.url, "http")
+	return f
+}
+
+// request reads one request with its body.
+func (w *wire) request() error {
+	r, err := http.ReadRequest(w.in)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return err
+	}
+	w.fake.requests.Add(1)
+	return nil
+}
+
+// head reads the headers of a request and leaves its body.
+func (w *wire) head() {
+	for {
+		line, err := w.in.ReadString('\n')
+		if err != nil || line == "\r\n" {
+			return
+		}
+	}
+}
+
+func (w *wire) say(text string) { _, _ = io.WriteString(w, text) }
+
+// repeat says text, over and over, until the other side has gone.
+func (w *wire) repeat(text string, every time.Duration) {
+	for {
+		if _, err := io.WriteString(w, text); err != nil || !w.wait(every) {
+			return
+		}
+	}
+}
+
+// wait reports whether the test is still on after d.
+func (w *wire) wait(d time.Duration) bool {
+	select {
+	case <-w.fake.over:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// hold says nothing more until the test is over.
+func (w *wire) hold() { <-w.fake.over }
+
+// drain reads until the other side hangs up.
+func (w *wire) drain() { _, _ = io.Copy(io.Discard, w) }
+
+// reset ends the connection with a RST.
+func (w *wire) reset() {
+	_ = w.tcp.SetLinger(0)
+	_ = w.tcp.Close()
+}
+
+// answering reads a request, says text, and hangs up.
+func answering(t *testing.T, text string) string {
+	t.Helper()
+	return fakeReceiver(t, func(w *wire) {
+		if w.request() == nil {
+			w.say(text)
+			w.tcp.CloseWrite()
+			w.drain()
+		}
+	}).url
+}
+
+// after reads a request and goes on with converse.
+func after(t *testing.T, converse func(*wire)) string {
+	t.Helper()
+	return fakeReceiver(t, func(w *wire) {
+		if w.request() == nil {
+			converse(w)
+		}
+	}).url
+}
+
+// stream is one request to an HTTP/2 fake.
+type stream struct {
+	*http2.Framer
+	*wire
+	id uint32
+}
+
+// fakeHTTP2Receiver holds converse on every stream, one at a time.
+func fakeHTTP2Receiver(t *testing.T, config *tls.Config, settings []http2.Setting, converse func(*stream)) *fake {
+	t.Helper()
+	config = config.Clone()
+	config.NextProtos = []string{"h2"}
+	return fakeTLSReceiver(t, config, func(w *wire) {
+		if _, err := io.CopyN(io.Discard, w.in, int64(len(http2.ClientPreface))); err != nil {
+			return
+		}
+		f := http2.NewFramer(w, w.in)
+		_ = f.WriteSettings(settings...)
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame := frame.(type) {
+			case *http2.SettingsFrame:
+				if !frame.IsAck() {
+					_ = f.WriteSettingsAck()
+				}
+			case *http2.DataFrame:
+				_ = f.WriteWindowUpdate(0, max(1, frame.Length))
+				_ = f.WriteWindowUpdate(frame.StreamID, max(1, frame.Length))
+			}
+			if frame.Header().Flags.Has(http2.FlagDataEndStream) && (frame.Header().Type == http2.FrameData || frame.Header().Type == http2.FrameHeaders) {
+				w.fake.requests.Add(1)
+				converse(&stream{Framer: f, wire: w, id: frame.Header().StreamID})
+			}
+		}
+	})
+}
+
+// headers answers with name-value pairs.
+func (s *stream) headers(endStream bool, pairs ...string) error {
+	return s.WriteHeaders(http2.HeadersFrameParam{StreamID: s.id, BlockFragment: packed(pairs...), EndHeaders: true, EndStream: endStream})
+}
+
+func packed(pairs ...string) []byte {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(pairs); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return b.Bytes()
+}
+
+// until repeats an action till it fails.
+func until(act func() error) {
+	for act() == nil {
+	}
+}
+
+// serve returns the URL of a server, or of a port where none listens.
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	if h == nil {
+		s.Close()
+	} else {
+		t.Cleanup(s.Close)
+	}
+	return s.URL
+}
