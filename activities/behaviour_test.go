@@ -117,10 +117,14 @@ func receiversTrusting(t *testing.T, ca *certificateAuthority, names map[string]
 	return r
 }
 
+// deaf is where nobody listens. The number of a port that was just closed may be
+// somebody else's by now.
+const deaf = "127.0.0.1:1"
+
 // connections that never become an answer.
 func connections(t *testing.T) map[string]behaviour {
 	return map[string]behaviour{
-		"nobody listens":                       {serve(t, nil), 0, connect, 0},
+		"nobody listens":                       {"http://" + deaf, 0, connect, 0},
 		"accepts and never reads":              {fakeReceiver(t, (*wire).hold).url, 0, timeout, 10 * time.Second},
 		"accepts and hangs up":                 {fakeReceiver(t, func(*wire) {}).url, 0, connect, 0},
 		"accepts and resets":                   {fakeReceiver(t, (*wire).reset).url, 0, connect, 0},
@@ -185,7 +189,7 @@ func heads(t *testing.T) map[string]behaviour {
 		"a redirect to nowhere":                {answering(t, "HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n"), 302, badHTTP, 0},
 		"429 with Retry-After":                 {answering(t, "HTTP/1.1 429 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"), 429, badHTTP, 0},
 		"an answer before the body is read":    {fakeReceiver(t, func(w *wire) { w.head(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
-		"an answer before anything is read":    {fakeReceiver(t, func(w *wire) { w.in.Peek(1); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
+		"an answer before anything is read":    {fakeReceiver(t, func(w *wire) { w.hear(); w.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); w.hold() }).url, 200, success, 0},
 		"two answers at once":                  {answering(t, strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)), 200, success, 0},
 		"two answers at once, the first a 500": {answering(t, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), 500, badHTTP, 0},
 	}
@@ -323,16 +327,16 @@ func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 		"an unknown protocol by ALPN":      {with(func(c *tls.Config) { c.NextProtos = []string{"spdy/3"} }), 0, badTLS, 0},
 		"a handshake that never ends":      {https(fakeReceiver(t, (*wire).drain).url), 0, timeout, 10 * time.Second},
 		"a handshake that drips":           {https(fakeReceiver(t, func(w *wire) { w.say("\x16\x03\x03\x3f\xff"); w.repeat("\x02", 100*time.Millisecond) }).url), 0, timeout, 10 * time.Second},
-		"a hang-up in the handshake":       {https(fakeReceiver(t, func(w *wire) { w.in.Peek(1) }).url), 0, badTLS, 0},
-		"a reset in the handshake":         {https(fakeReceiver(t, func(w *wire) { w.in.Peek(1); w.reset() }).url), 0, badTLS, 0},
+		"a hang-up in the handshake":       {https(fakeReceiver(t, (*wire).hear).url), 0, badTLS, 0},
+		"a reset in the handshake":         {https(fakeReceiver(t, func(w *wire) { w.hear(); w.reset() }).url), 0, badTLS, 0},
 		"TLS to a plain port":              {https(serve(t, func(http.ResponseWriter, *http.Request) {})), 0, badTLS, 0},
 		"plain to a TLS port":              {bareTLS, 0, connect, 0}, // an alert and a hang-up
 		"the same, answered in words":      {strings.Replace(helpful.URL, "https", "http", 1), 400, badHTTP, 0},
-		"nobody listens, for https":        {https(serve(t, nil)), 0, connect, 0},
+		"nobody listens, for https":        {"https://" + deaf, 0, connect, 0},
 		"a hang-up after the handshake":    {fakeTLSReceiver(t, ca.server(t, nil), func(*wire) {}).url, 0, connect, 0},
 		"silence after the handshake":      {fakeTLSReceiver(t, ca.server(t, nil), (*wire).hold).url, 0, timeout, 10 * time.Second},
 		"a reset after the request":        {fakeTLSReceiver(t, ca.server(t, nil), func(w *wire) { _ = w.request(); w.reset() }).url, 0, connect, 0},
-		"200 without the end of TLS":       {fakeTLSReceiver(t, ca.server(t, nil), func(w *wire) { _ = w.request(); w.say("HTTP/1.1 200 OK\r\n\r\nabc"); w.tcp.CloseWrite(); w.hold() }).url, 200, success, 0},
+		"200 without the end of TLS":       {fakeTLSReceiver(t, ca.server(t, nil), func(w *wire) { _ = w.request(); w.say("HTTP/1.1 200 OK\r\n\r\nabc"); w.finish(); w.hold() }).url, 200, success, 0},
 	}
 }
 
@@ -342,7 +346,7 @@ func streams(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	does := func(converse func(*stream)) string { return fakeHTTP2Receiver(t, config, nil, converse).url }
 	resets := func(code http2.ErrCode) string { return does(func(s *stream) { _ = s.WriteRSTStream(s.id, code) }) }
 	leaves := func(last uint32, code http2.ErrCode) string {
-		return does(func(s *stream) { _ = s.WriteGoAway(last, code, nil); s.tcp.CloseWrite(); s.hold() })
+		return does(func(s *stream) { _ = s.WriteGoAway(last, code, nil); s.finish(); s.hold() })
 	}
 	silent := config.Clone()
 	silent.NextProtos = []string{"h2"}

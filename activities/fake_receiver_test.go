@@ -62,7 +62,7 @@ func fakeTLSReceiver(t *testing.T, config *tls.Config, converse func(*wire)) *fa
 	f := fakeReceiver(t, func(w *wire) {
 		c := tls.Server(w.Conn, config)
 		if c.Handshake() != nil {
-			_ = w.tcp.CloseWrite()
+			w.finish()
 			w.drain() // closed with unread bytes, the alert could get lost
 			return
 		}
@@ -123,6 +123,12 @@ func (w *wire) hold() { <-w.fake.over }
 // drain reads until the other side hangs up.
 func (w *wire) drain() { _, _ = io.Copy(io.Discard, w) }
 
+// hear waits for the first byte, which it leaves.
+func (w *wire) hear() { _, _ = w.in.Peek(1) }
+
+// finish says that nothing more will come.
+func (w *wire) finish() { _ = w.tcp.CloseWrite() }
+
 // reset ends the connection with a RST.
 func (w *wire) reset() {
 	_ = w.tcp.SetLinger(0)
@@ -135,7 +141,7 @@ func answering(t *testing.T, text string) string {
 	return fakeReceiver(t, func(w *wire) {
 		if w.request() == nil {
 			w.say(text)
-			w.tcp.CloseWrite()
+			w.finish()
 			w.drain()
 		}
 	}).url
@@ -211,14 +217,10 @@ func until(act func() error) {
 	}
 }
 
-// serve returns the URL of a server, or of a port where none listens.
+// serve returns the URL of a server that keeps to the rules.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
-	if h == nil {
-		s.Close()
-	} else {
-		t.Cleanup(s.Close)
-	}
+	t.Cleanup(s.Close)
 	return s.URL
 }

@@ -164,6 +164,26 @@ func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Logf("%d delivered to the public address, none knocked at the inside ones", delivered)
 }
 
+// When the public address does not answer, the kind is that of the address which
+// came first, and still nothing inside is connected to.
+func TestAddressGuard_OfTwoBadAddressesTheFirstNamesTheKind(t *testing.T) {
+	t.Parallel()
+	inside := listen(t, "127.0.0.1:0")
+	for _, c := range []struct {
+		addresses []string
+		kind      webhook.ErrorKind
+	}{
+		{[]string{"127.0.0.1", "127.0.0.2"}, webhook.ErrorBlockedAddress},
+		{[]string{"127.0.0.2", "127.0.0.1"}, webhook.ErrorConnect},
+	} {
+		g := guardWithPublic("127.0.0.2/32")
+		g.resolver = resolver(t, map[string][]answer{"rebind.test": {leadsTo(c.addresses...)}})
+		kind, _ := knock(t, newReceivers(g), inside)
+		require.Equal(t, c.kind, kind, "%v", c.addresses)
+	}
+	require.Zero(t, inside.connections.Load())
+}
+
 // A receiver that listened at a public address and moves inside gets nothing
 // more, although it was good once.
 func TestAddressGuard_ARegisteredNameThatMovesInsideIsCutOff(t *testing.T) {
