@@ -2,15 +2,15 @@ package e2e
 
 import (
 	"flag"
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/devstack"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 var bulkReplay = flag.Int("bulk-replay", 5000, "deliveries of the bulk replay")
@@ -45,23 +45,73 @@ func (m *merchant) failedDeliveries(n int) (endpoint string) {
 func TestBulkReplay_SurvivesKill9(t *testing.T) {
 	t.Parallel()
 	n := *bulkReplay
-	stack := ownStack(t, devstack.Options{})
+	stack := ownStack(t, devstack.Options{Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"}})
 	m := newMerchant(t, stack)
 	endpoint := m.failedDeliveries(n)
-	store := openStore(t, stack)
-	began := time.Now()
-	r, err := store.CreateReplay(t.Context(), webhook.Replay{ID: checkout.NewID(checkout.PrefixReplay), MerchantID: m.id, Mode: checkout.ModeTest,
-		EndpointID: endpoint, Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour), Filter: webhook.DeliveryFailed, Rate: webhook.MaxReplayRate})
-	require.NoError(t, err)
-	require.Equal(t, n, r.Total)
-	flows := &workflows.Client{Temporal: temporalClient(t, stack)}
-	require.NoError(t, flows.StartReplay(t.Context(), r))
-	await(t, "done", 10*time.Minute, func() bool {
-		r, err := store.Replay(t.Context(), m.id, checkout.ModeTest, r.ID)
-		require.NoError(t, err)
-		got, _ := m.receiver.Arrivals()
-		t.Log(time.Since(began).Round(time.Second), r.Started, r.Skipped, len(got))
-		time.Sleep(2 * time.Second)
-		return r.Status == webhook.ReplayCompleted && len(got) >= n
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	preview := m.must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "preview": true}`, since))
+	require.EqualValues(t, n, preview.field("total"))
+	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 100}`, since))
+	path := created.Header.Get("Location")
+
+	progress := func() int {
+		got, err := m.call(http.MethodGet, path, "")
+		if err != nil || got.Status != http.StatusOK {
+			return 0
+		}
+		t.Logf("started %v of %v, skipped %v", got.field("started"), got.field("total"), got.field("skipped"))
+		return int(got.field("started").(float64))
+	}
+	awaitProgress := func(want int) {
+		for end := time.Now().Add(10 * time.Minute); progress() < want; time.Sleep(time.Second) {
+			require.True(t, time.Now().Before(end), "the replay is stuck")
+		}
+	}
+	awaitProgress(n / 4)
+	stack.Worker.Kill()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	awaitProgress(n / 2)
+	stack.Temporal.Kill()
+	require.NoError(t, stack.Temporal.Start(t.Context()))
+	awaitProgress(n)
+	await(t, "the replay is completed", time.Minute, func() bool {
+		got, err := m.call(http.MethodGet, path, "")
+		return err == nil && got.field("status") == "completed"
 	})
+	await(t, "everything is delivered", 5*time.Minute, func() bool {
+		return query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`) == n
+	})
+	require.Equal(t, n, query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE run = 2`), "each was started exactly once")
+	arrived := map[string]int{}
+	all, _ := m.receiver.Arrivals()
+	for _, a := range all {
+		require.NoError(t, a.Signature)
+		arrived[a.Delivery+" "+a.Attempt]++
+	}
+	lost := query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE run = 2 AND duration_ms IS NULL`)
+	t.Logf("%d requests for %d deliveries; %d attempts were lost with the worker", len(all), n, lost)
+	require.LessOrEqual(t, len(all), n+lost, "only what was under way when the worker died came twice")
+	for delivery, times := range arrived {
+		require.Equal(t, 1, times, delivery)
+	}
+}
+
+// TestBulkReplay_Cancel stops a replay; what it has started goes on.
+func TestBulkReplay_Cancel(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	endpoint := m.failedDeliveries(300)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
+	path := created.Header.Get("Location")
+	await(t, "some are started", 30*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("started").(float64) > 0 })
+	m.must(http.StatusOK, http.MethodPost, path+"/cancel", "")
+	await(t, "canceled", 10*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("status") == "canceled" })
+	started := int(m.must(http.StatusOK, http.MethodGet, path, "").field("started").(float64))
+	require.Less(t, started, 300)
+	m.arrivals(started, 30*time.Second)
+	await(t, "what was started is delivered", 10*time.Second, func() bool {
+		return query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
+	})
+	require.Equal(t, 300-started, query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
 }
