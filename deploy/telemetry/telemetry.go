@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"time"
@@ -28,6 +29,9 @@ import (
 // within five seconds.
 func Setup(ctx context.Context, service string, out io.Writer, level slog.Level) (func(), error) {
 	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})}).With("service", service))
+	// The standard log would come out through slog. Only net/http's client still uses it, and then to quote what a
+	// receiver sent unasked.
+	log.SetOutput(io.Discard)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 
