@@ -1,0 +1,132 @@
+package storage_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+var logSize = flag.Int("deliveries", 100_000, "deliveries in the log of BenchmarkDeliveryLog")
+
+// The log of one busy merchant and nine others, 99 of 100 delivered, over 30 days.
+const (
+	benchMerchant = "mer_00000000000000000000000000"
+	benchEndpoint = "wh_00000000000000000000000000"
+)
+
+// BenchmarkDeliveryLog measures what merchants and workers ask of a log of
+// -deliveries deliveries, one attempt each: go test ./storage -run '^$' -bench DeliveryLog -deliveries 10000000
+func BenchmarkDeliveryLog(b *testing.B) {
+	s := fillLog(b, *logSize)
+	ctx := b.Context()
+	list := func(f storage.DeliveryFilter, p storage.Page) func(*testing.B) {
+		return func(b *testing.B) {
+			p.Limit = 100
+			for b.Loop() {
+				got, err := s.Deliveries(ctx, benchMerchant, checkout.ModeTest, f, p)
+				require.NoError(b, err)
+				require.NotEmpty(b, got)
+			}
+		}
+	}
+	middle := fmt.Sprintf("whd_%026d", *logSize/2)
+	b.Run("list/first page", list(storage.DeliveryFilter{}, storage.Page{}))
+	b.Run("list/page in the middle", list(storage.DeliveryFilter{}, storage.Page{Before: middle}))
+	b.Run("list/failed", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, storage.Page{}))
+	b.Run("list/failed in the middle", list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, storage.Page{Before: middle}))
+	b.Run("list/pending", list(storage.DeliveryFilter{Status: webhook.DeliveryPending}, storage.Page{}))
+	b.Run("list/delivered", list(storage.DeliveryFilter{Status: webhook.DeliveryDelivered}, storage.Page{}))
+	b.Run("list/one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint}, storage.Page{}))
+	b.Run("list/failed of one registration", list(storage.DeliveryFilter{EndpointID: benchEndpoint, Status: webhook.DeliveryFailed}, storage.Page{}))
+	b.Run("list/one event", list(storage.DeliveryFilter{EventID: fmt.Sprintf("evt_%026d", *logSize/20*10)}, storage.Page{}))
+	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, storage.Page{}))
+	b.Run("one with its attempts", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Delivery(ctx, storage.DeliveryRef{ID: fmt.Sprintf("whd_%026d", *logSize/20*10), MerchantID: benchMerchant, Mode: checkout.ModeTest})
+			require.NoError(b, err)
+		}
+	})
+	b.Run("attempt", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			i += 10
+			ref := storage.DeliveryRef{ID: fmt.Sprintf("whd_%026d", i%*logSize), MerchantID: benchMerchant, Mode: checkout.ModeTest}
+			out, err := s.BeginAttempt(ctx, ref, fmt.Sprint("run", i), 1)
+			require.NoError(b, err)
+			require.NoError(b, s.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
+		}
+	})
+	b.Run("overdue, none", func(b *testing.B) {
+		for b.Loop() {
+			got, err := s.Overdue(ctx, 365*24*time.Hour, "", 200)
+			require.NoError(b, err)
+			require.Empty(b, got)
+		}
+	})
+	b.Run("retention, 1000 deliveries", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.DeleteFinished(ctx, 29*24*time.Hour, 1000)
+			require.NoError(b, err)
+		}
+	})
+}
+
+// fillLog returns a store with n deliveries; every tenth is the busy merchant's.
+func fillLog(b *testing.B, n int) *storage.Store {
+	b.Helper()
+	url := pgtemp.ForTest(b, storage.Migrate)
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(b, err)
+	s, err := storage.Open(b.Context(), storage.Options{URL: url, Keys: keys})
+	require.NoError(b, err)
+	b.Cleanup(s.Close)
+	for i := range 10 {
+		merchant, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
+		require.NoError(b, s.CreateMerchant(b.Context(), checkout.Merchant{ID: merchant, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
+		_, err := s.CreateEndpoint(b.Context(), webhook.Endpoint{
+			ID: endpoint, MerchantID: merchant, Mode: checkout.ModeTest, URL: "https://shop.example/", Events: webhook.EventTypes,
+			Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		})
+		require.NoError(b, err)
+	}
+	conn, err := pgx.Connect(b.Context(), url)
+	require.NoError(b, err)
+	defer func() { _ = conn.Close(context.Background()) }() // a benchmark's connection
+	const batch = 100_000
+	for from := 0; from < n; from += batch {
+		for _, sql := range []string{
+			`INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body)
+				SELECT 'evt_' || lpad(i::text, 26, '0'), 'mer_' || lpad((i % 10)::text, 26, '0'), 'test', 'payout.sent', 'po_' || i, 'cs_' || lpad(i::text, 26, '0'),
+				now() - interval '30 days' * (1 - i::float8 / $3), convert_to(repeat('x', 600), 'UTF8') FROM generate_series($1::int, $2::int) i WHERE $3 > 0`,
+			`INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, run, run_id, next_attempt_at, created_at, finished_at)
+				SELECT 'whd_' || lpad(i::text, 26, '0'), 'evt_' || lpad(i::text, 26, '0'), 'mer_' || lpad((i % 10)::text, 26, '0'), 'test',
+				'wh_' || lpad((i % 10)::text, 26, '0'), 'https://shop.example/', CASE WHEN i / 10 % 200 = 0 THEN 'pending' WHEN i / 10 % 200 = 1 THEN 'failed' ELSE 'delivered' END, 1, 'r',
+				CASE WHEN i / 10 % 200 = 0 THEN now() END, now() - interval '30 days' * (1 - i::float8 / $3),
+				CASE WHEN i / 10 % 200 <> 0 THEN now() - interval '30 days' * (1 - i::float8 / $3) END
+				FROM generate_series($1::int, $2::int) i`,
+			`INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, response_body)
+				SELECT 'whd_' || lpad(i::text, 26, '0'), 1, 1, now(), 20, 200, 'ok' FROM generate_series($1::int, $2::int) i WHERE $3 > 0`,
+		} {
+			_, err := conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n)
+			require.NoError(b, err)
+		}
+	}
+	for _, table := range []string{"event", "webhook_delivery", "webhook_attempt"} {
+		_, err = conn.Exec(b.Context(), "VACUUM ANALYZE "+table)
+		require.NoError(b, err)
+	}
+	var size int64
+	require.NoError(b, conn.QueryRow(b.Context(), `SELECT pg_database_size(current_database())`).Scan(&size))
+	b.Logf("%d deliveries: %.1f GB, %d bytes each", n, float64(size)/1e9, size/int64(n))
+	return s
+}
