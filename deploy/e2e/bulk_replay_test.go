@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-var bulkReplay = flag.Int("bulk-replay", 5000, "deliveries of the bulk replay")
+var bulkReplay = flag.Int("bulk-replay", 1000, "deliveries of the bulk replay")
 
 // failedDeliveries makes n permanently failed deliveries whose runs Temporal
 // has dropped long ago.

@@ -3,10 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -59,4 +61,41 @@ func TestOperators_FindAndUnderstandRuns(t *testing.T) {
 	run, err := c.DescribeWorkflowExecution(t.Context(), failed, "")
 	require.NoError(t, err)
 	require.Contains(t, string(run.ExecutionConfig.UserMetadata.Summary.Data), "checkout.failed to 127.0.0.1")
+}
+
+// TestOperators_SteerAnActivity: pausing uses up no attempt, and a reset of the
+// activity begins six new ones, in the log as a new run.
+func TestOperators_SteerAnActivity(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	service := temporalClient(t, shared).WorkflowService()
+	delivery := m.refusedDelivery()
+	execution := &commonpb.WorkflowExecution{WorkflowId: delivery}
+	_, err := service.PauseActivity(t.Context(), &workflowservice.PauseActivityRequest{
+		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "SendAttempt"},
+	})
+	require.NoError(t, err)
+	paused, _ := m.receiver.Arrivals()
+	time.Sleep(4 * time.Second) // two attempts would have been due
+	still, _ := m.receiver.Arrivals()
+	require.LessOrEqual(t, len(still), len(paused)+1, "at most one was under way")
+	_, err = service.UnpauseActivity(t.Context(), &workflowservice.UnpauseActivityRequest{
+		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.UnpauseActivityRequest_Type{Type: "SendAttempt"},
+	})
+	require.NoError(t, err)
+	next := m.arrivals(len(still)+1, 10*time.Second)
+	require.Equal(t, strconv.Itoa(len(still)+1), next[len(still)].Attempt)
+
+	await(t, "an attempt is finished", 10*time.Second, func() bool {
+		return m.must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").field("next_attempt_at") != nil
+	})
+	m.receiver.Answer(http.StatusOK)
+	_, err = service.ResetActivity(t.Context(), &workflowservice.ResetActivityRequest{
+		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.ResetActivityRequest_Type{Type: "SendAttempt"},
+	})
+	require.NoError(t, err)
+	end := m.awaitDelivery(delivery, "status", "delivered", 20*time.Second)
+	require.EqualValues(t, 2, end.field("run"))
+	attempts := end.field("attempts").([]any)
+	require.EqualValues(t, 1, attempts[len(attempts)-1].(map[string]any)["number"])
 }
