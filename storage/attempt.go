@@ -38,8 +38,8 @@ type Outgoing struct {
 // with another runID (a replay or a reset), and one whose attempts begin anew (a
 // reset of the activity). An attempt that was noted but not finished may begin
 // again: the note's answer was lost. On hold, the delivery is parked and no attempt is
-// noted; one whose endpoint was deleted is canceled. It returns
-// checkout.ErrNotFound.
+// noted. One whose endpoint was deleted is canceled, or stays as it has ended.
+// It returns checkout.ErrNotFound.
 func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string, number int) (Outgoing, error) {
 	var (
 		out                          Outgoing
@@ -65,7 +65,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string,
 			UPDATE webhook_delivery d SET
 				url = f.url, run_id = $4,
 				run = d.run + CASE WHEN is_new AND NOT gone THEN 1 ELSE 0 END,
-				status = CASE WHEN gone AND (is_new OR d.status = 'pending') THEN 'canceled' WHEN is_new THEN 'pending' ELSE d.status END,
+				status = CASE WHEN gone AND d.status = 'pending' THEN 'canceled' WHEN is_new AND NOT gone THEN 'pending' ELSE d.status END,
 				finished_at = CASE WHEN gone THEN coalesce(d.finished_at, clock_timestamp()) WHEN NOT is_new THEN d.finished_at END,
 				parked_at = CASE WHEN on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() END,
 				sending_until = CASE WHEN NOT on_hold AND NOT gone THEN clock_timestamp() + $6::interval END,
@@ -108,8 +108,8 @@ func (s *Store) unsealDigests(endpointID, keyID string, sealed []byte, previousK
 }
 
 // FinishAttempt notes how an attempt ended; a success makes the delivery
-// delivered, a failure that will be retried says when. A delivery that has a
-// newer run is left alone. Repeating it changes nothing.
+// delivered, which ends a hold, a failure that will be retried says when. A
+// delivery that has a newer run is left alone. Repeating it changes nothing.
 func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH attempt AS (
@@ -121,7 +121,7 @@ func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.At
 			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
 			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,
 			next_attempt_at = CASE WHEN $8 <> '' THEN attempt.ended_at + $10::interval END,
-			sending_until = NULL
+			sending_until = NULL, held = d.held AND $8 <> ''
 		FROM attempt
 		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
 		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode, string(a.ErrorKind), a.ResponseBody, nextIn)

@@ -51,6 +51,38 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	return got
 }
 
+// exec changes rows behind the store's back.
+func (f fixture) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// publishTest sends a test event and returns its delivery.
+func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, storage.DeliveryRef) {
+	t.Helper()
+	event, ref, err := f.PublishTest(t.Context(), e.MerchantID, e.Mode, e.ID, typ, func(time.Time) any { return map[string]string{"a": "b"} })
+	require.NoError(t, err)
+	return event, storage.DeliveryRef{ID: ref.ID, MerchantID: e.MerchantID, Mode: e.Mode}
+}
+
+func (f fixture) read(t *testing.T, ref storage.DeliveryRef) webhook.Delivery {
+	t.Helper()
+	d, err := f.Delivery(t.Context(), ref)
+	require.NoError(t, err)
+	return d
+}
+
+func (f fixture) begin(t *testing.T, ref storage.DeliveryRef, runID string, number int) storage.Outgoing {
+	t.Helper()
+	out, err := f.BeginAttempt(t.Context(), ref, runID, number)
+	require.NoError(t, err)
+	return out
+}
+
 func (f fixture) newSession() storage.NewSession {
 	return storage.NewSession{
 		Session: checkout.Session{

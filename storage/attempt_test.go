@@ -1,0 +1,270 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// refused is an attempt that the receiver did not accept.
+func refused(run, number int) webhook.Attempt {
+	return webhook.Attempt{Run: run, Number: number, Duration: time.Second, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}
+}
+
+// sessionURLDelivery is one to a session's own address, signed by e.
+func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) storage.DeliveryRef {
+	t.Helper()
+	n, address := f.newSession(), "https://shop.example/own"
+	n.WebhookURL, n.SigningEndpoint = &address, &e.ID
+	s := f.create(t, n)
+	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Len(t, got.Deliveries, 1)
+	return storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+}
+
+func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
+	for name, tc := range map[string]struct {
+		hold, resume func(storage.DeliveryRef) error
+	}{
+		"by itself": {
+			func(ref storage.DeliveryRef) error { return f.HoldDelivery(t.Context(), ref) },
+			func(ref storage.DeliveryRef) error { return f.ResumeDelivery(t.Context(), ref) },
+		},
+		"by its registration": {
+			func(storage.DeliveryRef) error {
+				_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+				return err
+			},
+			func(storage.DeliveryRef) error {
+				_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &enabled})
+				return err
+			},
+		},
+	} {
+		_, ref := f.publishTest(t, e, webhook.PayoutSent)
+		require.NoError(t, tc.hold(ref), name)
+		require.True(t, f.read(t, ref).Held, name)
+		require.Nil(t, f.read(t, ref).NextAttemptAt, name)
+		for range 2 {
+			out := f.begin(t, ref, "run-a", 1)
+			require.True(t, out.Parked, name)
+			require.Equal(t, webhook.DeliveryPending, out.Status, name)
+			require.Equal(t, 1, out.Run, name)
+		}
+		require.Empty(t, f.read(t, ref).Attempts, name)
+		n, err := f.CountAttempts(t.Context(), ref, "run-a")
+		require.NoError(t, err)
+		require.Zero(t, n, name)
+
+		require.NoError(t, tc.resume(ref), name)
+		require.False(t, f.read(t, ref).Held, name)
+		out := f.begin(t, ref, "run-a", 1)
+		require.False(t, out.Parked, name)
+		require.Equal(t, 1, out.Run, "the same run goes on: "+name)
+		d := f.read(t, ref)
+		require.Len(t, d.Attempts, 1, name)
+		require.Nil(t, d.NextAttemptAt, "an attempt is under way: "+name)
+	}
+}
+
+func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	ref := f.sessionURLDelivery(t, e)
+	disabled := webhook.EndpointDisabled
+	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+	require.NoError(t, err)
+	require.False(t, f.read(t, ref).Held)
+	require.NoError(t, f.HurryDelivery(t.Context(), ref))
+	out := f.begin(t, ref, "run-a", 1)
+	require.False(t, out.Parked)
+	require.Equal(t, "https://shop.example/own", out.URL)
+
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	require.False(t, f.read(t, ref).EndpointDeleted)
+	out = f.begin(t, ref, "run-a", 2)
+	require.Equal(t, webhook.DeliveryPending, out.Status, "nor ended by its deletion")
+	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, out.Digests)
+}
+
+func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	_, ref := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	d := f.read(t, ref)
+	require.Equal(t, webhook.DeliveryPending, d.Status)
+	require.True(t, d.EndpointDeleted)
+
+	out := f.begin(t, ref, "run-a", 1)
+	require.Equal(t, webhook.DeliveryCanceled, out.Status)
+	d = f.read(t, ref)
+	require.Equal(t, webhook.DeliveryCanceled, d.Status)
+	require.NotNil(t, d.FinishedAt)
+	require.Nil(t, d.NextAttemptAt)
+	require.Empty(t, d.Attempts)
+}
+
+func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	_, ref := f.publishTest(t, e, webhook.PayoutSent)
+	f.begin(t, ref, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	before := f.read(t, ref)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	require.Equal(t, webhook.DeliveryDelivered, f.begin(t, ref, "run-b", 1).Status, "a replay that came too late")
+	before.EndpointDeleted = true
+	require.Equal(t, before, f.read(t, ref))
+}
+
+func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.delivery(t)
+	f.begin(t, ref, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
+	out := f.begin(t, ref, "run-a", 1)
+	require.Equal(t, 2, out.Run, "the first attempt was finished, so its number again means that it all begins anew")
+	n, err := f.CountAttempts(t.Context(), ref, "run-a")
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "of the new run")
+	require.Len(t, f.read(t, ref).Attempts, 2)
+}
+
+func TestBeginAttempt_ANotedButUnfinishedAttemptMayBeginAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.delivery(t)
+	f.begin(t, ref, "run-a", 1)
+	out := f.begin(t, ref, "run-a", 1)
+	require.Equal(t, 1, out.Run)
+	d := f.read(t, ref)
+	require.Len(t, d.Attempts, 1)
+	require.False(t, d.Attempts[0].Finished)
+}
+
+func TestBeginAttempt_AfterADeliveryHasEndedSendsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.delivery(t)
+	f.begin(t, ref, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	out := f.begin(t, ref, "run-a", 2)
+	require.Equal(t, webhook.DeliveryDelivered, out.Status, "the first attempt's answer to Temporal was lost")
+	require.Len(t, f.read(t, ref).Attempts, 1)
+}
+
+func TestFinishAttempt_SaysWhenTheNextFollows(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.delivery(t)
+	f.begin(t, ref, "run-a", 1)
+	require.Nil(t, f.read(t, ref).NextAttemptAt, "an attempt is under way")
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
+	d := f.read(t, ref)
+	require.InDelta(t, 31, d.NextAttemptAt.Sub(d.Attempts[0].StartedAt).Seconds(), 0.01)
+
+	f.begin(t, ref, "run-a", 2)
+	require.Equal(t, *d.NextAttemptAt, *f.read(t, ref).Attempts[1].ScheduledAt)
+	f.exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp()`)
+	d = f.read(t, ref)
+	require.InDelta(t, (15*time.Second + 184800*time.Millisecond).Seconds(), d.NextAttemptAt.Sub(d.Attempts[1].StartedAt).Seconds(), 0.01,
+		"its worker died: 15 s, and then the policy's own 30 s * 6.16")
+}
+
+func TestDeferAttempt_TellsWhenABusyEndpointIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.delivery(t)
+	require.NoError(t, f.DeferAttempt(t.Context(), ref, time.Hour))
+	require.InDelta(t, 3600, time.Until(*f.read(t, ref).NextAttemptAt).Seconds(), 60)
+}
+
+func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	for name, end := range map[string]func(storage.DeliveryRef) error{
+		"delivered by the attempt that was under way": func(ref storage.DeliveryRef) error {
+			return f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0)
+		},
+		"failed by the attempt that was under way": func(ref storage.DeliveryRef) error {
+			if err := f.FinishAttempt(t.Context(), ref, refused(1, 1), 0); err != nil {
+				return err
+			}
+			require.True(t, f.read(t, ref).Held, "a failure that is retried stays on hold")
+			return f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+		},
+		"canceled by an operator": func(ref storage.DeliveryRef) error {
+			return f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
+		},
+	} {
+		_, ref := f.publishTest(t, e, webhook.PayoutSent)
+		f.begin(t, ref, "run-a", 1)
+		require.NoError(t, f.HoldDelivery(t.Context(), ref), name)
+		require.NoError(t, end(ref), name)
+		require.False(t, f.read(t, ref).Held, name)
+		require.ErrorIs(t, f.HoldDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
+		require.ErrorIs(t, f.ResumeDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
+		require.False(t, f.begin(t, ref, "run-b", 1).Parked, "a replay is not held: "+name)
+	}
+}
+
+func TestHurryDelivery_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	_, ref := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.HurryDelivery(t.Context(), ref))
+	require.NoError(t, f.HurryDelivery(t.Context(), ref), "again")
+
+	for _, foreign := range []storage.DeliveryRef{
+		{ID: ref.ID, MerchantID: ref.MerchantID, Mode: checkout.ModeLive},
+		{ID: ref.ID, MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode},
+		{ID: checkout.NewID(checkout.PrefixDelivery), MerchantID: ref.MerchantID, Mode: ref.Mode},
+	} {
+		require.ErrorIs(t, f.HurryDelivery(t.Context(), foreign), checkout.ErrNotFound)
+		require.ErrorIs(t, f.HoldDelivery(t.Context(), foreign), checkout.ErrNotFound)
+		require.ErrorIs(t, f.ResumeDelivery(t.Context(), foreign), checkout.ErrNotFound)
+	}
+
+	require.NoError(t, f.HoldDelivery(t.Context(), ref))
+	require.NoError(t, f.HoldDelivery(t.Context(), ref), "again")
+	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
+	require.NoError(t, f.ResumeDelivery(t.Context(), ref))
+	require.NoError(t, f.ResumeDelivery(t.Context(), ref), "again")
+
+	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
+	change := func(to *webhook.EndpointStatus) {
+		_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: to})
+		require.NoError(t, err)
+	}
+	change(&disabled)
+	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryHeld)
+	change(&enabled)
+
+	f.begin(t, ref, "run-a", 1)
+	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryInProgress)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Hour))
+	require.NoError(t, f.HurryDelivery(t.Context(), ref))
+	f.begin(t, ref, "run-a", 2)
+	f.exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
+	require.NoError(t, f.HurryDelivery(t.Context(), ref), "the attempt's worker died")
+
+	require.NoError(t, f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))
+	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
+}
