@@ -59,10 +59,12 @@ func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e *webhook.Endpoi
 		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID, keyID, sealed).Scan(&e.CreatedAt)
 }
 
-const selectEndpoint = `
-	SELECT id, merchant_id, mode, url, events, description, status, created_at,
-		CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END
-	FROM webhook_endpoint w `
+const (
+	selectEndpointColumns = `
+		SELECT id, merchant_id, mode, url, events, description, status, created_at,
+			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END `
+	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
+)
 
 // ownEndpoint is the condition of a registration that is there.
 const ownEndpoint = `WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
@@ -119,8 +121,7 @@ func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode chec
 			UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
 				description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
 			RETURNING *
-		) SELECT id, merchant_id, mode, url, events, description, status, created_at,
-			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END FROM w`,
+		) `+selectEndpointColumns+`FROM w`,
 		merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("change webhook registration: %w", err)
@@ -148,19 +149,17 @@ func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode chec
 func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id string, overlap time.Duration) (webhook.Endpoint, error) {
 	secret := webhook.NewSecret()
 	keyID, sealed := s.keys.seal(id, webhook.SecretDigest(secret))
-	tag, err := s.pool.Exec(ctx, `
-		UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
-			previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint,
-		merchantID, mode, id, keyID, sealed, overlap)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = checkout.ErrNotFound
-	}
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, `
+		WITH w AS (
+			UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
+				previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
+			RETURNING *
+		) `+selectEndpointColumns+`FROM w`, merchantID, mode, id, keyID, sealed, overlap))
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
 	}
-	e, err := s.Endpoint(ctx, merchantID, mode, id)
 	e.Secret = secret
-	return e, err
+	return e, nil
 }
 
 // SigningKeys are what signs, or signed, for one registration, or for the

@@ -1,0 +1,181 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestChangeEndpoint_ChangesWhatIsGivenOnly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
+	address, words, disabled := "https://shop.example/b", "Shop", webhook.EndpointDisabled
+	change := func(c storage.EndpointChange) webhook.Endpoint {
+		got, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, c)
+		require.NoError(t, err)
+		read, err := f.Endpoint(t.Context(), e.MerchantID, e.Mode, e.ID)
+		require.NoError(t, err)
+		require.Equal(t, read, got)
+		return got
+	}
+	e.Secret = ""
+	require.Equal(t, e, change(storage.EndpointChange{}), "nothing")
+	e.URL = address
+	require.Equal(t, e, change(storage.EndpointChange{URL: &address}))
+	e.Events = []webhook.EventType{webhook.MerchantUpdated}
+	require.Equal(t, e, change(storage.EndpointChange{Events: e.Events}))
+	e.Description = &words
+	require.Equal(t, e, change(storage.EndpointChange{Description: &words}))
+	e.Status = disabled
+	require.Equal(t, e, change(storage.EndpointChange{Status: &disabled}))
+	e.Description = nil
+	require.Equal(t, e, change(storage.EndpointChange{ClearDescription: true}))
+}
+
+func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	_, ref := f.publishTest(t, e, webhook.PayoutSent)
+	_, ended := f.publishTest(t, e, webhook.PayoutSent)
+	require.Equal(t, "https://shop.example/a", f.begin(t, ref, "run-a", 1).URL)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
+	f.begin(t, ended, "run-b", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), ended, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	own := f.sessionURLDelivery(t, e)
+
+	address := "https://shop.example/b"
+	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{URL: &address})
+	require.NoError(t, err)
+	require.Equal(t, address, f.read(t, ref).URL)
+	require.Equal(t, address, f.begin(t, ref, "run-a", 2).URL)
+	require.Equal(t, "https://shop.example/a", f.read(t, ended).URL, "what was delivered was delivered there")
+	require.Equal(t, "https://shop.example/own", f.begin(t, own, "run-c", 1).URL)
+}
+
+func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	n, address := f.newSession(), "https://shop.example/own"
+	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+	f.create(t, n)
+	sessions, _ := f.query(t, `SELECT id FROM webhook_endpoint WHERE session_id IS NOT NULL`).(string)
+	require.NotEmpty(t, sessions)
+
+	for name, tc := range map[string]struct {
+		merchant string
+		mode     checkout.Mode
+		id       string
+	}{
+		"another merchant":   {checkout.NewID(checkout.PrefixMerchant), e.Mode, e.ID},
+		"other mode":         {e.MerchantID, checkout.ModeLive, e.ID},
+		"unknown":            {e.MerchantID, e.Mode, checkout.NewID(checkout.PrefixEndpoint)},
+		"deleted":            {e.MerchantID, e.Mode, gone.ID},
+		"a session's secret": {e.MerchantID, e.Mode, sessions},
+	} {
+		_, err := f.Endpoint(t.Context(), tc.merchant, tc.mode, tc.id)
+		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		disabled := webhook.EndpointDisabled
+		_, err = f.ChangeEndpoint(t.Context(), tc.merchant, tc.mode, tc.id, storage.EndpointChange{Status: &disabled})
+		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		require.ErrorIs(t, f.DeleteEndpoint(t.Context(), tc.merchant, tc.mode, tc.id), checkout.ErrNotFound, name)
+		_, err = f.RotateSecret(t.Context(), tc.merchant, tc.mode, tc.id, time.Hour)
+		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		_, _, err = f.PublishTest(t.Context(), tc.merchant, tc.mode, tc.id, webhook.PayoutSent, func(time.Time) any { return 1 })
+		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+		_, err = f.PreviewReplay(t.Context(), webhook.Replay{MerchantID: tc.merchant, Mode: tc.mode, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
+		require.ErrorIs(t, err, checkout.ErrNotFound, name)
+	}
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
+	got, err := f.Endpoints(t.Context(), e.MerchantID, e.Mode, "", storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.Equal(t, e.ID, got[0].ID)
+}
+
+func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	first := webhook.SecretDigest(e.Secret)
+	digests := func() [][]byte {
+		_, ref := f.publishTest(t, e, webhook.PayoutSent)
+		return f.begin(t, ref, "run-"+ref.ID, 1).Digests
+	}
+	require.Equal(t, [][]byte{first}, digests())
+
+	rotated, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, 24*time.Hour)
+	require.NoError(t, err)
+	second := webhook.SecretDigest(rotated.Secret)
+	require.NotEqual(t, first, second)
+	require.InDelta(t, 24, time.Until(*rotated.RotatingUntil).Hours(), 0.1)
+	require.Equal(t, [][]byte{second, first}, digests())
+
+	again, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, time.Hour)
+	require.NoError(t, err)
+	third := webhook.SecretDigest(again.Secret)
+	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
+
+	f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
+	require.Equal(t, [][]byte{third}, digests())
+	read, err := f.Endpoint(t.Context(), e.MerchantID, e.Mode, e.ID)
+	require.NoError(t, err)
+	require.Nil(t, read.RotatingUntil)
+	require.Empty(t, read.Secret)
+
+	now, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, 0)
+	require.NoError(t, err)
+	require.Nil(t, now.RotatingUntil)
+	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
+}
+
+func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
+	event, _ := f.publishTest(t, gone, webhook.PayoutSent)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	n, address := f.newSession(), "https://shop.example/own"
+	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+	s := f.create(t, n)
+	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
+	rotated, err := f.RotateSecret(t.Context(), a.MerchantID, a.Mode, a.ID, 0)
+	require.NoError(t, err)
+
+	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.SigningKeys {
+		got, err := f.SigningKeys(t.Context(), merchantID, mode, eventID)
+		require.NoError(t, err)
+		return got
+	}
+	got := keys(a.MerchantID, a.Mode, "")
+	require.Len(t, got, 1)
+	require.Equal(t, a.ID, got[0].EndpointID)
+	require.Equal(t, webhook.SecretDigest(rotated.Secret), got[0].Current)
+	require.Equal(t, webhook.SecretDigest(a.Secret), got[0].Previous, "also after its time: to say that it is over")
+	require.False(t, got[0].Until.After(time.Now().Add(time.Minute)))
+
+	got = keys(a.MerchantID, a.Mode, event.ID)
+	require.Len(t, got, 2)
+	require.Equal(t, gone.ID, got[1].EndpointID)
+	require.True(t, got[1].Deleted)
+	require.Equal(t, webhook.SecretDigest(gone.Secret), got[1].Current)
+
+	got = keys(a.MerchantID, a.Mode, paid)
+	require.Len(t, got, 2)
+	require.Equal(t, s.ID, got[1].SessionID)
+	require.Equal(t, webhook.SecretDigest(n.Secret), got[1].Current)
+
+	require.Empty(t, keys(a.MerchantID, checkout.ModeLive, paid))
+	require.Empty(t, keys(checkout.NewID(checkout.PrefixMerchant), a.Mode, paid), "nobody else's event opens a key")
+}

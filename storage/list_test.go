@@ -1,0 +1,184 @@
+package storage_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// walk reads a list to its end in pages of size and returns the ids.
+func walk(t *testing.T, size int, list func(storage.Page) []string) []string {
+	t.Helper()
+	var all []string
+	for p := (storage.Page{Limit: size}); ; p.Before = all[len(all)-1] {
+		got := list(p)
+		require.LessOrEqual(t, len(got), size)
+		if len(got) == 0 {
+			return all
+		}
+		all = append(all, got...)
+	}
+}
+
+func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m, mode := f.merchant.ID, checkout.ModeTest
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	var deliveries, events, replays []string
+	endpoints := []string{e.ID}
+	for range 25 {
+		event, ref := f.publishTest(t, e, webhook.PayoutSent)
+		deliveries, events = append(deliveries, ref.ID), append(events, event.ID)
+		r, err := f.CreateReplay(t.Context(), newReplay(e))
+		require.NoError(t, err)
+		replays = append(replays, r.ID)
+		endpoints = append(endpoints, f.endpoint(t, "https://shop.example/b", webhook.PayoutSent).ID)
+	}
+	for name, tc := range map[string]struct {
+		want []string
+		list func(storage.Page) []string
+	}{
+		"deliveries": {deliveries, func(p storage.Page) (ids []string) {
+			got, err := f.Deliveries(t.Context(), m, mode, storage.DeliveryFilter{}, p)
+			require.NoError(t, err)
+			for _, d := range got {
+				ids = append(ids, d.ID)
+			}
+			return ids
+		}},
+		"events": {events, func(p storage.Page) (ids []string) {
+			got, err := f.Events(t.Context(), m, mode, storage.EventFilter{}, p)
+			require.NoError(t, err)
+			for _, e := range got {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		}},
+		"replays": {replays, func(p storage.Page) (ids []string) {
+			got, err := f.Replays(t.Context(), m, mode, e.ID, p)
+			require.NoError(t, err)
+			for _, r := range got {
+				ids = append(ids, r.ID)
+			}
+			return ids
+		}},
+		"endpoints": {endpoints, func(p storage.Page) (ids []string) {
+			got, err := f.Endpoints(t.Context(), m, mode, "", p)
+			require.NoError(t, err)
+			for _, e := range got {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		}},
+	} {
+		slices.Sort(tc.want)
+		slices.Reverse(tc.want)
+		for _, size := range []int{1, 10, 25, 100} {
+			require.Equal(t, tc.want, walk(t, size, tc.list), "%s by %d", name, size)
+		}
+	}
+}
+
+func TestDeliveries_Filters(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	b := f.endpoint(t, "https://shop.example/b", webhook.PayoutSent)
+	event, pending := f.publishTest(t, a, webhook.PayoutSent)
+	_, failed := f.publishTest(t, b, webhook.PayoutSent)
+	_, canceled := f.publishTest(t, b, webhook.PayoutSent)
+	_, delivered := f.publishTest(t, b, webhook.PayoutSent)
+	require.NoError(t, f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed))
+	require.NoError(t, f.EndDelivery(t.Context(), canceled, "", webhook.DeliveryCanceled))
+	f.begin(t, delivered, "run", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), delivered, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	s := f.create(t, f.newSession())
+	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Len(t, settled.Deliveries, 1)
+	paid := settled.Deliveries[0].ID
+
+	list := func(filter storage.DeliveryFilter, p storage.Page) []string {
+		p.Limit = 10
+		got, err := f.Deliveries(t.Context(), f.merchant.ID, checkout.ModeTest, filter, p)
+		require.NoError(t, err)
+		ids := []string{}
+		for _, d := range got {
+			require.Nil(t, d.Attempts)
+			ids = append(ids, d.ID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	sorted := func(ids ...string) []string {
+		slices.Sort(ids)
+		return ids
+	}
+	none := storage.Page{}
+	all := sorted(pending.ID, failed.ID, canceled.ID, delivered.ID, paid)
+	require.Equal(t, all, list(storage.DeliveryFilter{}, none))
+	require.Equal(t, sorted(pending.ID, paid), list(storage.DeliveryFilter{Status: webhook.DeliveryPending}, none))
+	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{Status: webhook.DeliveryFailed}, none))
+	require.Equal(t, []string{canceled.ID}, list(storage.DeliveryFilter{Status: webhook.DeliveryCanceled}, none))
+	require.Equal(t, []string{delivered.ID}, list(storage.DeliveryFilter{Status: webhook.DeliveryDelivered}, none))
+	require.Equal(t, sorted(pending.ID, paid), list(storage.DeliveryFilter{EndpointID: a.ID}, none))
+	require.Equal(t, []string{pending.ID}, list(storage.DeliveryFilter{EventID: event.ID}, none))
+	require.Equal(t, []string{paid}, list(storage.DeliveryFilter{SessionID: s.ID}, none))
+	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{Status: webhook.DeliveryFailed, EndpointID: b.ID}, none))
+	require.Empty(t, list(storage.DeliveryFilter{Status: webhook.DeliveryFailed, EndpointID: a.ID}, none))
+
+	at := f.read(t, failed).CreatedAt
+	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, at.Add(-time.Second), failed.ID)
+	require.Equal(t, []string{failed.ID}, list(storage.DeliveryFilter{}, storage.Page{Since: at}), "since is in it")
+	require.Empty(t, list(storage.DeliveryFilter{}, storage.Page{Since: at.Add(time.Millisecond)}))
+	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Until: at}), 4, "until is not")
+	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Until: at.Add(time.Millisecond)}), 5)
+	require.Empty(t, list(storage.DeliveryFilter{}, storage.Page{Until: time.Unix(0, 0)}))
+	require.Len(t, list(storage.DeliveryFilter{}, storage.Page{Since: time.Unix(0, 0), Until: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}), 5)
+
+	for _, foreign := range []struct {
+		merchant string
+		mode     checkout.Mode
+	}{{f.merchant.ID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), checkout.ModeTest}} {
+		got, err := f.Deliveries(t.Context(), foreign.merchant, foreign.mode, storage.DeliveryFilter{EndpointID: a.ID}, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, got)
+		events, err := f.Events(t.Context(), foreign.merchant, foreign.mode, storage.EventFilter{SessionID: s.ID}, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, events)
+	}
+}
+
+func TestEvents_Filters(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	sent, _ := f.publishTest(t, a, webhook.PayoutSent)
+	s := f.create(t, f.newSession())
+	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	list := func(filter storage.EventFilter) []webhook.Event {
+		got, err := f.Events(t.Context(), f.merchant.ID, checkout.ModeTest, filter, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		return got
+	}
+	require.Len(t, list(storage.EventFilter{}), 2)
+	require.Equal(t, []webhook.Event{sent}, list(storage.EventFilter{Type: webhook.PayoutSent}))
+	require.Empty(t, list(storage.EventFilter{Type: webhook.PayoutFailed}))
+	bySession := list(storage.EventFilter{SessionID: s.ID})
+	require.Len(t, bySession, 1)
+	require.Equal(t, webhook.CheckoutCompleted, bySession[0].Type)
+
+	read, err := f.Event(t.Context(), f.merchant.ID, checkout.ModeTest, sent.ID)
+	require.NoError(t, err)
+	require.Equal(t, sent, read)
+	_, err = f.Event(t.Context(), f.merchant.ID, checkout.ModeLive, sent.ID)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+	_, err = f.Event(t.Context(), checkout.NewID(checkout.PrefixMerchant), checkout.ModeTest, sent.ID)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}

@@ -1,0 +1,155 @@
+package storage_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
+	pending := f.create(t, f.newSession())
+	paid := f.create(t, f.newSession())
+	_, settled := f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	_, delivery := f.publishTest(t, e, webhook.PayoutSent)
+	_, later := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour))
+	_, parked := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	f.begin(t, parked, "run-a", 1)
+	_, ended := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed))
+	replay, err := f.CreateReplay(t.Context(), newReplay(e))
+	require.NoError(t, err)
+	over := newReplay(e)
+	over, err = f.CreateReplay(t.Context(), over)
+	require.NoError(t, err)
+	over.Status = webhook.ReplayCompleted
+	require.NoError(t, f.RecordReplay(t.Context(), over))
+
+	overdue := func(margin time.Duration) (ids []string) {
+		after := ""
+		for {
+			got, err := f.Overdue(t.Context(), margin, after, 2)
+			require.NoError(t, err)
+			if len(got) == 0 {
+				return ids
+			}
+			require.LessOrEqual(t, len(got), 2)
+			for _, o := range got {
+				ids = append(ids, o.ID)
+			}
+			after = ids[len(ids)-1]
+		}
+	}
+	require.Empty(t, overdue(time.Minute), "nothing is late by a minute")
+	want := []string{settled.PayoutID, delivery.ID, replay.ID}
+	slices.Sort(want)
+	require.Equal(t, want, overdue(0), "the session has an hour, one delivery too, the others wait or have ended")
+	f.exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, pending.ID)
+	require.Equal(t, append([]string{pending.ID}, want...), overdue(0))
+	require.Equal(t, []string{pending.ID}, overdue(50*time.Second))
+
+	all := []string{pending.ID, paid.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, ended.ID, replay.ID, over.ID, "reconcile-2026", ""}
+	rows, err := f.Unfinished(t.Context(), all)
+	require.NoError(t, err)
+	found := map[string]storage.Overdue{}
+	for _, o := range rows {
+		require.Equal(t, f.merchant.ID, o.MerchantID)
+		require.Equal(t, checkout.ModeTest, o.Mode)
+		found[o.ID] = o
+	}
+	require.Len(t, rows, 6)
+	for _, id := range []string{pending.ID, settled.PayoutID, delivery.ID, later.ID, parked.ID, replay.ID} {
+		require.Contains(t, found, id)
+	}
+	require.False(t, found[pending.ID].ExpiresAt.IsZero())
+	require.True(t, found[replay.ID].ExpiresAt.IsZero())
+	require.Equal(t, storage.Overdue{
+		ID: parked.ID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
+	}, found[parked.ID])
+}
+
+func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+	var refs []storage.DeliveryRef
+	for range 3 {
+		_, ref := f.publishTest(t, e, webhook.PayoutSent)
+		require.NoError(t, f.HoldDelivery(t.Context(), ref))
+		f.begin(t, ref, "run", 1)
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b storage.DeliveryRef) int { return strings.Compare(a.ID, b.ID) })
+	parked := func(after string) []storage.DeliveryRef {
+		got, err := f.ParkedDeliveries(t.Context(), after, 10)
+		require.NoError(t, err)
+		return got
+	}
+	require.Empty(t, parked(""), "all are on hold")
+	require.NoError(t, f.ResumeDelivery(t.Context(), refs[0]))
+	require.NoError(t, f.ResumeDelivery(t.Context(), refs[2]))
+	require.Equal(t, []storage.DeliveryRef{refs[0], refs[2]}, parked(""))
+	require.Equal(t, []storage.DeliveryRef{refs[2]}, parked(refs[0].ID))
+
+	disabled := webhook.EndpointDisabled
+	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+	require.NoError(t, err)
+	require.Empty(t, parked(""), "their registration holds them")
+	enabled := webhook.EndpointEnabled
+	_, err = f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &enabled})
+	require.NoError(t, err)
+
+	f.begin(t, refs[0], "run", 1)
+	require.Equal(t, []storage.DeliveryRef{refs[2]}, parked(""), "the other goes on")
+	require.NoError(t, f.UnparkDelivery(t.Context(), refs[2]))
+	require.Empty(t, parked(""))
+	overdue, err := f.Overdue(t.Context(), 0, "", 10)
+	require.NoError(t, err)
+	require.Len(t, overdue, 1, "its run is gone, so it is overdue")
+	require.Equal(t, refs[2].ID, overdue[0].ID)
+	require.NoError(t, f.EndDelivery(t.Context(), refs[1], "", webhook.DeliveryCanceled))
+	require.NoError(t, f.UnparkDelivery(t.Context(), refs[1]), "it has ended")
+	require.Equal(t, webhook.DeliveryCanceled, f.read(t, refs[1]).Status)
+}
+
+func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	kept := f.endpoint(t, "https://shop.example/kept", webhook.MerchantUpdated)
+	gone := f.endpoint(t, "https://shop.example/gone", webhook.MerchantUpdated)
+	f.publishTest(t, kept, webhook.PayoutSent)
+	_, pending := f.publishTest(t, gone, webhook.PayoutSent)
+	_, parked := f.publishTest(t, gone, webhook.PayoutSent)
+	_, failed := f.publishTest(t, gone, webhook.PayoutSent)
+	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	f.begin(t, parked, "run", 1)
+	require.NoError(t, f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed))
+	f.sessionURLDelivery(t, gone)
+	orphaned := func(after string) (ids []string) {
+		got, err := f.OrphanedDeliveries(t.Context(), after, 10)
+		require.NoError(t, err)
+		for _, ref := range got {
+			ids = append(ids, ref.ID)
+		}
+		return ids
+	}
+	require.Empty(t, orphaned(""))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	want := []string{pending.ID, parked.ID}
+	slices.Sort(want)
+	require.Equal(t, want, orphaned(""))
+	require.Equal(t, want[1:], orphaned(want[0]))
+	require.NoError(t, f.EndDelivery(t.Context(), parked, "", webhook.DeliveryCanceled))
+	require.Equal(t, []string{pending.ID}, orphaned(""))
+}

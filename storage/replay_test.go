@@ -1,0 +1,151 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func newReplay(e webhook.Endpoint) webhook.Replay {
+	return webhook.Replay{
+		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour), Filter: webhook.DeliveryFailed, Rate: 10,
+	}
+}
+
+func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	var want []string
+	for i := range 7 {
+		_, ref := f.publishTest(t, a, webhook.PayoutSent)
+		if i < 5 {
+			require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+			want = append(want, ref.ID)
+		}
+	}
+	_, other := f.publishTest(t, b, webhook.PayoutSent)
+	require.NoError(t, f.EndDelivery(t.Context(), other, "", webhook.DeliveryFailed))
+	own := f.sessionURLDelivery(t, a)
+	require.NoError(t, f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed))
+	first := f.read(t, storage.DeliveryRef{ID: want[0], MerchantID: a.MerchantID, Mode: a.Mode}).CreatedAt
+	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
+
+	r := newReplay(a)
+	n, err := f.PreviewReplay(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_replay`))
+	r, err = f.CreateReplay(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, 5, r.Total)
+	require.Equal(t, webhook.ReplayRunning, r.Status)
+
+	var got []string
+	for after := ""; ; after = got[len(got)-1] {
+		page, err := f.ReplayedDeliveries(t.Context(), r, after, 2)
+		require.NoError(t, err)
+		if len(page) == 0 {
+			break
+		}
+		require.LessOrEqual(t, len(page), 2)
+		for _, d := range page {
+			require.Equal(t, webhook.PayoutSent, d.EventType)
+			require.Equal(t, "shop.example", d.Host)
+			require.Equal(t, a.ID, d.EndpointID)
+			got = append(got, d.ID)
+		}
+	}
+	require.ElementsMatch(t, want, got)
+	require.IsIncreasing(t, got, "oldest first")
+
+	for name, tc := range map[string]struct {
+		change func(*webhook.Replay)
+		want   int
+	}{
+		"since is in it":  {func(r *webhook.Replay) { r.Since = first; r.Until = first.Add(time.Millisecond) }, 1},
+		"until is not":    {func(r *webhook.Replay) { r.Until = first }, 0},
+		"the rest":        {func(r *webhook.Replay) { r.Since = first.Add(time.Millisecond) }, 4},
+		"delivered":       {func(r *webhook.Replay) { r.Filter = webhook.DeliveryDelivered }, 0},
+		"b":               {func(r *webhook.Replay) { r.EndpointID = b.ID }, 1},
+		"a long time ago": {func(r *webhook.Replay) { r.Since, r.Until = time.Unix(0, 0), time.Unix(1, 0) }, 0},
+	} {
+		changed := r
+		tc.change(&changed)
+		n, err := f.PreviewReplay(t.Context(), changed)
+		require.NoError(t, err)
+		require.Equal(t, tc.want, n, name)
+		page, err := f.ReplayedDeliveries(t.Context(), changed, "", 100)
+		require.NoError(t, err)
+		require.Len(t, page, tc.want, name)
+	}
+}
+
+func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	for range 3 {
+		_, ref := f.publishTest(t, a, webhook.PayoutSent)
+		require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+	}
+	r, err := f.CreateReplay(t.Context(), newReplay(a))
+	require.NoError(t, err)
+	page, err := f.ReplayedDeliveries(t.Context(), r, "", 1)
+	require.NoError(t, err)
+	again := storage.DeliveryRef{ID: page[0].ID, MerchantID: a.MerchantID, Mode: a.Mode}
+	f.begin(t, again, "run-b", 1)
+	require.NoError(t, f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed), "it fails again")
+	rest, err := f.ReplayedDeliveries(t.Context(), r, page[0].ID, 10)
+	require.NoError(t, err)
+	require.Len(t, rest, 2)
+}
+
+func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	r, err := f.CreateReplay(t.Context(), newReplay(a))
+	require.NoError(t, err)
+	read := func() webhook.Replay {
+		got, err := f.Replay(t.Context(), r.MerchantID, r.Mode, r.ID)
+		require.NoError(t, err)
+		return got
+	}
+	r.Started, r.Skipped = 3, 1
+	require.NoError(t, f.RecordReplay(t.Context(), r))
+	require.Equal(t, 3, read().Started)
+	require.Equal(t, 1, read().Skipped)
+	require.Nil(t, read().FinishedAt)
+
+	r.Status = webhook.ReplayCanceled
+	require.NoError(t, f.RecordReplay(t.Context(), r))
+	ended := read()
+	require.Equal(t, webhook.ReplayCanceled, ended.Status)
+	require.NotNil(t, ended.FinishedAt)
+	r.Status, r.Started = webhook.ReplayCompleted, 9
+	require.NoError(t, f.RecordReplay(t.Context(), r))
+	require.Equal(t, ended, read())
+
+	for _, foreign := range []struct {
+		merchant string
+		mode     checkout.Mode
+	}{{r.MerchantID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), r.Mode}} {
+		_, err := f.Replay(t.Context(), foreign.merchant, foreign.mode, r.ID)
+		require.ErrorIs(t, err, checkout.ErrNotFound)
+		got, err := f.Replays(t.Context(), foreign.merchant, foreign.mode, "", storage.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Empty(t, got)
+	}
+	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	got, err := f.Replays(t.Context(), r.MerchantID, r.Mode, b.ID, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
