@@ -79,7 +79,7 @@ func TestReplay_EveryStoredHistory(t *testing.T) {
 		}
 		seen[h.workflow] = s
 	}
-	for _, name := range []string{workflows.TypeCheckoutSession, workflows.TypePayout, workflows.TypeWebhookDelivery} {
+	for _, name := range []string{workflows.TypeCheckoutSession, workflows.TypePayout, workflows.TypeWebhookDelivery, workflows.TypeWebhookReplay} {
 		require.Equal(t, [2]bool{true, true}, seen[name], "%s has a closed and an open history", name)
 	}
 }
@@ -92,6 +92,8 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 	var (
 		payments   *activities.Payments
 		deliveries *activities.Deliveries
+
+		housekeeping *activities.Housekeeping
 	)
 	activityFirst := func(ctx workflow.Context, activity any) {
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
@@ -129,6 +131,16 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 			func(ctx workflow.Context, in workflows.WebhookDeliveryInput) (workflows.WebhookDeliveryResult, error) {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.WebhookDelivery(ctx, in)
+			}},
+		"bulk replay: an activity before its first step": {workflows.TypeWebhookReplay,
+			func(ctx workflow.Context, in workflows.WebhookReplayInput) (workflows.WebhookReplayResult, error) {
+				activityFirst(ctx, deliveries.NextReplayed)
+				return workflows.WebhookReplay(ctx, in)
+			}},
+		"reconcile: another order": {workflows.TypeReconcile,
+			func(ctx workflow.Context) (workflows.ReconcileResult, error) {
+				activityFirst(ctx, housekeeping.FindOrphans)
+				return workflows.Reconcile(ctx)
 			}},
 	} {
 		found := 0

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // TestHistories makes one run of each kind, closed and open, on the real server.
@@ -115,4 +117,71 @@ func record(t *testing.T, c client.Client, name, id string) {
 	text, err := protojson.Marshal(&h)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(*recordHistories, name+".json"), text, 0o600))
+}
+
+// TestHistories_OfSteering is TestHistories for deliveries that were steered,
+// bulk replays and Reconcile.
+func TestHistories_OfSteering(t *testing.T) {
+	t.Parallel()
+	c := temporalClient(t, shared)
+	store := openStore(t, shared)
+	steered, parked, canceled := newMerchant(t, shared), newMerchant(t, shared), newMerchant(t, shared)
+
+	hurried := steered.refusedDelivery()
+	await(t, "the next attempt waits", 5*time.Second, func() bool {
+		got, err := steered.call(http.MethodPost, "/v1/deliveries/"+hurried+"/retry_now", "")
+		return err == nil && got.Status == http.StatusAccepted
+	})
+	steered.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+hurried+"/hold", "")
+	held := parked.refusedDelivery()
+	parked.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
+	for _, id := range []string{hurried, held} {
+		await(t, "the delivery is parked", 20*time.Second, func() bool {
+			return query[bool](t, shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, id)
+		})
+	}
+	steered.receiver.Answer(http.StatusOK)
+	steered.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+hurried+"/resume", "")
+	steered.awaitDelivery(hurried, "status", "delivered", 10*time.Second)
+	deleted := canceled.refusedDelivery()
+	canceled.must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+canceled.registration(), "")
+	canceled.awaitDelivery(deleted, "status", "canceled", 20*time.Second)
+
+	replays := map[string]string{}
+	for name, rate := range map[string]int{"completed": 100, "running": 1} {
+		endpoint := steered.failedDeliveries(20)
+		created := steered.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
+			fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
+		replays[name] = created.field("id").(string)
+		await(t, "the replay is under way", 20*time.Second, func() bool {
+			return steered.must(http.StatusOK, http.MethodGet, created.Header.Get("Location"), "").field("started").(float64) > 2
+		})
+	}
+
+	endpoint := query[string](t, shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
+	_, orphan, err := store.PublishTest(t.Context(), steered.id, checkout.ModeTest, endpoint, webhook.PayoutSent, func(time.Time) any { return struct{}{} })
+	require.NoError(t, err)
+	query[string](t, shared, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
+	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeReconcile)
+	require.NoError(t, err)
+	var result workflows.ReconcileResult
+	require.NoError(t, reconcile.Get(t.Context(), &result))
+
+	for name, run := range map[string]struct {
+		id     string
+		status enumspb.WorkflowExecutionStatus
+	}{
+		"webhook_delivery_hurried_and_held": {hurried, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"webhook_delivery_parked":           {held, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
+		"webhook_delivery_canceled":         {deleted, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"webhook_replay_completed":          {replays["completed"], enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"webhook_replay_running":            {replays["running"], enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
+		"reconcile":                         {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+	} {
+		await(t, name+" is "+run.status.String(), 20*time.Second, func() bool { return statusOf(t, c, run.id) == run.status })
+		record(t, c, name, run.id)
+	}
+	parked.receiver.Answer(http.StatusOK)
+	parked.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
+	steered.must(http.StatusOK, http.MethodPost, "/v1/replays/"+replays["running"]+"/cancel", "")
 }
