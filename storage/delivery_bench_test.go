@@ -102,6 +102,17 @@ func fillLog(b *testing.B, n int) *storage.Store {
 	conn, err := pgx.Connect(b.Context(), url)
 	require.NoError(b, err)
 	defer func() { _ = conn.Close(context.Background()) }() // a benchmark's connection
+	// Indexes are made faster at once than row by row.
+	rows, err := conn.Query(b.Context(), `
+		SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('event', 'webhook_delivery', 'webhook_attempt') AND indexdef NOT LIKE '%UNIQUE%'`)
+	require.NoError(b, err)
+	indexes, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct{ Name, Definition string }])
+	require.NoError(b, err)
+	require.NotEmpty(b, indexes)
+	for _, index := range indexes {
+		_, err := conn.Exec(b.Context(), "DROP INDEX "+index.Name)
+		require.NoError(b, err)
+	}
 	const batch = 100_000
 	for from := 0; from < n; from += batch {
 		for _, sql := range []string{
@@ -120,6 +131,10 @@ func fillLog(b *testing.B, n int) *storage.Store {
 			_, err := conn.Exec(b.Context(), sql, from, min(from+batch, n)-1, n)
 			require.NoError(b, err)
 		}
+	}
+	for _, index := range indexes {
+		_, err := conn.Exec(b.Context(), index.Definition)
+		require.NoError(b, err)
 	}
 	for _, table := range []string{"event", "webhook_delivery", "webhook_attempt"} {
 		_, err = conn.Exec(b.Context(), "VACUUM ANALYZE "+table)
