@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,6 +31,10 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	m := newMerchant(t, shared)
 	email, note := "canary.e-mail.5471@example.com", "canary-metadata-8832"
 	cvc := "9173"
+	said := "canary-response-6613"
+	talks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, said, http.StatusTeapot) }))
+	t.Cleanup(talks.Close)
+	rotated := m.must(http.StatusOK, http.MethodPost, "/v1/webhooks/"+m.registration()+"/rotate_secret", `{"overlap_hours": 1}`).field("secret").(string)
 	body := fmt.Sprintf(`{"amount": 77.31, "currency": "EUR", "payout_currency": "USDC", "customer_email": %q, "metadata": {"note": %q}}`, email, note)
 	id := m.create(body)
 	for _, c := range [][2]string{{"4000 0000 0000 9995", cvc[:3]}, {"3782 822463 10005", cvc}} {
@@ -39,6 +44,9 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 	}
+	refused := m.create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "webhook_url": "` + talks.URL + `"}`)
+	m.mustPay(refused, cardDeclined)
+	m.awaitDelivery(deliveryOf(t, shared, refused, "checkout.failed"), "status", "failed", 40*time.Second)
 	m.must(http.StatusBadRequest, http.MethodPost, "/v1/checkout", strings.Replace(body, `"EUR"`, `"`+note+`"`, 1))
 	m.arrivals(3, 10*time.Second)
 	m.awaitStatus(id, checkout.StatusCompleted, 5*time.Second)
@@ -57,6 +65,9 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		{"webhook secret", strings.TrimPrefix(m.secret, "whsec_"), nil},
 		{"digest of the secret", hex.EncodeToString(webhook.SecretDigest(m.secret)), nil},
 		{"digest of the secret, raw", string(webhook.SecretDigest(m.secret)), nil},
+		{"rotated secret", strings.TrimPrefix(rotated, "whsec_"), nil},
+		{"digest of the rotated secret, raw", string(webhook.SecretDigest(rotated)), nil},
+		{"what a receiver said", said, []string{"webhook_attempt"}},
 		{"master key", strings.SplitN(shared.Demo.MasterKeys, ":", 2)[1], nil},
 		{"database password", databasePassword(t), nil},
 		{"e-mail", email, []string{"checkout_session", "transaction", "event"}},
