@@ -152,19 +152,29 @@ type DeleteFinishedInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// DeleteFinished removes deliveries and events that are older. It returns how
-// many rows went.
-func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int64, error) {
+// DeleteFinished removes deliveries that are older, and events without any. It
+// returns how many of both went.
+func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
 	const page = 1000
-	var total int64
+	total := 0
 	for {
 		n, err := h.Store.DeleteFinished(ctx, in.Age, page)
-		if err != nil || n == 0 {
+		if err != nil {
 			return total, asFinal(ctx, err, "")
+		}
+		if n == 0 {
+			break
 		}
 		total += n
 		activity.RecordHeartbeat(ctx, total)
 	}
+	err := eachPage(ctx, func(after string) (string, error) {
+		last, n, err := h.Store.DeleteUnsentEvents(ctx, in.Age, after, page)
+		total += n
+		activity.RecordHeartbeat(ctx, total)
+		return last, err
+	})
+	return total, asFinal(ctx, err, "")
 }
 
 // eachPage calls next with the last id that was seen until it returns "".

@@ -79,6 +79,13 @@ func BenchmarkDeliveryLog(b *testing.B) {
 			require.NoError(b, err)
 		}
 	})
+	b.Run("retention, 1000 events that were sent", func(b *testing.B) {
+		for b.Loop() {
+			_, n, err := s.DeleteUnsentEvents(ctx, 24*time.Hour, "", 1000)
+			require.NoError(b, err)
+			require.Zero(b, n)
+		}
+	})
 }
 
 // fillLog returns a store with n deliveries; every tenth is the busy merchant's.

@@ -11,14 +11,13 @@ import (
 )
 
 // DeleteFinished removes up to limit deliveries, oldest first, that ended more
-// than age ago, with their attempts, and then up to limit events as old that
-// have no delivery left. A delivery that has not ended stays, however old. It
-// returns how many rows went; 0 means that nothing is left to remove.
-func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int64, error) {
-	before := time.Now().Add(-age + clockSkew)
-	var deleted int64
+// than age ago, with their attempts, and events of which it was the last one. A
+// delivery that has not ended stays, however old. It returns how many
+// deliveries went; 0 means that none is left to remove.
+func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
+	var deleted int
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		rows, err := tx.Query(ctx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
 				WHERE id < $1 AND status <> 'pending' AND finished_at < clock_timestamp() - $2::interval
@@ -26,27 +25,48 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 			), attempt AS (
 				DELETE FROM webhook_attempt a USING old WHERE a.delivery_id = old.id
 			)
-			DELETE FROM webhook_delivery d USING old WHERE d.id = old.id`,
-			checkout.FirstID(checkout.PrefixDelivery, before), age, limit)
+			DELETE FROM webhook_delivery d USING old WHERE d.id = old.id RETURNING d.event_id`,
+			oldID(checkout.PrefixDelivery, age), age, limit)
 		if err != nil {
 			return err
 		}
-		deleted = tag.RowsAffected()
-		tag, err = tx.Exec(ctx, `
-			DELETE FROM event WHERE id IN (
-				SELECT e.id FROM event e
-				WHERE e.id < $1 AND e.created_at < clock_timestamp() - $2::interval
-				AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.event_id = e.id)
-				ORDER BY e.id LIMIT $3)`,
-			checkout.FirstID(checkout.PrefixEvent, before), age, limit)
+		events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err
 		}
-		deleted += tag.RowsAffected()
-		return nil
+		deleted = len(events)
+		_, err = tx.Exec(ctx, `
+			DELETE FROM event e WHERE e.id = ANY ($1) AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.event_id = e.id)`, events)
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("delete finished deliveries: %w", err)
 	}
 	return deleted, nil
+}
+
+// DeleteUnsentEvents looks at up to limit events older than age, after the id
+// after, and removes those that no address ever got. It returns the last id it
+// looked at, "" when there are no more, and how many went.
+func (s *Store) DeleteUnsentEvents(ctx context.Context, age time.Duration, after string, limit int) (last string, deleted int, err error) {
+	// The rows are looked at one by one: a plan for all of them at once would read the whole log.
+	err = s.pool.QueryRow(ctx, `
+		WITH old AS MATERIALIZED (
+			SELECT id FROM event WHERE id > $1 AND id < $2 AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
+		), unsent AS MATERIALIZED (
+			SELECT old.id FROM old LEFT JOIN LATERAL (SELECT 1 AS sent FROM webhook_delivery d WHERE d.event_id = old.id LIMIT 1) d ON true WHERE d.sent IS NULL
+		), gone AS (
+			DELETE FROM event e USING unsent WHERE e.id = unsent.id RETURNING e.id
+		)
+		SELECT coalesce((SELECT max(id) FROM old), ''), (SELECT count(*) FROM gone)`,
+		after, oldID(checkout.PrefixEvent, age), age, limit).Scan(&last, &deleted)
+	if err != nil {
+		return "", 0, fmt.Errorf("delete unsent events: %w", err)
+	}
+	return last, deleted, nil
+}
+
+// oldID bounds the ids of what is older than age.
+func oldID(prefix string, age time.Duration) string {
+	return checkout.FirstID(prefix, time.Now().Add(-age+clockSkew))
 }

@@ -82,11 +82,11 @@ type RetentionInput struct {
 }
 
 // Retention removes finished deliveries and old events from the log. A schedule
-// runs it every hour. It returns how many rows went.
-func Retention(ctx workflow.Context, in RetentionInput) (int64, error) {
+// runs it every hour. It returns how many deliveries and unsent events went.
+func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
 	var (
 		h       *activities.Housekeeping
-		deleted int64
+		deleted int
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
 	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
