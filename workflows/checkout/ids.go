@@ -57,7 +57,7 @@ func idTime(t time.Time) (b [16]byte) {
 // nothing about whether such a thing exists.
 func IsID(prefix, id string) bool {
 	body, ok := strings.CutPrefix(id, prefix+"_")
-	if !ok || len(body) != idBodyLength {
+	if !ok || len(body) != idBodyLength || strings.ContainsAny(body, "\r\n") { // which the decoder passes over
 		return false
 	}
 	_, err := idEncoding.DecodeString(body)
