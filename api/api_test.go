@@ -301,6 +301,49 @@ func (f *front) newSession(key string) string {
 	return got.json["id"].(string)
 }
 
+// newEndpoint registers a webhook for all event types and returns its id and its
+// secret.
+func (f *front) newEndpoint(key string) (id, secret string) {
+	f.t.Helper()
+	got := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["*"]}`)
+	require.Equal(f.t, 201, got.status, got.body)
+	return got.json["id"].(string), got.json["secret"].(string)
+}
+
+// newDelivery sends a test event and returns its id and that of its delivery.
+func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
+	f.t.Helper()
+	got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, "")
+	require.Equal(f.t, 202, got.status, got.body)
+	return at(got, "event", "id"), at(got, "delivery", "id")
+}
+
+// newReplay starts a bulk replay and returns its id.
+func (f *front) newReplay(key, endpoint string) string {
+	f.t.Helper()
+	got := f.do("POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z"}`)
+	require.Equal(f.t, 202, got.status, got.body)
+	return got.json["id"].(string)
+}
+
+// at returns a string inside an answer.
+func at(a answer, path ...string) string {
+	var value any = a.json
+	for _, name := range path {
+		value = value.(map[string]any)[name]
+	}
+	return value.(string)
+}
+
+// ids are those of the entries of a list.
+func (a answer) ids() []string {
+	ids := []string{}
+	for _, entry := range a.json["data"].([]any) {
+		ids = append(ids, entry.(map[string]any)["id"].(string))
+	}
+	return ids
+}
+
 // expireAs makes Temporal answer expire by do, which gets the session's id.
 func (f *front) expireAs(do func(id string) error) {
 	f.temporal.update = func(o client.UpdateWorkflowOptions) error { return do(o.WorkflowID) }

@@ -3,9 +3,11 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -107,4 +109,142 @@ func TestCreateEndpoint_NeverStoresTheSecret(t *testing.T) {
 		require.Zero(t, f.count(`dump WHERE strpos(line, '`+hidden+`') > 0`))
 	}
 	require.Equal(t, 3, f.count("dump"))
+}
+
+func TestChangeEndpoint_ChangesWhatIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	id, secret := f.newEndpoint(key)
+	path := "/v1/webhooks/" + id
+	want := f.do("GET", path, key, "").json
+	change := func(body string) {
+		t.Helper()
+		got := f.do("PATCH", path, key, body)
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, want, got.json, body)
+		require.Equal(t, got.body, f.do("GET", path, key, "").body)
+		require.NotContains(t, got.body, secret[6:])
+		require.NotContains(t, got.json, "secret")
+	}
+	want["url"] = "https://shop.example/b"
+	change(`{"url":"https://shop.example/b"}`)
+	want["events"] = []any{"payout.sent", "merchant.updated"}
+	change(`{"events":["payout.sent","merchant.updated","payout.sent"],"url":null}`)
+	want["description"] = "Shop, Zürich"
+	change(`{"description":"Shop, Zürich"}`)
+	change(`{"description":null,"events":["payout.sent","merchant.updated"]}`)
+	require.Zero(t, f.temporal.triggers.Load())
+	want["status"] = "disabled"
+	change(`{"status":"disabled"}`)
+	require.Zero(t, f.temporal.triggers.Load(), "nothing waits for that")
+	want["status"], want["description"] = "enabled", nil
+	change(`{"status":"enabled","description":""}`)
+	require.EqualValues(t, 1, f.temporal.triggers.Load(), "what waited goes on")
+	want["events"] = []any{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"}
+	change(`{"events":["*"]}`)
+	require.EqualValues(t, 1, f.temporal.triggers.Load())
+}
+
+func TestChangeEndpoint_RefusesInvalidFields(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id, _ := f.newEndpoint(f.merchant.testKey)
+	before := f.do("GET", "/v1/webhooks/"+id, f.merchant.testKey, "").body
+	for body, params := range map[string][]string{
+		`{"url":1,"events":"*","description":2,"status":3,"stauts":4}`: {"stauts", "url", "events", "description", "status"},
+		`{"url":"https://10.0.0.1/"}`:                                  {"url"},
+		`{"url":"/x","events":[],"status":"paused"}`:                   {"url", "events", "status"},
+		`{"url":""}`:                           {"url"},
+		`{"events":["checkout.complete","*"]}`: {"events[0]"},
+		`{"status":""}`:                        {"status"},
+		`{"status":"enabled","secret":"whsec_x","id":"wh_x"}`: {"secret", "id"},
+		`{"livemode":true}`: {"livemode"},
+		`{"description":"` + strings.Repeat("é", 256) + `"}`: {"description"},
+	} {
+		got := f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, body)
+		require.Equal(t, 400, got.status, body)
+		require.Equal(t, params, got.params(), body)
+	}
+	for _, body := range []string{`{}`, `{"url":null,"events":null,"description":null,"status":null}`} {
+		got := f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, body)
+		require.Equal(t, 400, got.status, body)
+		require.Equal(t, "The body must have at least one of url, events, description, status.", got.json["message"])
+		require.NotContains(t, got.json, "param")
+	}
+	require.Equal(t, 415, f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+	require.Equal(t, before, f.do("GET", "/v1/webhooks/"+id, f.merchant.testKey, "").body)
+
+	live, _ := f.newEndpoint(f.merchant.liveKey)
+	got := f.do("PATCH", "/v1/webhooks/"+live, f.merchant.liveKey, `{"url":"http://shop.example/hook"}`)
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "url must be https in live mode", got.json["message"])
+	require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, `{"url":"http://shop.example/hook"}`).status)
+}
+
+func TestCreateEndpoint_AnEmptyDescriptionIsNone(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	got := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["*"],"description":""}`)
+	require.Equal(t, 201, got.status)
+	require.Contains(t, got.body, `"description":null`)
+}
+
+func TestHoldEndpoint_AndResumeAreChangesOfStatus(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	id, _ := f.newEndpoint(key)
+	_, delivery := f.newDelivery(key, id)
+	for range 2 {
+		got := f.do("POST", "/v1/webhooks/"+id+"/hold", key, "")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, "disabled", got.json["status"])
+		require.Equal(t, got.body, f.do("GET", "/v1/webhooks/"+id, key, "").body)
+	}
+	held := f.do("GET", "/v1/deliveries/"+delivery, key, "")
+	require.Equal(t, true, held.json["held"])
+	require.Nil(t, held.json["next_attempt_at"])
+	require.Zero(t, f.temporal.triggers.Load())
+	for range 2 {
+		got := f.do("POST", "/v1/webhooks/"+id+"/resume", key, "{}")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, "enabled", got.json["status"])
+	}
+	require.EqualValues(t, 2, f.temporal.triggers.Load())
+	require.Equal(t, false, f.do("GET", "/v1/deliveries/"+delivery, key, "").json["held"])
+	for _, action := range []string{"hold", "resume"} {
+		got := f.do("POST", "/v1/webhooks/"+id+"/"+action, key, `{"until":"tomorrow"}`)
+		require.Equal(t, 400, got.status)
+		require.Equal(t, []string{"until"}, got.params())
+	}
+}
+
+func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	id, _ := f.newEndpoint(key)
+	_, delivery := f.newDelivery(key, id)
+	got := f.do("DELETE", "/v1/webhooks/"+id, key, "")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, `{"id":"`+id+`","deleted":true}`+"\n", got.body)
+	require.EqualValues(t, 1, f.temporal.triggers.Load(), "its pending deliveries are canceled")
+	for _, route := range [][2]string{{"GET", ""}, {"DELETE", ""}, {"POST", "/resume"}, {"POST", "/rotate_secret"}, {"POST", "/test"}} {
+		require.Equal(t, 404, f.do(route[0], "/v1/webhooks/"+id+route[1], key, "").status, route)
+	}
+	require.Empty(t, f.do("GET", "/v1/webhooks", key, "").ids())
+	require.Equal(t, 200, f.do("GET", "/v1/deliveries/"+delivery, key, "").status, "the log stays")
+	require.Equal(t, []string{delivery}, f.do("GET", "/v1/deliveries?webhook="+id, key, "").ids())
+}
+
+func TestReconcile_IsAHelpThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: unreachableTemporal(t)} })
+	id, _ := f.newEndpoint(f.merchant.testKey)
+	began := time.Now()
+	require.Equal(t, 200, f.do("POST", "/v1/webhooks/"+id+"/resume", f.merchant.testKey, "").status)
+	require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+	require.Less(t, time.Since(began), 3*time.Second)
+	require.Equal(t, 2, strings.Count(f.log.String(), "left to Reconcile"))
 }

@@ -1,0 +1,255 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// deliveryFront is a front end with one registration and one delivery to it.
+type deliveryFront struct {
+	*front
+	endpoint, delivery string
+	ref                storage.DeliveryRef
+}
+
+func newDeliveryFront(t *testing.T) deliveryFront {
+	t.Helper()
+	f := newFront(t)
+	endpoint, _ := f.newEndpoint(f.merchant.testKey)
+	_, delivery := f.newDelivery(f.merchant.testKey, endpoint)
+	return deliveryFront{f, endpoint, delivery, storage.DeliveryRef{ID: delivery, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}}
+}
+
+// get reads the delivery.
+func (f deliveryFront) get() answer {
+	f.t.Helper()
+	got := f.do("GET", "/v1/deliveries/"+f.delivery, f.merchant.testKey, "")
+	require.Equal(f.t, 200, got.status)
+	return got
+}
+
+// steer asks for an action.
+func (f deliveryFront) steer(action string) answer {
+	f.t.Helper()
+	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, "")
+}
+
+// attempt makes an attempt of the run; status 0 leaves it under way.
+func (f deliveryFront) attempt(run string, number, status int) {
+	f.t.Helper()
+	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, run, number)
+	require.NoError(f.t, err)
+	if status == 0 {
+		return
+	}
+	a := webhook.Attempt{Run: out.Run, Number: number, Duration: 1500 * time.Millisecond, StatusCode: status, ResponseBody: []byte("no\xff")}
+	if status >= 300 {
+		a.ErrorKind = webhook.ErrorHTTP
+	}
+	require.NoError(f.t, f.store.FinishAttempt(f.t.Context(), f.ref, a, time.Hour))
+}
+
+// end ends the delivery.
+func (f deliveryFront) end(status webhook.DeliveryStatus) {
+	f.t.Helper()
+	require.NoError(f.t, f.store.EndDelivery(f.t.Context(), f.ref, "", status))
+}
+
+func TestGetDelivery_ShowsItsAttempts(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	got := f.get()
+	require.Equal(t, []any{}, got.json["attempts"])
+	require.Equal(t, f.endpoint, got.json["webhook_id"])
+	require.Equal(t, f.delivery, got.json["workflow_id"])
+	require.Equal(t, "https://shop.example/hook", got.json["url"])
+	require.NotNil(t, got.json["next_attempt_at"])
+
+	f.attempt("run", 1, 500)
+	f.attempt("run", 2, 0)
+	got = f.get()
+	require.Nil(t, got.json["next_attempt_at"], "an attempt is under way")
+	attempts := got.json["attempts"].([]any)
+	require.Len(t, attempts, 2)
+	first, second := attempts[0].(map[string]any), attempts[1].(map[string]any)
+	for _, a := range []map[string]any{first, second} {
+		require.Regexp(t, `Z$`, a["started_at"])
+		delete(a, "started_at")
+		require.Regexp(t, `Z$`, a["scheduled_at"])
+		delete(a, "scheduled_at")
+	}
+	require.Equal(t, map[string]any{"run": 1.0, "number": 1.0, "duration_ms": 1500.0, "status_code": 500.0, "error": "http", "response_body": "no\ufffd"}, first)
+	require.Equal(t, map[string]any{"run": 1.0, "number": 2.0, "duration_ms": nil, "status_code": nil, "error": nil, "response_body": nil}, second)
+}
+
+func TestReplayDelivery_StartsANewRun(t *testing.T) {
+	t.Parallel()
+	for _, status := range []webhook.DeliveryStatus{webhook.DeliveryFailed, webhook.DeliveryDelivered, webhook.DeliveryCanceled} {
+		f := newDeliveryFront(t)
+		f.attempt("run-a", 1, map[bool]int{true: 200, false: 500}[status == webhook.DeliveryDelivered])
+		f.end(status)
+		require.Equal(t, string(status), f.get().json["status"])
+		var started client.StartWorkflowOptions
+		f.temporal.start = func(o client.StartWorkflowOptions) error {
+			started = o
+			f.attempt("run-b", 1, 0)
+			return nil
+		}
+		got := f.steer("replay")
+		require.Equal(t, 202, got.status, got.body)
+		require.Equal(t, "pending", got.json["status"])
+		require.EqualValues(t, 2, got.json["run"])
+		require.Equal(t, f.delivery, started.ID)
+		require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started.WorkflowIDReusePolicy)
+		require.True(t, started.WorkflowExecutionErrorWhenAlreadyStarted)
+	}
+}
+
+func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.end(webhook.DeliveryFailed)
+	began := time.Now()
+	got := f.steer("replay")
+	require.Equal(t, 202, got.status)
+	require.Equal(t, "failed", got.json["status"])
+	require.GreaterOrEqual(t, time.Since(began), settleTimeout)
+	require.Less(t, time.Since(began), settleTimeout+3*time.Second)
+}
+
+func TestReplayDelivery_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	conflict := func(code string) {
+		t.Helper()
+		got := f.steer("replay")
+		require.Equal(t, 409, got.status, got.body)
+		require.Equal(t, code, got.json["error"])
+	}
+	conflict("delivery_in_progress")
+	f.end(webhook.DeliveryFailed)
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
+	}
+	conflict("delivery_in_progress")
+	f.temporal.start = func(client.StartWorkflowOptions) error { return context.DeadlineExceeded }
+	got := f.steer("replay")
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "failed", f.get().json["status"])
+
+	f.temporal.start = nil
+	f.do("DELETE", "/v1/webhooks/"+f.endpoint, f.merchant.testKey, "")
+	conflict("webhook_deleted")
+	f.exec(`UPDATE webhook_delivery SET session_url = true`)
+	require.Equal(t, 202, f.steer("replay").status, "a session's own URL outlives the registration that signs")
+}
+
+func TestRetryDelivery_SignalsTheRun(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	for name, err := range map[string]error{
+		"woken":                             nil,
+		"its run is gone: Reconcile's work": serviceerror.NewNotFound("x"),
+	} {
+		signals := []string{}
+		f.temporal.signal = func(id, name string) error {
+			signals = append(signals, id+" "+name)
+			return err
+		}
+		got := f.steer("retry_now")
+		require.Equal(t, 202, got.status, name)
+		require.Equal(t, f.delivery, got.json["id"])
+		require.Equal(t, []string{f.delivery + " retry_now"}, signals, name)
+	}
+	f.temporal.signal = func(string, string) error { return errors.New("inner words") }
+	got := f.steer("retry_now")
+	require.Equal(t, 503, got.status)
+	require.NotContains(t, got.body, "inner words")
+}
+
+func TestRetryDelivery_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.temporal.signal = func(string, string) error { panic("nothing is to be woken") }
+	conflict := func(code string) {
+		t.Helper()
+		got := f.steer("retry_now")
+		require.Equal(t, 409, got.status, got.body)
+		require.Equal(t, code, got.json["error"])
+	}
+	f.steer("hold")
+	conflict("delivery_held")
+	f.exec(`UPDATE webhook_delivery SET held = false`)
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.merchant.testKey, "")
+	conflict("delivery_held")
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/resume", f.merchant.testKey, "")
+	f.attempt("run", 1, 0)
+	conflict("delivery_in_progress")
+	f.end(webhook.DeliveryFailed)
+	conflict("delivery_not_pending")
+}
+
+func TestHoldDelivery_AndResume(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	signals := []string{}
+	answer := error(nil)
+	f.temporal.signal = func(id, name string) error {
+		signals = append(signals, id+" "+name)
+		return answer
+	}
+	for range 2 {
+		got := f.steer("hold")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, true, got.json["held"])
+		require.Nil(t, got.json["next_attempt_at"])
+		require.Equal(t, got.body, f.get().body)
+	}
+	require.Empty(t, signals, "an attempt that comes due asks the row")
+	for _, answer = range []error{nil, serviceerror.NewNotFound("x"), errors.New("Temporal is away")} {
+		f.steer("hold")
+		got := f.steer("resume")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, false, got.json["held"])
+		require.NotNil(t, got.json["next_attempt_at"])
+	}
+	require.Equal(t, []string{f.delivery + " resume", f.delivery + " resume", f.delivery + " resume"}, signals)
+
+	f.steer("hold")
+	f.do("POST", "/v1/webhooks/"+f.endpoint+"/hold", f.merchant.testKey, "")
+	got := f.steer("resume")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, true, got.json["held"], "its registration is on hold too")
+	require.Len(t, signals, 3)
+
+	f.end(webhook.DeliveryCanceled)
+	for _, action := range []string{"hold", "resume"} {
+		got := f.steer(action)
+		require.Equal(t, 409, got.status)
+		require.Equal(t, "delivery_not_pending", got.json["error"])
+	}
+	require.Equal(t, false, f.get().json["held"])
+}
+
+func TestSteering_TakesNoBody(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	for _, action := range []string{"replay", "retry_now", "hold", "resume"} {
+		got := f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, `{"at":"now"}`)
+		require.Equal(t, 400, got.status, action)
+		require.Equal(t, []string{"at"}, got.params())
+		require.Equal(t, 400, f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, `[]`).status)
+	}
+	require.Equal(t, false, f.get().json["held"])
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestLists_WalkToTheEndInPages(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	endpoint, _ := f.newEndpoint(key)
+	all := map[string][]string{"wh": {endpoint}}
+	for i := range 25 {
+		event, delivery := f.newDelivery(key, endpoint)
+		all["evt"], all["whd"] = append(all["evt"], event), append(all["whd"], delivery)
+		all["whr"] = append(all["whr"], f.newReplay(key, endpoint))
+		if i > 0 {
+			id, _ := f.newEndpoint(key)
+			all["wh"] = append(all["wh"], id)
+		}
+	}
+	for _, l := range lists {
+		want := all[l.prefix]
+		slices.Sort(want)
+		slices.Reverse(want)
+		var got []string
+		sizes := []int{}
+		cursor := ""
+		for {
+			page := f.do("GET", l.path+cursor, key, "")
+			require.Equal(t, 200, page.status, page.body)
+			require.Len(t, page.json, 3)
+			got = append(got, page.ids()...)
+			sizes = append(sizes, len(page.ids()))
+			if page.json["has_more"] == false {
+				require.Nil(t, page.json["next_cursor"])
+				require.Contains(t, page.body, `"next_cursor":null`)
+				break
+			}
+			cursor = "?cursor=" + page.json["next_cursor"].(string)
+		}
+		require.Equal(t, want, got, l.path)
+		require.Equal(t, []int{10, 10, 5}, sizes, "ten are the default")
+
+		exact := f.do("GET", l.path+"?limit=25", key, "")
+		require.Len(t, exact.ids(), 25)
+		require.Equal(t, false, exact.json["has_more"], "an exact page is the last")
+		require.Equal(t, true, f.do("GET", l.path+"?limit=24", key, "").json["has_more"])
+		require.Len(t, f.do("GET", l.path+"?limit=100", key, "").ids(), 25)
+		require.Len(t, f.do("GET", l.path+"?limit=1", key, "").ids(), 1)
+	}
+}
+
+func TestLists_AnEmptyListIsAnArray(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, l := range lists {
+		require.Equal(t, `{"data":[],"has_more":false,"next_cursor":null}`+"\n", f.do("GET", l.path, f.merchant.testKey, "").body)
+	}
+}
+
+func TestLists_RefuseWrongParameters(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, l := range lists {
+		for query, params := range map[string][]string{
+			"limit=0": {"limit"}, "limit=101": {"limit"}, "limit=-1": {"limit"}, "limit=": {"limit"}, "limit=ten": {"limit"}, "limit=1.5": {"limit"},
+			"limit=+10": {"limit"}, "limit=010": {"limit"}, "limit=1e1": {"limit"}, "limit=99999999999999999999": {"limit"},
+			"limit=5&limit=5": {"limit"},
+			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=cs_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
+			"cursor=" + l.prefix + "_":                               {"cursor"},
+			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37%0A":     {"cursor"},
+			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37p%0A%0A": {"cursor"},
+			"since=yesterday":                                        {"since"}, "since=": {"since"}, "since=2026-01-31": {"since"}, "since=1700000000": {"since"},
+			"since=2026-01-31T09:30:00": {"since"}, "since=2026-01-31T09:30:00+02:00": {"since"}, "until=0001-01-01T00:00:00Z": {"until"},
+			"since=2026-01-31T09:30:00Z&until=2026-01-31T09:30:00Z": {"until"},
+			"limt=5": {"limit"[:3] + "t"}, "starting_after=x": {"starting_after"}, "page=2": {"page"}, "Limit=1": {"Limit"}, "=1": {""},
+			"limit=0&cursor=x&since=x&until=x&zzz=1": {"zzz", "since", "until", "limit", "cursor"},
+			"%zz=1":                                  {"query"}, "limit=5;cursor=x": {"query"},
+		} {
+			got := f.do("GET", l.path+"?"+query, f.merchant.testKey, "")
+			require.Equal(t, 400, got.status, "%s?%s", l.path, query)
+			require.Equal(t, "invalid_request", got.json["error"])
+			require.Equal(t, params, got.params(), "%s?%s", l.path, query)
+			require.Equal(t, params[0], orEmpty(got.json["param"]))
+		}
+		for _, filter := range l.filters {
+			for _, value := range []string{"", "x", "Pending", "wh_x", "%00", "cs_'; DROP TABLE event"} {
+				got := f.do("GET", l.path+"?"+filter+"="+url.QueryEscape(value), f.merchant.testKey, "")
+				require.Equal(t, 400, got.status, "%s?%s=%s", l.path, filter, value)
+				require.Equal(t, []string{filter}, got.params())
+			}
+		}
+		got := f.do("GET", l.path+"?limt=5", f.merchant.testKey, "")
+		require.Equal(t, "limt is not a known parameter; did you mean limit?", got.json["message"])
+		got = f.do("GET", l.path+"?order=asc", f.merchant.testKey, "")
+		require.Equal(t, "order is not a known parameter; known are "+strings.Join(l.filters, ", ")+", limit, cursor, since, until", got.json["message"])
+	}
+}
+
+// orEmpty is a string, "" when it is absent.
+func orEmpty(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func TestLists_ByTime(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	endpoint, _ := f.newEndpoint(key)
+	f.newDelivery(key, endpoint)
+	f.newReplay(key, endpoint)
+	for _, l := range lists {
+		entry := f.do("GET", l.path, key, "").json["data"].([]any)[0].(map[string]any)
+		created, err := time.Parse(time.RFC3339, entry["created_at"].(string))
+		require.NoError(t, err)
+		zone := time.FixedZone("", -3*3600)
+		count := func(query string, at time.Time) int {
+			got := f.do("GET", l.path+"?"+query+"="+url.QueryEscape(at.In(zone).Format(time.RFC3339Nano)), key, "")
+			require.Equal(t, 200, got.status, got.body)
+			return len(got.ids())
+		}
+		require.Equal(t, 1, count("since", created), "since is in it")
+		require.Equal(t, 0, count("since", created.Add(time.Millisecond)))
+		require.Equal(t, 0, count("until", created), "until is not")
+		require.Equal(t, 1, count("until", created.Add(time.Millisecond)))
+		require.Equal(t, 1, count("since=1970-01-01T00:00:00Z&until", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)))
+	}
+}
+
+func TestLists_Filters(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	a, _ := f.newEndpoint(key)
+	b, _ := f.newEndpoint(key)
+	f.do("POST", "/v1/webhooks/"+b+"/hold", key, "")
+	event, pending := f.newDelivery(key, a)
+	_, failed := f.newDelivery(key, b)
+	f.exec(`UPDATE webhook_delivery SET status = 'failed', finished_at = now() WHERE id = $1`, failed)
+	replay := f.newReplay(key, b)
+	session := f.newSession(key)
+	f.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, session, event)
+	none := checkout.NewID
+	for path, want := range map[string][]string{
+		"/v1/webhooks?status=enabled":                                       {a},
+		"/v1/webhooks?status=disabled":                                      {b},
+		"/v1/deliveries?status=pending":                                     {pending},
+		"/v1/deliveries?status=failed":                                      {failed},
+		"/v1/deliveries?status=delivered":                                   {},
+		"/v1/deliveries?status=canceled":                                    {},
+		"/v1/deliveries?webhook=" + b:                                       {failed},
+		"/v1/deliveries?event=" + event:                                     {pending},
+		"/v1/deliveries?session=" + session:                                 {pending},
+		"/v1/deliveries?status=failed&webhook=" + a:                         {},
+		"/v1/deliveries?webhook=" + none("wh"):                              {},
+		"/v1/events?session=" + session + "&type=checkout.completed":        {event},
+		"/v1/events?session=" + none("cs"):                                  {},
+		"/v1/events?type=payout.failed":                                     {},
+		"/v1/replays?webhook=" + b:                                          {replay},
+		"/v1/replays?webhook=" + a:                                          {},
+		fmt.Sprintf("/v1/deliveries?limit=5&status=failed&event=%s", event): {},
+	} {
+		got := f.do("GET", path, key, "")
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, want, got.ids(), path)
+	}
+	require.NotContains(t, f.do("GET", "/v1/deliveries", key, "").body, `"attempts"`, "only a single delivery has them")
+}

@@ -1,0 +1,151 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestCreateReplay_StartsAWorkflow(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.end(webhook.DeliveryFailed)
+	var started []client.StartWorkflowOptions
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		started = append(started, o)
+		return nil
+	}
+	got := f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, `{"since":"2026-01-01T02:00:00+02:00"}`)
+	require.Equal(t, 202, got.status, got.body)
+	id := got.json["id"].(string)
+	require.Equal(t, "/v1/replays/"+id, got.header.Get("Location"))
+	require.Len(t, started, 1)
+	require.Equal(t, id, started[0].ID)
+	read := f.do("GET", "/v1/replays/"+id, f.merchant.testKey, "")
+	require.Equal(t, 200, read.status)
+	require.Equal(t, got.json, read.json)
+	for _, name := range []string{"created_at", "until"} {
+		at, err := time.Parse(time.RFC3339, got.json[name].(string))
+		require.NoError(t, err)
+		require.InDelta(t, 0, time.Since(at).Seconds(), 60)
+		delete(got.json, name)
+	}
+	require.Equal(t, map[string]any{
+		"id": id, "webhook_id": f.endpoint, "since": "2026-01-01T00:00:00.000Z", "delivery_status": "failed", "rate": 10.0, "status": "running",
+		"total": 1.0, "started": 0.0, "skipped": 0.0, "livemode": false, "finished_at": nil, "workflow_id": id,
+	}, got.json)
+
+	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	got = f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey,
+		`{"since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z","status":"delivered","rate":100,"preview":false}`)
+	require.Equal(t, 202, got.status, "Reconcile starts it")
+	require.Equal(t, "delivered", got.json["delivery_status"])
+	require.Equal(t, "2026-02-01T00:00:00.000Z", got.json["until"])
+	require.EqualValues(t, 100, got.json["rate"])
+	require.EqualValues(t, 0, got.json["total"])
+	require.Contains(t, f.log.String(), "left to Reconcile")
+}
+
+func TestCreateReplay_PreviewOnlyCounts(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.end(webhook.DeliveryFailed)
+	f.temporal.start = func(client.StartWorkflowOptions) error { panic("nothing is to be started") }
+	for body, total := range map[string]float64{
+		`{"since":"2026-01-01T00:00:00Z","preview":true}`:                                      1,
+		`{"since":"2026-01-01T00:00:00Z","preview":true,"status":"canceled"}`:                  0,
+		`{"since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","preview":true}`:       0,
+		`{"since":"2026-01-01T00:00:00Z","until":"2999-01-02T00:00:00Z","preview":true}`:       1,
+		`{"since":"2026-01-01T00:00:00Z","until":null,"status":null,"preview":true}`:           1,
+		`{"since":"2026-01-01T00:00:00.123456789Z","rate":1,"status":"failed","preview":true}`: 1,
+	} {
+		got := f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, body)
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, total, got.json["total"], body)
+		require.Equal(t, true, got.json["preview"])
+		require.Equal(t, f.endpoint, got.json["webhook_id"])
+		require.Len(t, got.json, 7)
+		require.Empty(t, got.header.Get("Location"))
+	}
+	require.Zero(t, f.count("webhook_replay"))
+}
+
+func TestCreateReplay_RefusesInvalidFields(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	for body, params := range map[string][]string{
+		`{}`: {"since"},
+		`{"since":1,"until":2,"status":3,"rate":"x","preview":"yes","dry_run":true}`:   {"dry_run", "since", "until", "status", "rate", "preview"},
+		`{"since":"2026-01-31","until":"now","status":"pending","rate":0,"preview":0}`: {"since", "until", "status", "rate", "preview"},
+		`{"since":"2026-02-01T00:00:00Z","until":"2026-01-01T00:00:00Z","rate":101}`:   {"rate", "until"},
+		`{"since":"2026-02-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}`:              {"until"},
+		`{"since":"2999-01-01T00:00:00Z"}`:                                             {"since"},
+		`{"since":"2026-01-01T00:00:00Z","rate":1.5}`:                                  {"rate"},
+		`{"since":"2026-01-01T00:00:00Z","status":""}`:                                 {"status"},
+		`{"since":"0001-01-01T00:00:00Z"}`:                                             {"since"},
+	} {
+		got := f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey, body)
+		require.Equal(t, 400, got.status, body)
+		require.Equal(t, params, got.params(), body)
+	}
+	require.Zero(t, f.count("webhook_replay"))
+}
+
+func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	key := f.merchant.testKey
+	id := f.newReplay(key, f.endpoint)
+	f.temporal.cancel = func(canceled string) error {
+		require.Equal(t, id, canceled)
+		go func() { // as the workflow does, a moment later
+			time.Sleep(100 * time.Millisecond)
+			r, err := f.store.Replay(context.Background(), f.ref.MerchantID, f.ref.Mode, id)
+			if err == nil {
+				r.Status, r.Started = webhook.ReplayCanceled, 3
+				_ = f.store.RecordReplay(context.Background(), r) // seen in the answer
+			}
+		}()
+		return nil
+	}
+	got := f.do("POST", "/v1/replays/"+id+"/cancel", key, "")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, "canceled", got.json["status"])
+	require.EqualValues(t, 3, got.json["started"])
+	require.NotNil(t, got.json["finished_at"])
+	f.temporal.cancel = func(string) error { panic("it has ended") }
+	again := f.do("POST", "/v1/replays/"+id+"/cancel", key, "")
+	require.Equal(t, 200, again.status)
+	require.Equal(t, got.body, again.body)
+}
+
+func TestCancelReplay_WhenTheWorkflowDoesNot(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	for name, tc := range map[string]struct {
+		err    error
+		status int
+		row    string
+	}{
+		"it takes longer":       {nil, 200, "running"},
+		"it was never started":  {serviceerror.NewNotFound("x"), 200, "canceled"},
+		"Temporal is away":      {serviceerror.NewUnavailable("10.1.1.1 is down"), 503, "running"},
+		"nobody knows what was": {context.DeadlineExceeded, 503, "running"},
+	} {
+		id := f.newReplay(f.merchant.testKey, f.endpoint)
+		f.temporal.cancel = func(string) error { return tc.err }
+		got := f.do("POST", "/v1/replays/"+id+"/cancel", f.merchant.testKey, "")
+		require.Equal(t, tc.status, got.status, name)
+		require.Equal(t, tc.row, f.do("GET", "/v1/replays/"+id, f.merchant.testKey, "").json["status"], name)
+		require.NotContains(t, got.body, "10.1.1.1")
+	}
+	id := f.newReplay(f.merchant.testKey, f.endpoint)
+	require.Equal(t, 400, f.do("POST", "/v1/replays/"+id+"/cancel", f.merchant.testKey, `{"x":1}`).status)
+}

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRotateSecret_ShowsTheNewSecretOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	id, first := f.newEndpoint(key)
+	path := "/v1/webhooks/" + id
+	want := f.do("GET", path, key, "").json
+	for body, hours := range map[string]float64{"": 24, "{}": 24, `{"overlap_hours":null}`: 24, `{"overlap_hours":1}`: 1, `{"overlap_hours":72}`: 72} {
+		got := f.do("POST", path+"/rotate_secret", key, body)
+		require.Equal(t, 200, got.status, got.body)
+		secret := got.json["secret"].(string)
+		require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
+		require.NotEqual(t, first, secret)
+		until, err := time.Parse(time.RFC3339, got.json["previous_secret_expires_at"].(string))
+		require.NoError(t, err)
+		require.InDelta(t, hours, time.Until(until).Hours(), 0.1, body)
+		read := f.do("GET", path, key, "")
+		require.Equal(t, got.json["previous_secret_expires_at"], read.json["previous_secret_expires_at"])
+		require.NotContains(t, read.body, secret)
+		require.NotContains(t, f.log.String(), secret)
+		first = secret
+	}
+	got := f.do("POST", path+"/rotate_secret", key, `{"overlap_hours":0}`)
+	delete(got.json, "secret")
+	require.Equal(t, want, got.json, "without an overlap nothing else changes")
+}
+
+func TestRotateSecret_RefusesInvalidOverlaps(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id, _ := f.newEndpoint(f.merchant.testKey)
+	for _, value := range []string{`-1`, `73`, `1.5`, `24.0`, `1e1`, `"24"`, `true`, `[]`, `99999999999999999999`, `-0`} {
+		got := f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, `{"overlap_hours":`+value+`}`)
+		if value == `-0` {
+			require.Equal(t, 200, got.status, "that is 0")
+			continue
+		}
+		require.Equal(t, 400, got.status, value)
+		require.Equal(t, "overlap_hours must be a whole number from 0 to 72", got.json["message"], value)
+	}
+	got := f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, `{"overlap":1,"secret":"whsec_x","overlap_hours":99}`)
+	require.Equal(t, []string{"overlap", "secret", "overlap_hours"}, got.params())
+	require.Equal(t, 415, f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, "a=b", "Content-Type", "text/plain").status)
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+)
+
+// documented are the members of the data of each type, as decisions.md lists them.
+var documented = map[string][]string{
+	"transaction": {"id", "session_id", "status", "amount", "currency", "payout_currency", "fee", "net", "exchange_rate", "customer_email", "metadata",
+		"payment_method", "failure", "attempt", "attempts_remaining", "session_status", "livemode", "created_at", "completed_at"},
+	"payout": {"id", "session_id", "transaction_id", "status", "amount", "currency", "network", "destination", "source_amount", "source_currency",
+		"exchange_rate", "fee", "tx_hash", "failure", "metadata", "livemode", "created_at", "sent_at", "failed_at"},
+	"merchant": {"id", "name", "plan", "payout_addresses", "settings", "livemode", "changed", "previous_attributes"},
+}
+
+func TestSendTestEvent_HasEveryDocumentedFieldAndIsNeverLive(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+		created := f.do("POST", "/v1/webhooks", key, `{"url":"https://shop.example/hook","events":["merchant.updated"]}`)
+		endpoint := created.json["id"].(string)
+		for typ, want := range map[string]struct{ object, status, failure string }{
+			"checkout.completed": {"transaction", "succeeded", ""},
+			"checkout.failed":    {"transaction", "failed", "card_declined"},
+			"payout.sent":        {"payout", "sent", ""},
+			"payout.failed":      {"payout", "failed", "network_error"},
+			"merchant.updated":   {"merchant", "", ""},
+		} {
+			body := `{"type":"` + typ + `","metadata":{"order_id":"A-1","n":1.50}}`
+			if want.object == "merchant" {
+				body = `{"type":"` + typ + `"}`
+			}
+			got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, body)
+			require.Equal(t, 202, got.status, got.body)
+			event := got.json["event"].(map[string]any)
+			data := event["data"].(map[string]any)
+			require.Equal(t, typ, event["type"])
+			require.ElementsMatch(t, documented[want.object], slices.Collect(maps.Keys(data)), typ)
+			require.Equal(t, false, data["livemode"], "no shop may ship because of it")
+			require.Equal(t, key == f.merchant.liveKey, event["livemode"])
+			delivery := got.json["delivery"].(map[string]any)
+			require.Equal(t, "/v1/deliveries/"+delivery["id"].(string), got.header.Get("Location"))
+			require.Equal(t, "pending", delivery["status"])
+			require.Equal(t, event["id"], delivery["event_id"])
+			require.Equal(t, endpoint, delivery["webhook_id"])
+			if want.object == "merchant" {
+				require.Equal(t, f.merchant.ID, data["id"])
+				require.Equal(t, []any{"payout_addresses"}, data["changed"])
+				continue
+			}
+			require.Equal(t, want.status, data["status"])
+			require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50}`)
+			if want.failure == "" {
+				require.Nil(t, data["failure"], typ)
+			} else {
+				require.Equal(t, want.failure, data["failure"].(map[string]any)["code"])
+			}
+		}
+		got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, "")
+		require.Equal(t, "merchant.updated", at(got, "event", "type"), "the first that it lists")
+	}
+}
+
+func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	endpoint, _ := f.newEndpoint(key)
+	f.newEndpoint(key)
+	var started []client.StartWorkflowOptions
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		started = append(started, o)
+		return nil
+	}
+	_, delivery := f.newDelivery(key, endpoint)
+	require.Equal(t, 1, f.count("webhook_delivery"))
+	require.Len(t, started, 1)
+	require.Equal(t, delivery, started[0].ID)
+	require.Equal(t, "webhooks", started[0].TaskQueue)
+	require.Equal(t, "checkout.completed to shop.example", started[0].StaticSummary)
+
+	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	f.newDelivery(key, endpoint)
+	require.Equal(t, 2, f.count("webhook_delivery"), "Reconcile starts it")
+	require.Contains(t, f.log.String(), "left to Reconcile")
+}
+
+func TestSendTestEvent_ADisabledRegistrationHoldsIt(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	endpoint, _ := f.newEndpoint(f.merchant.testKey)
+	f.do("POST", "/v1/webhooks/"+endpoint+"/hold", f.merchant.testKey, "")
+	got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", f.merchant.testKey, "")
+	require.Equal(t, 202, got.status)
+	require.Equal(t, true, got.json["delivery"].(map[string]any)["held"])
+}
+
+func TestSendTestEvent_RefusesInvalidFields(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	endpoint, _ := f.newEndpoint(f.merchant.testKey)
+	for body, params := range map[string][]string{
+		`{"type":"checkout.complete"}`: {"type"},
+		`{"type":"*"}`:                 {"type"},
+		`{"type":1,"metadata":[]}`:     {"type", "metadata"},
+		`{"typ":"payout.sent","metadata":{"a":null,"` + "\\u0001" + `":"x"}}`: {"typ", "metadata.a", "metadata.\x01"},
+		`{"type":"merchant.updated","metadata":{}}`:                           {"metadata"},
+		`{"data":{},"livemode":true}`:                                         {"data", "livemode"},
+	} {
+		got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", f.merchant.testKey, body)
+		require.Equal(t, 400, got.status, body)
+		require.Equal(t, params, got.params(), body)
+	}
+	require.Zero(t, f.count("event"))
+}
