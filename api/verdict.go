@@ -134,7 +134,7 @@ func (v verification) explain() verdict {
 		return v.headerVerdict(err)
 	}
 	d := v.signatureVerdict(sig)
-	age := v.Now.Unix() - sig.Timestamp
+	age := v.age(sig)
 	d.AgeSeconds = &age
 	if v.Computed != "" {
 		c := v.explainComputed(sig)
@@ -197,8 +197,8 @@ func (v verification) signedBy(s signer, d verdict) verdict {
 
 // judge says whether a signature that fits is to be accepted.
 func (v verification) judge(s signer, sig webhook.Signature) verdict {
-	age := v.Now.Sub(time.Unix(sig.Timestamp, 0))
-	tolerance := webhook.SignatureTolerance
+	age := v.age(sig)
+	const tolerance = int64(webhook.SignatureTolerance / time.Second)
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
 		return failed(problemOtherEndpoint, fmt.Sprintf("The signature is right, but it was made with %s, not with that of %s.", s, v.EndpointID))
@@ -207,14 +207,16 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	case s.state(v.Now) == secretExpired:
 		return failed(problemExpiredSecret, fmt.Sprintf("The signature is right, but it was made with the previous secret of %s, which was rotated away.", s.name()))
 	case age > tolerance:
-		return failed(problemTooOld, fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %.0f s. "+
-			"Is the receiver's clock right, or was the delivery kept before it was checked?", int64(age/time.Second), tolerance.Seconds()))
+		return failed(problemTooOld, fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
+			"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance))
 	case age < -tolerance:
-		return failed(problemInFuture, fmt.Sprintf("The signature is right, but its timestamp is %d s in the future; receivers refuse more than %.0f s.",
-			int64(-age/time.Second), tolerance.Seconds()))
+		return failed(problemInFuture, fmt.Sprintf("The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.", -age, tolerance))
 	}
 	return verdict{Valid: true, Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
 }
+
+// age is how many seconds ago the signature was made; negative in the future.
+func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - sig.Timestamp }
 
 // bodyDifference is how a body differs from the one that was sent.
 type bodyDifference struct {

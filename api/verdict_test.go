@@ -87,7 +87,7 @@ func TestExplain(t *testing.T) {
 		"header, no pairs":          {header: "garbage", body: sentText, problem: problemHeader, says: "name=value", at: -1},
 		"too old":                   {header: signedBy(current, verdictNow.Add(-301*time.Second), sentText), body: sentText, problem: problemTooOld, signer: "wh_main", secret: "current", says: "301 s old", at: -1},
 		"in the future":             {header: signedBy(current, verdictNow.Add(301*time.Second), sentText), body: sentText, problem: problemInFuture, signer: "wh_main", secret: "current", says: "301 s in the future", at: -1},
-		"timestamp in milliseconds": {header: signedBy(current, time.Unix(verdictNow.UnixMilli(), 0), sentText), body: sentText, problem: problemInFuture, signer: "wh_main", secret: "current", at: -1},
+		"timestamp in milliseconds": {header: signedBy(current, time.Unix(verdictNow.UnixMilli(), 0), sentText), body: sentText, problem: problemInFuture, signer: "wh_main", secret: "current", says: "is 1798200000000 s in", at: -1},
 		"other registration":        {header: signedBy(other, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: problemOtherEndpoint, signer: "wh_other", secret: "current", says: "the secret of wh_other, not with that of wh_main", at: -1},
 		"a session's, not wh_main":  {header: signedBy(ofCS, verdictNow, sentText), body: sentText, endpoint: "wh_main", problem: problemOtherEndpoint, signer: "cs_1", secret: "current", says: "webhook_secret of session cs_1", at: -1},
 		"deleted registration":      {header: signedBy(deletedS, verdictNow, sentText), body: sentText, problem: problemDeletedEndpoint, signer: "wh_gone", secret: "current", at: -1},

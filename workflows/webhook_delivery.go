@@ -33,7 +33,7 @@ func (in WebhookDeliveryInput) ref() activities.DeliveryInput {
 
 // WebhookDeliveryResult says how a run ended that did not fail.
 type WebhookDeliveryResult struct {
-	Status webhook.DeliveryStatus `json:"status"` // delivered or canceled
+	Status webhook.DeliveryStatus `json:"status"` // delivered or canceled; of a replay whose endpoint is gone, what it was
 }
 
 // WebhookDelivery brings one event to one address in at most six attempts, on
