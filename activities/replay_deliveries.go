@@ -18,45 +18,58 @@ type ReplayInput struct {
 	ReplayID   string        `json:"replay_id"`
 }
 
-// NextReplayedInput says how far a bulk replay has come.
-type NextReplayedInput struct {
-	ReplayInput
-	After   string `json:"after"` // the last delivery that was started
+// Progress says how far a bulk replay has come.
+type Progress struct {
+	After   string `json:"after,omitempty"` // the last delivery that was started
 	Started int    `json:"started"`
 	Skipped int    `json:"skipped"`
 }
 
+// NextReplayedInput notes how far a bulk replay has come.
+type NextReplayedInput struct {
+	ReplayInput
+	Progress
+}
+
+// ReplayedDelivery is one delivery that a bulk replay starts again.
+type ReplayedDelivery = storage.ReplayedDelivery
+
 // NextReplayedResult is a part of a bulk replay, as much as may start in a second.
 type NextReplayedResult struct {
-	Deliveries []storage.ReplayedDelivery `json:"deliveries"`
+	Progress   Progress           `json:"progress"` // before Deliveries
+	Deliveries []ReplayedDelivery `json:"deliveries"`
 }
 
 // NextReplayed notes how far a bulk replay has come and returns the deliveries
-// that it starts next, none when it is at its end.
+// that it starts next, none when it is at its end. A run that begins knows
+// nothing and goes on where the one before it, should it have been terminated,
+// left off.
 func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (NextReplayedResult, error) {
-	progress := RecordReplayInput{ReplayInput: in.ReplayInput, Status: webhook.ReplayRunning, Started: in.Started, Skipped: in.Skipped}
-	if err := d.RecordReplay(ctx, progress); err != nil {
-		return NextReplayedResult{}, err
+	if in.Progress != (Progress{}) {
+		if err := d.RecordReplay(ctx, RecordReplayInput{in.ReplayInput, webhook.ReplayRunning, in.Progress}); err != nil {
+			return NextReplayedResult{}, err
+		}
 	}
 	r, err := d.Store.Replay(ctx, in.MerchantID, in.Mode, in.ReplayID)
+	got := NextReplayedResult{Progress: Progress{r.After, r.Started, r.Skipped}}
 	if err != nil || r.Status != webhook.ReplayRunning {
-		return NextReplayedResult{}, asFinal(ctx, err, ErrTypeReplayNotFound)
+		return got, asFinal(ctx, err, ErrTypeReplayNotFound)
 	}
-	found, err := d.Store.ReplayedDeliveries(ctx, r, in.After, r.Rate)
-	return NextReplayedResult{found}, asFinal(ctx, err, ErrTypeReplayNotFound)
+	got.Deliveries, err = d.Store.ReplayedDeliveries(ctx, r, r.Rate)
+	return got, asFinal(ctx, err, ErrTypeReplayNotFound)
 }
 
-// RecordReplayInput says how far a bulk replay has come.
+// RecordReplayInput says how far a bulk replay has come, or how it ended.
 type RecordReplayInput struct {
 	ReplayInput
-	Status  webhook.ReplayStatus `json:"status"`
-	Started int                  `json:"started"`
-	Skipped int                  `json:"skipped"`
+	Status   webhook.ReplayStatus `json:"status"`
+	Progress Progress             `json:"progress"`
 }
 
 // RecordReplay notes how far a bulk replay has come.
 func (d *Deliveries) RecordReplay(ctx context.Context, in RecordReplayInput) error {
 	return asFinal(ctx, d.Store.RecordReplay(ctx, webhook.Replay{
-		ID: in.ReplayID, MerchantID: in.MerchantID, Mode: in.Mode, Status: in.Status, Started: in.Started, Skipped: in.Skipped,
+		ID: in.ReplayID, MerchantID: in.MerchantID, Mode: in.Mode, Status: in.Status,
+		After: in.Progress.After, Started: in.Progress.Started, Skipped: in.Progress.Skipped,
 	}), ErrTypeReplayNotFound)
 }

@@ -57,11 +57,11 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay) (webhook.Rep
 }
 
 const selectReplay = `
-	SELECT r.id, r.merchant_id, r.mode, r.endpoint_id, r.since, r.until, r.filter, r.rate, r.status, r.total, r.started, r.skipped,
+	SELECT r.id, r.merchant_id, r.mode, r.endpoint_id, r.since, r.until, r.filter, r.rate, r.status, r.total, r.after, r.started, r.skipped,
 		r.created_at, r.finished_at FROM webhook_replay r `
 
 func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
-	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter, &r.Rate, &r.Status, &r.Total, &r.Started,
+	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter, &r.Rate, &r.Status, &r.Total, &r.After, &r.Started,
 		&r.Skipped, &r.CreatedAt, &r.FinishedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -100,12 +100,12 @@ type ReplayedDelivery struct {
 	EventType webhook.EventType `json:"event_type"`
 }
 
-// ReplayedDeliveries returns the next limit deliveries of a bulk replay after
-// the one with the id after, oldest first.
-func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, after string, limit int) ([]ReplayedDelivery, error) {
+// ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest
+// first.
+func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit int) ([]ReplayedDelivery, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`, append(replayedArgs(r), after, limit)...)
+		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`, append(replayedArgs(r), r.After, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("replayed deliveries: %w", err)
 	}
@@ -125,9 +125,9 @@ func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, after 
 // Repeating it changes nothing.
 func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_replay SET started = $4, skipped = $5, status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
+		UPDATE webhook_replay SET started = $4, skipped = $5, status = $6, after = $7, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
-		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status)
+		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status, r.After)
 	if err != nil {
 		return fmt.Errorf("record replay: %w", err)
 	}

@@ -49,8 +49,8 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	require.Equal(t, webhook.ReplayRunning, r.Status)
 
 	var got []string
-	for after := ""; ; after = got[len(got)-1] {
-		page, err := f.ReplayedDeliveries(t.Context(), r, after, 2)
+	for ; ; r.After = got[len(got)-1] {
+		page, err := f.ReplayedDeliveries(t.Context(), r, 2)
 		require.NoError(t, err)
 		if len(page) == 0 {
 			break
@@ -65,6 +65,7 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	}
 	require.ElementsMatch(t, want, got)
 	require.IsIncreasing(t, got, "oldest first")
+	r.After = ""
 
 	for name, tc := range map[string]struct {
 		change func(*webhook.Replay)
@@ -82,7 +83,7 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 		n, err := f.PreviewReplay(t.Context(), changed)
 		require.NoError(t, err)
 		require.Equal(t, tc.want, n, name)
-		page, err := f.ReplayedDeliveries(t.Context(), changed, "", 100)
+		page, err := f.ReplayedDeliveries(t.Context(), changed, 100)
 		require.NoError(t, err)
 		require.Len(t, page, tc.want, name)
 	}
@@ -98,12 +99,13 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	}
 	r, err := f.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)
-	page, err := f.ReplayedDeliveries(t.Context(), r, "", 1)
+	page, err := f.ReplayedDeliveries(t.Context(), r, 1)
 	require.NoError(t, err)
 	again := storage.DeliveryRef{ID: page[0].ID, MerchantID: a.MerchantID, Mode: a.Mode}
 	f.begin(t, again, "run-b", 1)
 	require.NoError(t, f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed), "it fails again")
-	rest, err := f.ReplayedDeliveries(t.Context(), r, page[0].ID, 10)
+	r.After = page[0].ID
+	rest, err := f.ReplayedDeliveries(t.Context(), r, 10)
 	require.NoError(t, err)
 	require.Len(t, rest, 2)
 }

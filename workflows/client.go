@@ -221,7 +221,12 @@ func (c *Client) signal(ctx context.Context, workflowID, name string, arg any) e
 func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return answer("cancel", c.Temporal.CancelWorkflow(ctx, workflowID, ""))
+	err := c.Temporal.CancelWorkflow(ctx, workflowID, "")
+	var already *serviceerror.CancellationAlreadyRequested
+	if errors.As(err, &already) {
+		return nil
+	}
+	return answer("cancel", err)
 }
 
 // update sends an update and waits until it is answered. The same updateID

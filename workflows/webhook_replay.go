@@ -11,14 +11,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookReplayInput names the bulk replay and says how far it has come, for a
-// run that goes on where the one before left off.
+// WebhookReplayInput names the bulk replay. How far it has come is in
+// PostgreSQL, where a new run goes on.
 type WebhookReplayInput struct {
 	Owner
 	ReplayID string `json:"replay_id"`
-	After    string `json:"after,omitempty"` // the last delivery that was started
-	Started  int    `json:"started"`
-	Skipped  int    `json:"skipped"`
 }
 
 // WebhookReplayResult says how a bulk replay ended.
@@ -39,47 +36,50 @@ const replaysPerRun = 1000
 func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayResult, error) {
 	// Canceling the replay must not cancel the deliveries that it started.
 	steady, _ := workflow.NewDisconnectedContext(ctx)
-	end := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
-		var d *activities.Deliveries
+	var (
+		d        *activities.Deliveries
+		progress activities.Progress
+	)
+	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.RecordReplay,
-			activities.RecordReplayInput{ReplayInput: in.ref(), Status: status, Started: in.Started, Skipped: in.Skipped}).Get(steady, nil)
-		return WebhookReplayResult{status, in.Started, in.Skipped}, err
+			activities.RecordReplayInput{ReplayInput: in.ref(), Status: status, Progress: progress}).Get(steady, nil)
+		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
-	for before := in.Started + in.Skipped; ctx.Err() == nil; {
-		if in.Started+in.Skipped-before >= replaysPerRun {
+	for done := 0; ctx.Err() == nil; {
+		if done >= replaysPerRun {
+			if _, err := note(webhook.ReplayRunning); err != nil {
+				return WebhookReplayResult{}, err
+			}
 			return WebhookReplayResult{}, workflow.NewContinueAsNewError(ctx, TypeWebhookReplay, in)
 		}
 		second := workflow.NewTimer(ctx, time.Second)
-		more, err := in.startSome(steady)
+		var next activities.NextReplayedResult
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.NextReplayed,
+			activities.NextReplayedInput{ReplayInput: in.ref(), Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return WebhookReplayResult{}, err
 		}
-		if !more {
-			return end(webhook.ReplayCompleted)
+		progress = next.Progress
+		if len(next.Deliveries) == 0 {
+			return note(webhook.ReplayCompleted)
 		}
+		if err := in.start(steady, next.Deliveries, &progress); err != nil {
+			return WebhookReplayResult{}, err
+		}
+		done += len(next.Deliveries)
 		_ = second.Get(ctx, nil) // canceled: the loop sees it
 	}
-	return end(webhook.ReplayCanceled)
+	return note(webhook.ReplayCanceled)
 }
 
-func (in *WebhookReplayInput) ref() activities.ReplayInput {
+func (in WebhookReplayInput) ref() activities.ReplayInput {
 	return activities.ReplayInput{MerchantID: in.MerchantID, Mode: in.Mode, ReplayID: in.ReplayID}
 }
 
-// startSome starts as many deliveries as may start in a second and notes how far
-// the replay has come. It reports whether there were any.
-func (in *WebhookReplayInput) startSome(ctx workflow.Context) (bool, error) {
-	var (
-		d    *activities.Deliveries
-		next activities.NextReplayedResult
-	)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), d.NextReplayed,
-		activities.NextReplayedInput{ReplayInput: in.ref(), After: in.After, Started: in.Started, Skipped: in.Skipped}).Get(ctx, &next)
-	if err != nil || len(next.Deliveries) == 0 {
-		return false, err
-	}
-	started := make([]workflow.ChildWorkflowFuture, 0, len(next.Deliveries))
-	for _, found := range next.Deliveries {
+// start starts deliveries, waits until each has a run, and counts them.
+func (in WebhookReplayInput) start(ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress) error {
+	started := make([]workflow.ChildWorkflowFuture, 0, len(deliveries))
+	for _, found := range deliveries {
 		options := deliveryOptions(in.Owner, found.EventType, found.DeliveryRef)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
@@ -89,13 +89,13 @@ func (in *WebhookReplayInput) startSome(ctx workflow.Context) (bool, error) {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)
 		switch {
 		case err == nil:
-			in.Started++
+			progress.Started++
 		case temporal.IsWorkflowExecutionAlreadyStartedError(err):
-			in.Skipped++
+			progress.Skipped++
 		default:
-			return false, err
+			return err
 		}
 	}
-	in.After = next.Deliveries[len(next.Deliveries)-1].ID
-	return true, nil
+	progress.After = deliveries[len(deliveries)-1].ID
+	return nil
 }

@@ -115,3 +115,23 @@ func TestBulkReplay_Cancel(t *testing.T) {
 	})
 	require.Equal(t, 300-started, query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
 }
+
+// TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it
+// was.
+func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	endpoint := m.failedDeliveries(60)
+	// Delivered ones stay what is chosen, however often they are replayed.
+	query[int](t, shared, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
+	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
+		fmt.Sprintf(`{"since": %q, "status": "delivered", "rate": 5}`, since))
+	path, id := created.Header.Get("Location"), created.field("id").(string)
+	await(t, "half are started", 60*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("started").(float64) >= 30 })
+	require.NoError(t, temporalClient(t, shared).TerminateWorkflow(t.Context(), id, "", "a test"))
+	await(t, "the replay is completed", 60*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("status") == "completed" })
+	again := query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND run > 2`, endpoint)
+	require.LessOrEqual(t, again, 5, "at most those of the second in which it was terminated")
+	m.arrivals(60+again, 10*time.Second)
+}

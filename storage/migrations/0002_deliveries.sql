@@ -44,6 +44,7 @@ CREATE TABLE webhook_replay (
     rate        integer NOT NULL CONSTRAINT webhook_replay_rate_check CHECK (rate > 0), -- deliveries a second
     status      text NOT NULL CONSTRAINT webhook_replay_status_check CHECK (status IN ('running', 'completed', 'canceled')),
     total       integer NOT NULL,           -- counted when it was created
+    after       text NOT NULL DEFAULT '',   -- the last delivery that was started
     started     integer NOT NULL DEFAULT 0, -- runs started so far
     skipped     integer NOT NULL DEFAULT 0, -- that were in progress when their turn came
     created_at  timestamptz NOT NULL,

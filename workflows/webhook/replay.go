@@ -39,9 +39,10 @@ type Replay struct {
 	Filter     DeliveryStatus // not pending
 	Rate       int            // deliveries a second
 	Status     ReplayStatus
-	Total      int // counted when it was created
-	Started    int // runs started so far
-	Skipped    int // deliveries in progress when their turn came
+	Total      int    // counted when it was created
+	After      string // the last delivery that was started, "" before the first
+	Started    int    // runs started so far
+	Skipped    int    // deliveries in progress when their turn came
 	CreatedAt  time.Time
 	FinishedAt *time.Time
 }
