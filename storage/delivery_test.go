@@ -101,3 +101,13 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	require.Equal(t, "0x1", got.Payout.TxHash)
 	require.Equal(t, checkout.TransactionSucceeded, got.Transaction.Status)
 }
+
+func TestChangeEndpoint_NotesWhen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
+	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
+}

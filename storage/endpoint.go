@@ -119,7 +119,7 @@ func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode chec
 	e, err := scanEndpoint(s.pool.QueryRow(ctx, `
 		WITH w AS (
 			UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
-				description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
+				changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
 			RETURNING *
 		) `+selectEndpointColumns+`FROM w`,
 		merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))

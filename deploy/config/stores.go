@@ -1,0 +1,42 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// Stores says where the service keeps everything, for tools that only look. The
+// settings are those of Config; no secret but the database's is needed.
+type Stores struct {
+	DatabaseURL       string        `env:"DATABASE_URL,required,notEmpty"`
+	TemporalAddress   string        `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
+	TemporalNamespace string        `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
+	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+}
+
+// LoadStores reads environment as Load does, and complains in the same way.
+func LoadStores(environment []string) (Stores, error) {
+	var s Stores
+	faults := describe(env.ParseWithOptions(&s, env.Options{Environment: env.ToMap(environment)}))
+	if faults == nil {
+		faults = map[string]error{}
+	}
+	for name, err := range map[string]error{
+		"DATABASE_URL": CheckDatabaseURL(s.DatabaseURL), "TEMPORAL_ADDRESS": checkAddress(s.TemporalAddress),
+		"CHECKOUT_DELIVERY_RETENTION": atLeast(s.DeliveryRetention, minRetention),
+	} {
+		if err != nil && faults[name] == nil {
+			faults[name] = err
+		}
+	}
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		all = append(all, fmt.Errorf("%s %w", name, faults[name]))
+	}
+	return s, errors.Join(all...)
+}
