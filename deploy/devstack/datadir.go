@@ -19,7 +19,8 @@ const lockFile = "devstack.lock"
 
 // ourEntries are what a stack leaves in its directory; -fresh removes these and
 // nothing else.
-var ourEntries = []string{"postgres", "temporal", "temporal-ui", "demo.json", "environment", "api.log", "api.log.old", "worker.log", "worker.log.old"}
+var ourEntries = []string{"postgres", "temporal", "temporal-ui", "demo.json", "environment", "api.log", "api.log.old", "worker.log", "worker.log.old",
+	receiverLog, receiverLog + ".old"}
 
 // openDataDir makes and locks the directory. fresh empties it, once it is sure
 // that no other stack runs on it and that a stack and nobody else filled it.

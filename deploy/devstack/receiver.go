@@ -48,9 +48,12 @@ type Arrival struct {
 type Receiver struct {
 	server *http.Server
 	secret string
+	url    string // of the webhook
 
 	mu       sync.Mutex
+	log      *ReceiverLog
 	status   int
+	location string        // of a redirect
 	hang     chan struct{} // not nil: answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
@@ -64,9 +67,9 @@ func StartReceiver(address, secret string) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}
-	r := &Receiver{secret: secret, status: http.StatusOK, accepted: map[string]bool{}, arrived: make(chan struct{})}
+	r := &Receiver{secret: secret, url: "http://" + listener.Addr().String() + webhookPath, status: http.StatusOK, accepted: map[string]bool{}, arrived: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+webhookPath, r.receive)
+	mux.HandleFunc(webhookPath, r.receive)
 	mux.HandleFunc("POST /answer", r.chooseAnswer)
 	mux.HandleFunc("GET /{$}", r.show)
 	r.server = &http.Server{
@@ -83,7 +86,14 @@ func (r *Receiver) Close() { _ = r.server.Close() }
 func (r *Receiver) Answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.status = status
+	r.status, r.location = status, ""
+}
+
+// Redirect lets every answer that follows lead elsewhere.
+func (r *Receiver) Redirect(status int, location string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status, r.location = status, location
 }
 
 // Hang lets every request that follows wait for its answer until release is
@@ -126,15 +136,32 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		a.Signature = errors.Join(a.Signature, err)
 	}
 	a.EventID, a.Type = envelope.ID, envelope.Type
-	if hang := r.note(&a); hang != nil {
-		<-hang
+	hang, location := r.note(&a)
+	if req.Method != http.MethodPost {
+		a.Status = http.StatusMethodNotAllowed // somebody followed a redirect
+	}
+	select {
+	case <-hang:
+	case <-req.Context().Done(): // whoever asked has gone
+	}
+	if location != "" {
+		w.Header().Set("Location", location)
 	}
 	w.WriteHeader(a.Status)
+	var answered *time.Time
+	if http.NewResponseController(w).Flush() == nil && req.Context().Err() == nil {
+		now := time.Now()
+		answered = &now
+	}
+	r.logged(a, req, answered)
 }
 
+// atOnce is closed: an answer that waits for it does not wait.
+var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // note decides the answer and remembers the arrival. It returns what the answer
-// must wait for, or nil.
-func (r *Receiver) note(a *Arrival) <-chan struct{} {
+// must wait for and where it leads.
+func (r *Receiver) note(a *Arrival) (hang <-chan struct{}, location string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.Status, a.Duplicate = r.status, r.accepted[a.EventID]
@@ -152,7 +179,10 @@ func (r *Receiver) note(a *Arrival) <-chan struct{} {
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
-	return r.hang
+	if r.hang == nil {
+		return atOnce, r.location
+	}
+	return r.hang, r.location
 }
 
 // chooseAnswer is the page's button: answer 200 or 500 from now on.

@@ -52,6 +52,9 @@ type Stack struct {
 	Worker   *Process
 	Receiver *Receiver
 	Demo     Demo
+
+	// ReceiverLog is what came to Receiver, and to whoever else writes there.
+	ReceiverLog *ReceiverLog
 }
 
 const database = "checkout"
@@ -190,9 +193,19 @@ func (s *Stack) startUI(ctx context.Context) (err error) {
 }
 
 func (s *Stack) startReceiver(context.Context) (err error) {
-	s.Receiver, err = StartReceiver(loopback(s.options.Ports.Receiver), s.Demo.Secret)
+	if s.ReceiverLog, err = OpenReceiverLog(s.ReceiverLogFile()); err != nil {
+		return err
+	}
+	if s.Receiver, err = StartReceiver(loopback(s.options.Ports.Receiver), s.Demo.Secret); err == nil {
+		s.Receiver.LogTo(s.ReceiverLog)
+	}
 	return err
 }
+
+const receiverLog = "receiver.jsonl"
+
+// ReceiverLogFile is the file of ReceiverLog.
+func (s *Stack) ReceiverLogFile() string { return filepath.Join(s.options.Dir, receiverLog) }
 
 // StartWorker starts the worker, again after a Kill.
 func (s *Stack) StartWorker(context.Context) (err error) {
@@ -315,6 +328,9 @@ func (s *Stack) Stop() {
 	}
 	if s.Receiver != nil {
 		s.Receiver.Close()
+	}
+	if s.ReceiverLog != nil {
+		_ = s.ReceiverLog.Close() // a lost line harms only who checks, and shows there
 	}
 	if s.UI != nil {
 		_ = s.UI.Stop(5 * time.Second)

@@ -136,5 +136,7 @@ In another shell, "checkout replay whd_…" and the other commands of ./deploy/c
 
 export $(xargs < %s)
 
-`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile())
+Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
+
+`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
 }
