@@ -1,0 +1,277 @@
+package invariant
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Facts is what the witnesses said.
+type Facts struct {
+	At time.Time // when PostgreSQL spoke, by its clock; what happened later is not judged
+
+	// Schedule is the retry schedule of test deliveries; live ones keep
+	// webhook.RetrySchedule.
+	Schedule webhook.Schedule
+	// Strict also calls an attempt that came too late a violation.
+	Strict bool
+	// How long PostgreSQL keeps finished deliveries and Temporal closed runs:
+	// what is older may be gone.
+	DeliveryRetention, RunRetention time.Duration
+
+	Events     []Event
+	Endpoints  []Endpoint
+	Deliveries []Delivery
+	Runs       []Run
+	Logged     bool // there is a receivers' log
+	Requests   []devstack.LoggedRequest
+}
+
+// Event is a row of the table event.
+type Event struct {
+	ID, MerchantID  string
+	Mode            checkout.Mode
+	Type            webhook.EventType
+	SubjectID       string
+	SessionID       string // "": no session caused it
+	CreatedAt       time.Time
+	BodySHA256      string // hexadecimal
+	WebhookURL      string // of its session; "": the registrations get it
+	SigningEndpoint string // whose secret signs for WebhookURL
+}
+
+// Endpoint is a row of the table webhook_endpoint.
+type Endpoint struct {
+	ID, MerchantID string
+	Mode           checkout.Mode
+	URL            string
+	Events         []webhook.EventType
+	OfSession      bool // only the secret of one session's webhook_url
+	CreatedAt      time.Time
+	ChangedAt      *time.Time // the last time; what it was before is not known
+	DeletedAt      *time.Time
+}
+
+// Delivery is a row of the table webhook_delivery with its attempts.
+type Delivery struct {
+	ID, EventID, MerchantID string
+	Mode                    checkout.Mode
+	EndpointID, URL         string
+	SessionURL              bool // URL is a session's own
+	Status                  webhook.DeliveryStatus
+	Run                     int
+	HurriedAt               *time.Time // retry_now was asked for last
+	CreatedAt               time.Time
+	FinishedAt              *time.Time
+	Attempts                []webhook.Attempt // by run and number, without what was answered
+
+	// Moved: the row changed while Temporal was asked, so the two answers are
+	// not of the same moment.
+	Moved bool
+	// version tells one state of the row from another.
+	version string
+}
+
+// Run is one run of a WebhookDelivery.
+type Run struct {
+	WorkflowID, RunID   string
+	Status              enumspb.WorkflowExecutionStatus
+	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
+	Last                bool      // of its id
+
+	// Result and Failure, the type of its error, are known of the last run of an id
+	// and where History is.
+	Result  webhook.DeliveryStatus
+	Failure string
+
+	// History: the run's history was read, because something looked odd.
+	History  bool
+	Sent     bool        // an attempt was started
+	RetryNow []time.Time // the signals
+}
+
+// Times that measure how exact the witnesses are.
+const (
+	clockSkew = 50 * time.Millisecond // between PostgreSQL's clock, Temporal's and the receivers'
+	// A registration is visible to an event a little after its time of
+	// creation, when it is committed; an event's own time lies before the
+	// moment at which its deliveries are chosen, by no more than a statement may take.
+	commitTime  = 250 * time.Millisecond
+	publishTime = 5 * time.Second
+)
+
+// world is the facts, indexed.
+type world struct {
+	*Facts
+	events     map[string]Event
+	endpoints  map[string]Endpoint
+	deliveries map[string]*Delivery
+	ofEvent    map[string][]*Delivery
+	runs       map[string][]Run     // by workflow id, oldest first
+	listeners  map[string]time.Time // since when a receiver's log is kept, by its URL
+	arrivals   []arrival            // that are to be judged, in the order of the log
+	byAttempt  map[attemptKey][]arrival
+}
+
+// arrival is a request with the attempt that made it.
+type arrival struct {
+	devstack.LoggedRequest
+	delivery *Delivery        // nil: no such row
+	attempt  *webhook.Attempt // nil: none was noted before it came
+}
+
+type attemptKey struct {
+	delivery    string
+	run, number int
+}
+
+func newWorld(f *Facts) *world {
+	w := &world{
+		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
+		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{}, byAttempt: map[attemptKey][]arrival{},
+	}
+	for _, e := range f.Events {
+		w.events[e.ID] = e
+	}
+	for _, e := range f.Endpoints {
+		w.endpoints[e.ID] = e
+	}
+	for i := range f.Deliveries {
+		d := &f.Deliveries[i]
+		w.deliveries[d.ID] = d
+		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
+	}
+	for _, r := range f.Runs {
+		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
+	}
+	for _, runs := range w.runs {
+		slices.SortStableFunc(runs, Run.compare)
+	}
+	for _, r := range f.Requests {
+		if r.Started {
+			if since, ok := w.listeners[r.Listener]; !r.Canary && (!ok || r.At.Before(since)) {
+				w.listeners[r.Listener] = r.At
+			}
+			continue
+		}
+		if r.At.After(f.At) {
+			continue // PostgreSQL may not have known of it
+		}
+		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
+		if a.delivery != nil {
+			a.attempt = a.delivery.attemptOf(r)
+		}
+		if a.attempt != nil {
+			key := attemptKey{a.delivery.ID, a.attempt.Run, a.attempt.Number}
+			w.byAttempt[key] = append(w.byAttempt[key], a)
+		}
+		w.arrivals = append(w.arrivals, a)
+	}
+	return w
+}
+
+// attemptOf returns the attempt that made a request: the last with its number
+// that began before it came.
+func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
+	number, err := strconv.Atoi(r.Attempt)
+	if err != nil {
+		return nil
+	}
+	var found *webhook.Attempt
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		if a.Number == number && !a.StartedAt.After(r.At.Add(clockSkew)) && (found == nil || a.StartedAt.After(found.StartedAt)) {
+			found = a
+		}
+	}
+	return found
+}
+
+// ofRun returns the attempts of one run, by number.
+func (d *Delivery) ofRun(run int) []webhook.Attempt {
+	var of []webhook.Attempt
+	for _, a := range d.Attempts {
+		if a.Run == run {
+			of = append(of, a)
+		}
+	}
+	return of
+}
+
+// ended returns when an attempt was over; of one that did not finish, when it
+// began.
+func ended(a webhook.Attempt) time.Time { return a.StartedAt.Add(a.Duration) }
+
+// retryDelay returns the delay after attempt n of a delivery.
+func (w *world) retryDelay(d *Delivery, n int) time.Duration {
+	s := w.Schedule
+	if d.Mode.Live() || s == nil {
+		s = webhook.RetrySchedule
+	}
+	delay, _ := s.RetryDelay(n) // 0 after the last
+	return delay
+}
+
+// logged reports whether the log of the receiver that an attempt went to was
+// kept then. A registration's address before it was changed is not known.
+func (w *world) logged(d *Delivery, a webhook.Attempt) bool {
+	since, ok := w.listeners[listenerOf(d.URL)]
+	return ok && a.StartedAt.After(since) && w.addressKnown(d, a.StartedAt)
+}
+
+// addressKnown reports whether what was sent at t went to the delivery's
+// address of today.
+func (w *world) addressKnown(d *Delivery, t time.Time) bool {
+	changed := w.endpoints[d.EndpointID].ChangedAt
+	return d.SessionURL || changed == nil || t.After(changed.Add(webhook.AttemptTimeout))
+}
+
+// listenerOf returns the name under which a receiver logs what comes to address.
+func listenerOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// lost reports whether attempts first to last of a run may have died with their
+// worker before they were noted: the server then gives up each after a while, and
+// waits for the retry policy's own back-off.
+func lost(from, to time.Time, first, last int) bool {
+	for n := first; n <= last; n++ {
+		from = from.Add(webhook.AttemptTimeout)
+		if n < webhook.MaxAttempts {
+			from = from.Add(webhook.FallbackDelay(n))
+		}
+	}
+	return !to.Before(from.Add(-time.Second))
+}
+
+// abandoned reports whether a run was ended from outside, so that its attempts
+// say nothing about why.
+func (r Run) abandoned() bool {
+	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
+		r.Result == webhook.DeliveryCanceled
+}
+
+// compare orders the runs of one id by age.
+func (r Run) compare(other Run) int {
+	switch {
+	case r.Last:
+		return 1
+	case other.Last:
+		return -1
+	}
+	return r.StartedAt.Compare(other.StartedAt)
+}
+
+func compare(a, b string) int { return cmp.Compare(a, b) }

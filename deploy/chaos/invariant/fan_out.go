@@ -1,0 +1,118 @@
+package invariant
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+var fanOut = Invariant{
+	Number: 6, Names: "event",
+	Title: "every event has one delivery for each registration that had to get it, or one for its session's own address, and no other",
+	check: func(w *world, r *Result) {
+		byMerchant := map[string][]Endpoint{}
+		for _, e := range w.Endpoints {
+			if !e.OfSession {
+				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
+			}
+		}
+		for _, e := range w.Events {
+			if e.CreatedAt.Before(w.At.Add(-w.DeliveryRetention)) {
+				continue // some of its deliveries may be gone
+			}
+			r.Checked++
+			deliveries := w.ofEvent[e.ID]
+			w.checkOwners(e, deliveries, r)
+			switch {
+			case e.SessionID == "" && strings.HasPrefix(e.SubjectID, "test_"):
+				if len(deliveries) != 1 {
+					r.violated(e.ID, "test event has %d deliveries instead of 1", len(deliveries))
+				}
+			case e.WebhookURL != "":
+				if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL || deliveries[0].EndpointID != e.SigningEndpoint {
+					r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %s", idsOf(deliveries))
+				}
+			default:
+				checkRegistrations(e, byMerchant[owner(e.MerchantID, string(e.Mode))], deliveries, r)
+			}
+		}
+	},
+}
+
+func owner(merchantID, mode string) string { return merchantID + " " + mode }
+
+// checkOwners: an event, its deliveries and their registrations are of one
+// merchant and mode, and no registration gets it twice.
+func (w *world) checkOwners(e Event, deliveries []*Delivery, r *Result) {
+	seen := map[string]bool{}
+	for _, d := range deliveries {
+		endpoint, ok := w.endpoints[d.EndpointID]
+		if !ok || d.MerchantID != e.MerchantID || d.Mode != e.Mode || endpoint.MerchantID != e.MerchantID || endpoint.Mode != e.Mode {
+			r.violated(e.ID, "delivery %s to %s is of another merchant or mode", d.ID, d.EndpointID)
+		}
+		if seen[d.EndpointID] {
+			r.violated(e.ID, "has two deliveries to %s", d.EndpointID)
+		}
+		seen[d.EndpointID] = true
+	}
+}
+
+// checkRegistrations: those that were there and listed the event's type have a
+// delivery, the others none. Nothing is said about those that came, went or were
+// changed about then or later.
+func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Delivery, r *Result) {
+	has := map[string]*Delivery{}
+	for _, d := range deliveries {
+		has[d.EndpointID] = d
+		if d.SessionURL {
+			r.violated(e.ID, "delivery %s is to a session's own address, which the session does not have", d.ID)
+		}
+	}
+	for _, endpoint := range registrations {
+		there, sure := endpoint.thereAt(e.CreatedAt)
+		d := has[endpoint.ID]
+		delete(has, endpoint.ID)
+		switch {
+		case !sure:
+		case d == nil && there && slices.Contains(endpoint.Events, e.Type):
+			r.violated(e.ID, "registration %s lists %s and has no delivery", endpoint.ID, e.Type)
+		case d != nil && !there:
+			r.violated(e.ID, "delivery %s is to registration %s, which was not there", d.ID, endpoint.ID)
+		case d != nil && !slices.Contains(endpoint.Events, e.Type):
+			r.violated(e.ID, "delivery %s is to registration %s, which does not list %s", d.ID, endpoint.ID, e.Type)
+		}
+	}
+	for endpointID, d := range has {
+		r.violated(e.ID, "delivery %s is to %s, which is no registration of the merchant", d.ID, endpointID)
+	}
+}
+
+// thereAt reports whether a registration was there when an event of time t chose
+// its deliveries, with the list that it has today, and whether that is sure.
+func (e Endpoint) thereAt(t time.Time) (there, sure bool) {
+	about := func(event time.Time) bool {
+		return event.After(t.Add(-commitTime)) && event.Before(t.Add(publishTime))
+	}
+	switch {
+	case e.CreatedAt.After(t) && about(e.CreatedAt), e.DeletedAt != nil && about(*e.DeletedAt):
+		return false, false
+	case e.CreatedAt.After(t):
+		return false, true
+	case e.DeletedAt != nil && e.DeletedAt.Before(t):
+		return false, true
+	case e.ChangedAt != nil && e.ChangedAt.After(t.Add(-commitTime)):
+		return false, false
+	}
+	return true, true
+}
+
+func idsOf(deliveries []*Delivery) string {
+	if len(deliveries) == 0 {
+		return "none"
+	}
+	ids := make([]string, 0, len(deliveries))
+	for _, d := range deliveries {
+		ids = append(ids, d.ID)
+	}
+	return strings.Join(ids, ", ")
+}

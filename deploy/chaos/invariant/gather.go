@@ -1,0 +1,93 @@
+package invariant
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Sources are the witnesses, and what they cannot say themselves.
+type Sources struct {
+	DatabaseURL       string
+	Temporal          client.Client
+	Namespace         string
+	ReceiverLogs      []string // files, or directories of files *.jsonl
+	Schedule          webhook.Schedule
+	DeliveryRetention time.Duration
+	Strict            bool
+	Progress          func(text string) // nil: nobody wants to know
+}
+
+// Gather lets the witnesses speak: PostgreSQL in one snapshot, then Temporal, then
+// PostgreSQL again for what moved meanwhile, and the receivers' log last, which
+// must know of everything that the others know of.
+func Gather(ctx context.Context, s Sources) (*Facts, error) {
+	if s.Progress == nil {
+		s.Progress = func(string) {}
+	}
+	conn, err := pgx.Connect(ctx, s.DatabaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("no answer from PostgreSQL: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
+	f := &Facts{Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention}
+	if err := readPostgres(ctx, conn, f); err != nil {
+		return nil, fmt.Errorf("read PostgreSQL: %w", err)
+	}
+	s.Progress(fmt.Sprintf("PostgreSQL: %d events, %d deliveries", len(f.Events), len(f.Deliveries)))
+	if err := readTemporal(ctx, s, f); err != nil {
+		return nil, fmt.Errorf("read Temporal: %w", err)
+	}
+	if err := readMoved(ctx, conn, f); err != nil {
+		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
+	}
+	f.Requests, err = readLogs(s.ReceiverLogs)
+	f.Logged = len(s.ReceiverLogs) > 0
+	if err != nil {
+		return nil, fmt.Errorf("read the receivers' log: %w", err)
+	}
+	s.Progress(fmt.Sprintf("receivers' log: %d lines", len(f.Requests)))
+	return f, nil
+}
+
+// readLogs reads files and directories of files.
+func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s holds no file *.jsonl", path)
+		}
+		files = append(files, found...)
+	}
+	var all []devstack.LoggedRequest
+	for _, file := range files {
+		lines, err := devstack.ReadReceiverLog(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	slices.SortStableFunc(all, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
+	return all, nil
+}

@@ -1,0 +1,62 @@
+package invariant
+
+import (
+	enumspb "go.temporal.io/api/enums/v1"
+
+	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/webhook"
+)
+
+var outcomes = Invariant{
+	Number: 8, Names: "delivery",
+	Title: "a delivery's row says what the last run of its workflow says: pending, delivered, failed or canceled",
+	check: func(w *world, r *Result) {
+		for i := range w.Deliveries {
+			d := &w.Deliveries[i]
+			runs := w.runs[d.ID]
+			if d.Moved || len(runs) == 0 {
+				continue
+			}
+			r.Checked++
+			last := runs[len(runs)-1]
+			if last.outcome() == d.Status || w.endedWithoutRun(d, last) {
+				continue
+			}
+			r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
+		}
+	},
+}
+
+// outcome is the status of the row that goes with a run; "" when none does.
+func (r Run) outcome() webhook.DeliveryStatus {
+	switch r.Status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return webhook.DeliveryPending
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return r.Result
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return webhook.DeliveryCanceled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		if r.Failure == flows.ErrTypeDeliveryPermanentlyFailed {
+			return webhook.DeliveryFailed
+		}
+	}
+	return ""
+}
+
+// endedWithoutRun: the run was terminated, and before it was started again the
+// registration was deleted, which ends the row alone.
+func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
+	return d.Status == webhook.DeliveryCanceled && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
+		w.endpoints[d.EndpointID].DeletedAt != nil
+}
+
+func detail(r Run) string {
+	switch {
+	case r.Result != "":
+		return " with result " + string(r.Result)
+	case r.Failure != "":
+		return " with " + r.Failure
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package invariant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+// readPostgres reads everything in one snapshot. It is for all merchants: it
+// looks for rows that belong to the wrong one.
+func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
+		// The time at which the statement began, which is before its snapshot.
+		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
+			return err
+		}
+		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readEvents, readEndpoints, readDeliveries, readAttempts} {
+			if err := read(ctx, tx, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
+	rows, err := tx.Query(ctx, `
+		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, encode(sha256(e.body), 'hex'),
+			coalesce(s.webhook_url, ''), CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
+		FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`)
+	if err != nil {
+		return err
+	}
+	f.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
+		err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt, &e.BodySHA256, &e.WebhookURL, &e.SigningEndpoint)
+		return e, err
+	})
+	return err
+}
+
+func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at FROM webhook_endpoint ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	f.Endpoints, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Endpoint, err error) {
+		err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.OfSession, &e.CreatedAt, &e.ChangedAt, &e.DeletedAt)
+		return e, err
+	})
+	return err
+}
+
+func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at, finished_at, xmin::text
+		FROM webhook_delivery ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	f.Deliveries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
+		err = row.Scan(&d.ID, &d.EventID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.SessionURL, &d.Status, &d.Run, &d.HurriedAt,
+			&d.CreatedAt, &d.FinishedAt, &d.version)
+		return d, err
+	})
+	return err
+}
+
+func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
+	of := make(map[string]*Delivery, len(f.Deliveries))
+	for i := range f.Deliveries {
+		of[f.Deliveries[i].ID] = &f.Deliveries[i]
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0), coalesce(status_code, 0),
+			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
+	if err != nil {
+		return err
+	}
+	var (
+		id   string
+		took int64
+		a    webhook.Attempt
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &a.Finished, &took, &a.StatusCode, &a.ErrorKind}, func() error {
+		if of[id] == nil {
+			return errors.New("attempt of no delivery " + id) // a foreign key forbids it
+		}
+		a.Duration = time.Duration(took) * time.Millisecond
+		of[id].Attempts = append(of[id].Attempts, a)
+		return nil
+	})
+	return err
+}
+
+// readMoved marks the deliveries that changed since they were read, and takes
+// out the runs of those that came since.
+func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
+	rows, err := conn.Query(ctx, `SELECT id, xmin::text FROM webhook_delivery`)
+	if err != nil {
+		return err
+	}
+	var id, version string
+	versions := make(map[string]string, len(f.Deliveries))
+	if _, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { versions[id] = version; return nil }); err != nil {
+		return err
+	}
+	known := make(map[string]bool, len(f.Deliveries))
+	for i := range f.Deliveries {
+		d := &f.Deliveries[i]
+		known[d.ID] = true
+		d.Moved = versions[d.ID] != d.version
+	}
+	runs := f.Runs[:0]
+	for _, r := range f.Runs {
+		if _, there := versions[r.WorkflowID]; known[r.WorkflowID] || !there {
+			runs = append(runs, r)
+		}
+	}
+	f.Runs = runs
+	return nil
+}
+
+// Unsettled returns what is still in progress in PostgreSQL and not on hold, in
+// words; "" when everything has come to rest.
+func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
+	var words string
+	err := conn.QueryRow(ctx, `
+		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
+			SELECT count(*) AS n, 'pending deliveries' AS what FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+				WHERE d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
+			UNION ALL SELECT count(*), 'running bulk replays' FROM webhook_replay WHERE status = 'running'
+			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'
+		) u WHERE n > 0`).Scan(&words)
+	return words, err
+}

@@ -1,0 +1,76 @@
+package invariant
+
+import (
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// freshness is how far a signature's time may be from the arrival; it is cut to
+// seconds.
+const freshness = 2 * time.Second
+
+var requests = Invariant{
+	Number: 11, Names: "delivery, or the listener when a request names none", NeedsLog: true,
+	Title: "every request is signed by the receiver's secret and at that time, and carries the event's bytes to the delivery's address",
+	check: func(w *world, r *Result) {
+		for _, a := range w.arrivals {
+			if a.Canary {
+				continue
+			}
+			r.Checked++
+			d := a.delivery
+			switch {
+			case a.Delivery == "":
+				r.violated(a.Listener, "%s at %s names no delivery", a.Method, checkout.FormatTime(a.At))
+				continue
+			case d == nil && a.At.Before(w.At.Add(-w.DeliveryRetention)):
+				continue // the row may be gone
+			case d == nil:
+				r.violated(a.Delivery, "request at %s is of a delivery that is not there", checkout.FormatTime(a.At))
+				continue
+			}
+			if !a.SignatureOK {
+				r.violated(d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt, checkout.FormatTime(a.At), a.Listener)
+			}
+			if !fresh(a) {
+				r.violated(d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At), checkout.FormatTime(time.Unix(a.T, 0)))
+			}
+			if listenerOf(d.URL) != a.Listener && w.addressKnown(d, a.At) {
+				r.violated(d.ID, "attempt %s came to %s, and %s is the delivery's address", a.Attempt, a.Listener, d.URL)
+			}
+			checkBody(a, w.events[d.EventID], r)
+		}
+	},
+}
+
+// checkBody: the bytes are the event's, and body and headers name it.
+func checkBody(a arrival, e Event, r *Result) {
+	if a.BodySHA256 != e.BodySHA256 {
+		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, checkout.FormatTime(a.At), e.ID)
+	}
+	if a.EventID != e.ID || a.HeaderEvent != e.ID || a.Type != string(e.Type) {
+		r.violated(a.Delivery, "attempt %s says %s %s (header: %s) and is of %s %s", a.Attempt, a.Type, a.EventID, a.HeaderEvent, e.Type, e.ID)
+	}
+}
+
+// fresh reports whether a request was signed when it was sent. One may be on its
+// way for as long as its attempt lasts: the receiver was slow to take it.
+func fresh(a arrival) bool {
+	signed := time.Unix(a.T, 0)
+	if signed.After(a.At.Add(freshness)) {
+		return false
+	}
+	if !signed.Before(a.At.Add(-freshness)) {
+		return true
+	}
+	if a.attempt == nil || signed.Before(a.attempt.StartedAt.Add(-time.Second-clockSkew)) {
+		return false
+	}
+	end := ended(*a.attempt)
+	if !a.attempt.Finished {
+		end = a.attempt.StartedAt.Add(webhook.ResponseTimeout)
+	}
+	return a.attempt.StatusCode == 0 || !a.At.After(end.Add(clockSkew))
+}

@@ -1,0 +1,95 @@
+package invariant
+
+import (
+	"time"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+// fallbackShare is how much of the schedule passes at least when a worker died in
+// an attempt: the retry policy's back-off is a geometric series, the schedule is
+// none.
+const fallbackShare = 0.62
+
+// latest is how much later than due an attempt may begin when nothing held it
+// up, of which half a second is our own.
+const latest = 10*time.Second + 500*time.Millisecond
+
+var schedule = Invariant{
+	Number: 10, Names: "delivery",
+	Title: "a run has at most six attempts of one request each, and each waits for its time on the schedule",
+	check: func(w *world, r *Result) {
+		for i := range w.Deliveries {
+			d := &w.Deliveries[i]
+			for _, a := range d.Attempts {
+				r.Checked++
+				w.checkRequestsOf(d, a, r)
+				if w.Strict && a.ScheduledAt != nil && a.StartedAt.After(a.ScheduledAt.Add(latest)) {
+					r.violated(d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number, a.StartedAt.Sub(*a.ScheduledAt))
+				}
+			}
+			for _, gap := range w.shortGaps(d) {
+				if !w.hurried(d, gap[0].StartedAt, gap[1].StartedAt) {
+					a, b := gap[0], gap[1]
+					r.violated(d.ID, "attempt %d.%d began %s after the end of the one before, and %s is the schedule", b.Run, b.Number,
+						b.StartedAt.Sub(ended(a)).Round(time.Millisecond), w.retryDelay(d, a.Number))
+				}
+			}
+		}
+	},
+}
+
+// checkRequestsOf: at most one request, of at most six attempts, and while the
+// attempt lasted.
+func (w *world) checkRequestsOf(d *Delivery, a webhook.Attempt, r *Result) {
+	if a.Number > webhook.MaxAttempts {
+		r.violated(d.ID, "has an attempt %d.%d", a.Run, a.Number)
+	}
+	got := w.byAttempt[attemptKey{d.ID, a.Run, a.Number}]
+	if len(got) > 1 {
+		r.violated(d.ID, "attempt %d.%d made %d requests", a.Run, a.Number, len(got))
+	}
+	for _, one := range got {
+		// A request that was never answered may lie in a receiver's queue for long.
+		if a.StatusCode != 0 && one.At.After(ended(a).Add(clockSkew)) {
+			r.violated(d.ID, "attempt %d.%d had ended when its request came", a.Run, a.Number)
+		}
+	}
+}
+
+// shortGaps returns the pairs of attempts of which the second came before its
+// time.
+func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
+	var short [][2]webhook.Attempt
+	for i := 1; i < len(d.Attempts); i++ {
+		a, b := d.Attempts[i-1], d.Attempts[i]
+		if a.Run != b.Run || b.Number != a.Number+1 {
+			continue
+		}
+		delay := w.retryDelay(d, a.Number)
+		if !a.Finished {
+			delay = time.Duration(float64(delay) * fallbackShare)
+		}
+		if b.StartedAt.Before(ended(a).Add(delay - clockSkew)) {
+			short = append(short, [2]webhook.Attempt{a, b})
+		}
+	}
+	return short
+}
+
+// hurried reports whether retry_now was asked for between two attempts. The row
+// keeps the last time only, Temporal's history all of them.
+func (w *world) hurried(d *Delivery, from, to time.Time) bool {
+	between := func(t time.Time) bool { return !t.Before(from.Add(-clockSkew)) && !t.After(to.Add(clockSkew)) }
+	if d.HurriedAt != nil && (between(*d.HurriedAt) || len(w.runs[d.ID]) == 0) {
+		return true
+	}
+	for _, run := range w.runs[d.ID] {
+		for _, t := range run.RetryNow {
+			if between(t) {
+				return true
+			}
+		}
+	}
+	return false
+}

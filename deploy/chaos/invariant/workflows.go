@@ -1,0 +1,87 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/workflows/webhook"
+)
+
+var workflows = Invariant{
+	Number: 7, Names: "delivery",
+	Title: "every delivery has a workflow with its id and a run for each that its row counts, and no delivery's workflow is without a row",
+	check: func(w *world, r *Result) {
+		for i := range w.Deliveries {
+			d := &w.Deliveries[i]
+			if d.Moved || w.runsGone(d) {
+				continue
+			}
+			r.Checked++
+			runs := w.runs[d.ID]
+			switch {
+			case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled && w.endpoints[d.EndpointID].DeletedAt != nil:
+				// Its registration was deleted before a run was started.
+			case len(runs) == 0:
+				r.violated(d.ID, "is %s and has no workflow", d.Status)
+			case d.CreatedAt.Before(w.At.Add(-w.RunRetention)):
+				// Its first runs may be gone.
+			case len(runs) < d.Run && d.Run-len(runs) > activityResets(d, runs):
+				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
+			case len(runs) > d.Run && len(runs)-d.Run > runsWithoutAttempt(runs):
+				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.runs)) {
+			last := w.runs[id][len(w.runs[id])-1]
+			if w.deliveries[id] != nil {
+				continue
+			}
+			r.Checked++
+			if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
+				continue // the row may be gone
+			}
+			r.violated(id, "is a workflow (%s) without a row", last.Status)
+		}
+	},
+}
+
+// runsGone reports whether Temporal may have removed all runs of a delivery.
+func (w *world) runsGone(d *Delivery) bool {
+	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil && d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+}
+
+// activityResets returns how many runs the row may count more than Temporal: an
+// operator who resets the activity makes the attempts begin anew in the same run
+// of Temporal, and leaves attempts that ended in the middle.
+func activityResets(d *Delivery, runs []Run) int {
+	n := 0
+	for run := 1; run < d.Run; run++ {
+		of := d.ofRun(run)
+		if len(of) == 0 || (!succeeded(of[len(of)-1]) && of[len(of)-1].Number < webhook.MaxAttempts) {
+			n++
+		}
+	}
+	for _, run := range runs {
+		if run.abandoned() {
+			n-- // this is why it ended in the middle
+		}
+	}
+	return max(0, n)
+}
+
+// runsWithoutAttempt returns how many runs the row may count less: it counts a
+// run with the first attempt, or when that is put on hold.
+func runsWithoutAttempt(runs []Run) int {
+	n := 0
+	for _, run := range runs {
+		if run.abandoned() || (run.History && !run.Sent) {
+			n++
+		}
+	}
+	return n
+}
+
+func succeeded(a webhook.Attempt) bool { return a.Finished && a.Succeeded() }

@@ -1,0 +1,60 @@
+// Command chaos says whether the service kept its word. Its check reads PostgreSQL,
+// Temporal and the receivers' log and names every place where they disagree.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage: go run ./deploy/chaos COMMAND [flags]
+
+  check   hold PostgreSQL, Temporal and the receivers' log against each other
+
+-help after a command lists its flags.
+`
+
+// Exit statuses besides 0.
+const (
+	exitViolations = 1 // something that must hold does not
+	exitUnknown    = 2 // it could not be found out
+)
+
+// errViolated: the check worked, and found something.
+var errViolated = errors.New("invariants are violated")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Args[1:]); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errViolated):
+		os.Exit(exitViolations)
+	default:
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(exitUnknown)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New("which command?\n\n" + usage)
+	}
+	switch args[0] {
+	case "check":
+		o, err := parseCheck(args[1:], os.Environ(), os.Stderr)
+		if err != nil {
+			return err
+		}
+		return check(ctx, o, os.Stdout, os.Stderr)
+	case "help", "-h", "-help", "--help":
+		_, err := fmt.Print(usage)
+		return err
+	}
+	return fmt.Errorf("unknown command %q\n\n%s", args[0], usage)
+}
