@@ -112,12 +112,17 @@ func TestSessionsOwnAddress_IsSignedByTheRegistrationsSecret(t *testing.T) {
 	created := m.must(http.StatusCreated, http.MethodPost, "/v1/checkout", `{"amount": 10, "currency": "EUR", "payout_currency": "USDC",
 		"webhook_url": "`+other.url+`"}`)
 	require.Nil(t, created.field("webhook_secret"), "a registration's secret signs")
-	m.mustPay(created.field("id").(string), cardSucceeds)
+	id := created.field("id").(string)
+	m.mustPay(id, cardSucceeds)
 	for _, a := range other.arrivals(2, 10*time.Second) {
 		require.ErrorContains(t, a.Signature, "does not match", "not the other's secret")
 	}
+	await(t, "the payout is told", 10*time.Second, func() bool { return m.session(id).field("payout.status") == "sent" })
 	got, _ := m.receiver.Arrivals()
 	require.Empty(t, got, "webhook_url replaces the registrations")
+	for _, typ := range []string{"checkout.completed", "payout.sent"} {
+		excuse(t, 11, deliveryOf(t, shared, id, typ), "the other merchant's server does not know the secret")
+	}
 }
 
 func TestLiveKey_IsNeverATestCharge(t *testing.T) {

@@ -88,6 +88,7 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 		events[a.EventID] = true
 	}
 	require.Len(t, events, 2*completed, "no event is lost")
+	requireInvariants(t, stack, sharedSchedule)
 }
 
 // createAndPayWhile creates and pays n sessions, three at a time, while
@@ -146,6 +147,7 @@ func TestKill9_OfAWorkerInAnAttempt(t *testing.T) {
 	})
 	require.Equal(t, 1, query[int](t, stack, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NULL`, delivery),
 		"the log shows the attempt that was begun and lost")
+	requireInvariants(t, stack, sharedSchedule)
 }
 
 // TestAllWorkersDown_ExpiryIsExact: the merchant is told expired at the second,

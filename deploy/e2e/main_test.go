@@ -34,14 +34,17 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
 	shared, err = startStack(devstack.Options{
-		Dir: filepath.Join(dir, "shared"), RetrySchedule: "1s,2s,3s,4s,5s", Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=console", "OTEL_METRIC_EXPORT_INTERVAL=2000", "CHECKOUT_RECONCILE_INTERVAL=5s"},
+		Dir: filepath.Join(dir, "shared"), RetrySchedule: sharedSchedule, Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=console", "OTEL_METRIC_EXPORT_INTERVAL=2000", "CHECKOUT_RECONCILE_INTERVAL=5s"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer shared.Stop()
-	return m.Run()
+	if status := m.Run(); status != 0 {
+		return status
+	}
+	return checkShared()
 }
 
 func startStack(o devstack.Options) (*devstack.Stack, error) {

@@ -56,7 +56,10 @@ func newMerchant(t *testing.T, stack *devstack.Stack) *merchant {
 	m.url = "http://" + address + "/webhook"
 	m.receiver, err = devstack.StartReceiver(address, m.secret)
 	require.NoError(t, err)
-	t.Cleanup(m.receiver.Close)
+	m.receiver.LogTo(stack.ReceiverLog)
+	if stack != shared { // that one's goes on until the end: what is still on its way comes, and is logged
+		t.Cleanup(m.receiver.Close)
+	}
 
 	store := openStore(t, stack)
 	require.NoError(t, store.CreateMerchant(t.Context(), checkout.Merchant{

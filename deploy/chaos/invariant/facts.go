@@ -106,6 +106,9 @@ const (
 	// moment at which its deliveries are chosen, by no more than a statement may take.
 	commitTime  = 250 * time.Millisecond
 	publishTime = 5 * time.Second
+	// An attempt is noted before it is sent, and its duration counts from then: the
+	// note may take as long as a statement may.
+	noteTime = 5 * time.Second
 )
 
 // world is the facts, indexed.
@@ -166,7 +169,7 @@ func newWorld(f *Facts) *world {
 			continue // PostgreSQL may not have known of it
 		}
 		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
-		if a.delivery != nil {
+		if a.delivery != nil && !r.Canary { // a canary's are nobody's: that they came is the violation
 			a.attempt = a.delivery.attemptOf(r)
 		}
 		if a.attempt != nil {
@@ -178,21 +181,28 @@ func newWorld(f *Facts) *world {
 	return w
 }
 
-// attemptOf returns the attempt that made a request: the last with its number
-// that began before it came.
+// attemptOf returns the attempt that made a request: the last run's with its
+// number that began before it came.
 func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
 	number, err := strconv.Atoi(r.Attempt)
 	if err != nil {
 		return nil
 	}
-	var found *webhook.Attempt
+	var before, about *webhook.Attempt
 	for i := range d.Attempts {
 		a := &d.Attempts[i]
-		if a.Number == number && !a.StartedAt.After(r.At.Add(clockSkew)) && (found == nil || a.StartedAt.After(found.StartedAt)) {
-			found = a
+		switch {
+		case a.Number != number:
+		case !a.StartedAt.After(r.At):
+			before = a
+		case !a.StartedAt.After(r.At.Add(clockSkew)) && about == nil:
+			about = a // by its clock
 		}
 	}
-	return found
+	if before == nil {
+		return about
+	}
+	return before
 }
 
 // ofRun returns the attempts of one run, by number.

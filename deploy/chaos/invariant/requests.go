@@ -72,5 +72,5 @@ func fresh(a arrival) bool {
 	if !a.attempt.Finished {
 		end = a.attempt.StartedAt.Add(webhook.ResponseTimeout)
 	}
-	return a.attempt.StatusCode == 0 || !a.At.After(end.Add(clockSkew))
+	return a.attempt.StatusCode == 0 || !a.At.After(end.Add(noteTime))
 }

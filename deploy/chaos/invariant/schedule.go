@@ -51,7 +51,7 @@ func (w *world) checkRequestsOf(d *Delivery, a webhook.Attempt, r *Result) {
 	}
 	for _, one := range got {
 		// A request that was never answered may lie in a receiver's queue for long.
-		if a.StatusCode != 0 && one.At.After(ended(a).Add(clockSkew)) {
+		if a.StatusCode != 0 && one.At.After(ended(a).Add(noteTime)) {
 			r.violated(d.ID, "attempt %d.%d had ended when its request came", a.Run, a.Number)
 		}
 	}

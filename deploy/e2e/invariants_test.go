@@ -1,0 +1,264 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/chaos/invariant"
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// sharedSchedule is the retry schedule of most stacks of the tests.
+const sharedSchedule = "1s,2s,3s,4s,5s"
+
+// settleTime is longer than what the last test may leave behind takes: a whole
+// schedule, and an attempt whose worker was killed.
+const settleTime = 90 * time.Second
+
+// excuses are the violations that tests cause on purpose.
+var excuses struct {
+	sync.Mutex
+	reasons map[[2]string]string
+}
+
+// excuse declares that the test makes the shared stack violate an invariant, and
+// why; id is what the violation will name. One that does not come is a failure too.
+func excuse(t *testing.T, number int, id, reason string) {
+	t.Helper()
+	require.NotEmpty(t, reason)
+	excuses.Lock()
+	defer excuses.Unlock()
+	if excuses.reasons == nil {
+		excuses.reasons = map[[2]string]string{}
+	}
+	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
+}
+
+// checkShared holds everything that the tests did on the shared stack against
+// the invariants, and returns the exit status.
+func checkShared() int {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	began := time.Now()
+	results, err := checkStack(ctx, shared, sharedSchedule)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "invariants:", err)
+		return 1
+	}
+	excuses.Lock()
+	defer excuses.Unlock()
+	status, used := 0, map[[2]string]bool{}
+	for _, r := range results {
+		fmt.Fprintf(os.Stderr, "invariant %2d: %4d checked, %d violations %s\n", r.Number, r.Checked, len(r.Violations), r.NotChecked)
+		for _, v := range r.Violations {
+			key := [2]string{fmt.Sprint(r.Number), v.ID}
+			if used[key] = true; excuses.reasons[key] == "" {
+				fmt.Fprintf(os.Stderr, "invariant %d is violated: %s %s\n", r.Number, v.ID, v.Text)
+				status = 1
+			}
+		}
+	}
+	for key, reason := range excuses.reasons {
+		if !used[key] {
+			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
+			status = 1
+		}
+	}
+	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
+	return status
+}
+
+// checkStack waits until a stack has come to rest and checks every invariant;
+// logs are further receivers' logs.
+func checkStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
+	if err := settle(ctx, stack); err != nil {
+		return nil, err
+	}
+	delays, err := config.ParseSchedule(schedule)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	facts, err := invariant.Gather(ctx, invariant.Sources{
+		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: workflows.Namespace, Schedule: delays,
+		ReceiverLogs: append([]string{stack.ReceiverLogFile()}, logs...), DeliveryRetention: 24 * time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(facts), nil
+}
+
+func settle(ctx context.Context, stack *devstack.Stack) error {
+	conn, err := pgx.Connect(ctx, stack.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
+		words, err := invariant.Unsettled(ctx, conn)
+		if err != nil || words == "" {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not at rest after %s: %s", settleTime, words)
+		}
+	}
+}
+
+// requireInvariants checks a stack of the test's own.
+func requireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
+	t.Helper()
+	results, err := checkStack(t.Context(), stack, schedule)
+	require.NoError(t, err)
+	require.Empty(t, violationsOf(results), "%+v", results)
+}
+
+// violationsOf returns what is violated, without words: "8 whd_…".
+func violationsOf(results []invariant.Result) []string {
+	found := []string{}
+	for _, r := range results {
+		for _, v := range r.Violations {
+			found = append(found, fmt.Sprint(r.Number, " ", v.ID))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// TestInvariants_TheCheckNamesWhatIsBroken breaks a stack that is in order, one
+// thing after the other. What each invariant allows and forbids is a table in
+// package invariant; this proves that the witnesses are heard.
+func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	stack := ownStack(t, devstack.Options{RetrySchedule: sharedSchedule})
+	m := newMerchant(t, stack)
+	m.receiver.Answer(503)
+	session := m.create(terms)
+	m.mustPay(session, cardDeclined)
+	m.arrivals(1, 10*time.Second)
+	m.receiver.Answer(200)
+	got := m.arrivals(2, 20*time.Second)
+	retried, event := got[0].Delivery, got[0].EventID // one delivery with two attempts
+	require.Equal(t, retried, got[1].Delivery)
+	m.mustPay(session, cardSucceeds)
+	m.arrivals(4, 20*time.Second)
+	requireInvariants(t, stack, sharedSchedule)
+
+	for _, c := range []struct {
+		broken, sql, undo string
+		want              []string
+	}{
+		{"an event went to a registration that does not list it",
+			`UPDATE webhook_endpoint SET events = array_remove(events, 'checkout.failed') WHERE merchant_id = $2`,
+			`UPDATE webhook_endpoint SET events = array_append(events, 'checkout.failed') WHERE merchant_id = $2`, []string{"6 " + event}},
+		{"the row counts a run that Temporal does not have",
+			`UPDATE webhook_delivery SET run = 2 WHERE id = $1`, `UPDATE webhook_delivery SET run = 1 WHERE id = $1`,
+			[]string{"13 " + retried, "7 " + retried, "9 " + retried}},
+		{"the row says canceled, Temporal delivered",
+			`UPDATE webhook_delivery SET status = 'canceled' WHERE id = $1`, `UPDATE webhook_delivery SET status = 'delivered' WHERE id = $1`,
+			[]string{"8 " + retried}},
+		{"the row says failed, and the receiver accepted it",
+			`UPDATE webhook_delivery SET status = 'failed' WHERE id = $1`, `UPDATE webhook_delivery SET status = 'delivered' WHERE id = $1`,
+			[]string{"8 " + retried, "9 " + retried}},
+		{"the attempt says another answer than the receiver",
+			`UPDATE webhook_attempt SET status_code = 204 WHERE delivery_id = $1 AND number = 2`,
+			`UPDATE webhook_attempt SET status_code = 200 WHERE delivery_id = $1 AND number = 2`, []string{"9 " + retried}},
+		{"the retry came before its time",
+			`UPDATE webhook_attempt SET duration_ms = duration_ms + 900 WHERE delivery_id = $1 AND number = 1`,
+			`UPDATE webhook_attempt SET duration_ms = duration_ms - 900 WHERE delivery_id = $1 AND number = 1`, []string{"10 " + retried}},
+		{"other bytes were sent than are kept",
+			`UPDATE event SET body = body || ' ' WHERE id = $3`, `UPDATE event SET body = substr(body, 1, length(body) - 1) WHERE id = $3`,
+			[]string{"11 " + retried}},
+		{"live, and the log shows plain HTTP",
+			`UPDATE webhook_delivery SET mode = 'live' WHERE id = $1`, `UPDATE webhook_delivery SET mode = 'test' WHERE id = $1`,
+			// It also keeps the live schedule then.
+			[]string{"10 " + retried, "12 " + retried, "6 " + event}},
+		{"the first attempt was noted after its request had come",
+			`UPDATE webhook_attempt SET started_at = started_at + interval '500 milliseconds' WHERE delivery_id = $1 AND number = 1`,
+			`UPDATE webhook_attempt SET started_at = started_at - interval '500 milliseconds' WHERE delivery_id = $1 AND number = 1`,
+			[]string{"10 " + retried, "13 " + retried, "9 " + retried}},
+	} {
+		change(t, stack, c.sql, retried, m.id, event)
+		results, err := checkStack(t.Context(), stack, sharedSchedule)
+		require.NoError(t, err, c.broken)
+		require.Equal(t, c.want, violationsOf(results), "%s: %+v", c.broken, results)
+		change(t, stack, c.undo, retried, m.id, event)
+	}
+
+	// A canary that was reached, and a run without a row.
+	forged := filepath.Join(t.TempDir(), "canary.jsonl")
+	require.NoError(t, os.WriteFile(forged, []byte(fmt.Sprintf(
+		`{"at":%q,"listener":"http://169.254.169.254:80","canary":true,"method":"POST","delivery":%q,"attempt":"1"}`+"\n",
+		checkout.FormatTime(got[0].At), retried)), 0o600))
+	rowless := checkout.NewID(checkout.PrefixDelivery)
+	run, err := temporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: rowless, TaskQueue: workflows.TaskQueueWebhooks},
+		workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Owner: workflows.Owner{MerchantID: m.id, Mode: checkout.ModeTest}, DeliveryID: rowless})
+	require.NoError(t, err)
+	require.ErrorContains(t, run.Get(t.Context(), nil), workflows.ErrTypeDeliveryWithoutRow)
+	results, err := checkStack(t.Context(), stack, sharedSchedule, forged)
+	require.NoError(t, err)
+	require.Equal(t, []string{"12 " + retried, "7 " + rowless}, violationsOf(results), "%+v", results)
+}
+
+// TestRedirect_IsNotFollowed: a 3xx is a failed attempt, and whatever it leads to
+// is not called; the check at the end sees the canary's log.
+func TestRedirect_IsNotFollowed(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	canary := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	_, err = devstack.StartCanary(canary, shared.ReceiverLog) // listens until the end
+	require.NoError(t, err)
+	session := m.create(terms)
+	for i, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
+		m.receiver.Redirect(status, "http://"+canary+"/inside")
+		if i == 0 {
+			m.mustPay(session, cardDeclined)
+		}
+		m.arrivals(i+1, 10*time.Second)
+	}
+	m.receiver.Answer(http.StatusOK)
+	delivery := deliveryOf(t, shared, session, "checkout.failed")
+	await(t, "delivered", 20*time.Second, func() bool { return deliveryStatus(t, delivery) == "delivered" })
+	require.Equal(t, []int32{301, 307, 200}, query[[]int32](t, shared,
+		`SELECT array_agg(status_code ORDER BY number) FROM webhook_attempt WHERE delivery_id = $1`, delivery))
+}
+
+// change runs sql with those of args that it names: $1 a delivery, $2 a merchant,
+// $3 an event.
+func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
+	for i, arg := range args {
+		sql = strings.ReplaceAll(sql, fmt.Sprintf("$%d", i+1), "'"+arg+"'") // ids hold no quotes
+	}
+	tag, err := conn.Exec(t.Context(), sql)
+	require.NoError(t, err, sql)
+	require.EqualValues(t, 1, tag.RowsAffected(), sql)
+}
