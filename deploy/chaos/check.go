@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"text/tabwriter"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -37,7 +37,7 @@ For a local stack:
   go run ./deploy/chaos check -receiver-log DATA/receiver.jsonl
 
 Exit status: 0 nothing is wrong, 1 there are violations, 2 it could not be found
-out.
+out ("go run" makes 1 of both; "go build ./deploy/chaos" does not).
 
 `
 
@@ -62,7 +62,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
 		return nil
 	})
-	scheduleText := flags.String("schedule", os.Getenv("CHECKOUT_TEST_RETRY_SCHEDULE"),
+	scheduleText := flags.String("schedule", env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
 		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other")
 	flags.BoolVar(&o.sources.Strict, "strict", false, "also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long")
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")

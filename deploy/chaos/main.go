@@ -43,7 +43,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("which command?\n\n" + usage)
+		return fmt.Errorf("which command?\n\n%s", usage)
 	}
 	switch args[0] {
 	case "check":

@@ -8,7 +8,7 @@ import (
 
 var egress = Invariant{
 	Number: 12, Names: "delivery, or the listener when a request names none", NeedsLog: true,
-	Title: "nothing comes to an address that is out of bounds, nothing live comes over plain HTTP, and no redirect is followed",
+	Title: "nothing comes to a forbidden address, from a redirect, or live over plain HTTP",
 	check: func(w *world, r *Result) {
 		for _, a := range w.arrivals {
 			r.Checked++

@@ -8,7 +8,7 @@ import (
 
 var fanOut = Invariant{
 	Number: 6, Names: "event",
-	Title: "every event has one delivery for each registration that had to get it, or one for its session's own address, and no other",
+	Title: "every event has a delivery for each registration that had to get it, or for its session's own address",
 	check: func(w *world, r *Result) {
 		byMerchant := map[string][]Endpoint{}
 		for _, e := range w.Endpoints {

@@ -13,7 +13,7 @@ const freshness = 2 * time.Second
 
 var requests = Invariant{
 	Number: 11, Names: "delivery, or the listener when a request names none", NeedsLog: true,
-	Title: "every request is signed by the receiver's secret and at that time, and carries the event's bytes to the delivery's address",
+	Title: "every request is signed rightly and just then, and carries its event's bytes to its delivery's address",
 	check: func(w *world, r *Result) {
 		for _, a := range w.arrivals {
 			if a.Canary {

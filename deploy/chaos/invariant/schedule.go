@@ -17,7 +17,7 @@ const latest = 10*time.Second + 500*time.Millisecond
 
 var schedule = Invariant{
 	Number: 10, Names: "delivery",
-	Title: "a run has at most six attempts of one request each, and each waits for its time on the schedule",
+	Title: "a run has at most six attempts of one request each, on the schedule",
 	check: func(w *world, r *Result) {
 		for i := range w.Deliveries {
 			d := &w.Deliveries[i]

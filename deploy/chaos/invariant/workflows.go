@@ -12,7 +12,7 @@ import (
 
 var workflows = Invariant{
 	Number: 7, Names: "delivery",
-	Title: "every delivery has a workflow with its id and a run for each that its row counts, and no delivery's workflow is without a row",
+	Title: "every delivery has a workflow, with the runs that its row counts, and every such workflow a row",
 	check: func(w *world, r *Result) {
 		for i := range w.Deliveries {
 			d := &w.Deliveries[i]
