@@ -136,10 +136,17 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Postgres, err = pgtemp.Start(ctx, pgtemp.Options{
+	if s.Postgres != nil {
+		s.Postgres.Kill() // one that ended by itself still holds the directory
+	}
+	started, err := pgtemp.Start(ctx, pgtemp.Options{
 		Dir: filepath.Join(s.options.Dir, "postgres"), Port: s.options.Ports.Postgres, BinDir: binDir,
 	})
-	return err
+	if err != nil {
+		return err // the one before stays: that it has ended makes Supervise try again
+	}
+	s.Postgres = started
+	return nil
 }
 
 // DatabaseURL is the URL of the service's own database. It holds a password.

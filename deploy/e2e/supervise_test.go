@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// TestSupervise_StartsPostgresAgain: kill -9 of the postmaster from outside, which
+// the stack only notices, left its directory taken and the stack without a database.
+func TestSupervise_StartsPostgresAgain(t *testing.T) {
+	t.Parallel()
+	stack := ownStack(t, devstack.Options{})
+	ctx, stop := context.WithCancel(t.Context())
+	supervised := make(chan struct{})
+	go func() { defer close(supervised); stack.Supervise(ctx) }()
+	t.Cleanup(func() { stop(); <-supervised })
+	m := newMerchant(t, stack)
+	require.NoError(t, syscall.Kill(stack.Postgres.PID(), syscall.SIGKILL))
+	await(t, "sessions are created again", 30*time.Second, func() bool {
+		got, err := m.call(http.MethodPost, "/v1/checkout", terms)
+		return err == nil && got.Status == http.StatusCreated
+	})
+}
