@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -221,6 +223,19 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 	results, err := checkStack(t.Context(), stack, sharedSchedule, forged)
 	require.NoError(t, err)
 	require.Equal(t, []string{"12 " + retried, "7 " + rowless}, violationsOf(results), "%+v", results)
+
+	// The command finds the same, and says so with its exit status.
+	cmd := exec.CommandContext(t.Context(), "go", "run", "../chaos", "check", "-json", "-receiver-log", stack.ReceiverLogFile(), "-receiver-log", forged)
+	cmd.Env = append(os.Environ(), stack.Environment()...)
+	out, err := cmd.Output()
+	require.ErrorContains(t, err, "exit status 1")
+	var report struct {
+		Violations int
+		Invariants []invariant.Result
+	}
+	require.NoError(t, json.Unmarshal(out, &report), string(out))
+	require.Equal(t, 2, report.Violations)
+	require.Equal(t, violationsOf(results), violationsOf(report.Invariants))
 }
 
 // TestRedirect_IsNotFollowed: a 3xx is a failed attempt, and whatever it leads to

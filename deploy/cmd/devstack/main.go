@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 // parse reads the flags; its errors say what to change.
 func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
-	flags.StringVar(&o.Dir, "data", defaultDir(), "directory that keeps all data between starts")
+	flags.StringVar(&o.Dir, "data", defaultDir(), "directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it")
 	flags.BoolVar(&o.Fresh, "fresh", false, "start empty: remove what an earlier start left in the data directory")
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
