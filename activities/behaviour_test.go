@@ -286,6 +286,20 @@ var names = map[string]behaviour{
 	"a private IPv6, for https":    {"https://invalid6.test/", 0, blocked, 0},
 }
 
+// In TLS 1.3 a client learns after the handshake, while it already sends, that it
+// should have had a certificate: what comes first decides, the alert or the end
+// of the connection.
+func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
+	t.Parallel()
+	ca := newCertificateAuthority(t)
+	config := ca.server(t, nil)
+	config.ClientAuth = tls.RequireAnyClientCert
+	silent := fakeTLSReceiver(t, config, func(*wire) {})
+	status, kind, _ := receiversTrusting(t, ca, nil).post(t.Context(), checkout.ModeTest, silent.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
+	require.Zero(t, status)
+	require.Contains(t, []webhook.ErrorKind{webhook.ErrorTLS, webhook.ErrorConnect}, kind)
+}
+
 // handshakes are TLS, good and bad.
 func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	answer := func(w *wire) {
@@ -322,8 +336,7 @@ func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 			c.MaxVersion = tls.VersionTLS12
 			c.CipherSuites = []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}
 		}), 0, badTLS, 0},
-		"a client certificate is required": {with(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), 0, badTLS, 0},
-		"the same, with TLS 1.2":           {with(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert; c.MaxVersion = tls.VersionTLS12 }), 0, badTLS, 0},
+		"a client certificate is required": {with(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert; c.MaxVersion = tls.VersionTLS12 }), 0, badTLS, 0},
 		"an unknown protocol by ALPN":      {with(func(c *tls.Config) { c.NextProtos = []string{"spdy/3"} }), 0, badTLS, 0},
 		"a handshake that never ends":      {https(fakeReceiver(t, (*wire).drain).url), 0, timeout, 10 * time.Second},
 		"a handshake that drips":           {https(fakeReceiver(t, func(w *wire) { w.say("\x16\x03\x03\x3f\xff"); w.repeat("\x02", 100*time.Millisecond) }).url), 0, timeout, 10 * time.Second},
