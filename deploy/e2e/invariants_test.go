@@ -263,6 +263,25 @@ func TestRedirect_IsNotFollowed(t *testing.T) {
 		`SELECT array_agg(status_code ORDER BY number) FROM webhook_attempt WHERE delivery_id = $1`, delivery))
 }
 
+// TestRetryNow_ByAnOperator: the signal in Temporal's UI makes the next attempt
+// before its time. Only the run's history says so, and the check at the end reads it.
+func TestRetryNow_ByAnOperator(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	m.receiver.Answer(http.StatusInternalServerError)
+	session := m.create(terms)
+	m.mustPay(session, cardDeclined)
+	delivery := deliveryOf(t, shared, session, "checkout.failed")
+	m.arrivals(3, 20*time.Second) // the next is due in 3 s
+	await(t, "the third attempt is noted", 5*time.Second, func() bool {
+		return query[int](t, shared, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NOT NULL`, delivery) == 3
+	})
+	m.receiver.Answer(http.StatusOK)
+	require.NoError(t, temporalClient(t, shared).SignalWorkflow(t.Context(), delivery, "", workflows.SignalRetryNow, nil))
+	await(t, "delivered", 20*time.Second, func() bool { return deliveryStatus(t, delivery) == "delivered" })
+	require.True(t, query[bool](t, shared, `SELECT started_at < scheduled_at FROM webhook_attempt WHERE delivery_id = $1 AND number = 4`, delivery))
+}
+
 // change runs sql with those of args that it names: $1 a delivery, $2 a merchant,
 // $3 an event.
 func change(t *testing.T, stack *devstack.Stack, sql string, args ...string) {
