@@ -28,8 +28,6 @@ const (
 	responseBodyTime   = time.Second
 )
 
-const userAgent = "Checkout-Webhooks/1.0"
-
 // receivers talks to merchants' servers: guarded dials, no proxy, no redirects,
 // no compression, TLS 1.2 or later.
 type receivers struct{ test, live http.RoundTripper }

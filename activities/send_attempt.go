@@ -153,7 +153,7 @@ func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Out
 	started := time.Now()
 	headers := http.Header{
 		"Content-Type":          {"application/json"},
-		"User-Agent":            {userAgent},
+		"User-Agent":            {webhook.UserAgent},
 		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
 		"X-Service-Event-Id":    {out.EventID},
 		"X-Service-Event-Type":  {string(out.EventType)},

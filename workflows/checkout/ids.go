@@ -53,6 +53,16 @@ func idTime(t time.Time) (b [16]byte) {
 	return b
 }
 
+// IDTime returns when an id with that prefix was made, to the millisecond; false
+// when IsID is.
+func IDTime(prefix, id string) (time.Time, bool) {
+	if !IsID(prefix, id) {
+		return time.Time{}, false
+	}
+	b, _ := idEncoding.DecodeString(id[len(prefix)+1:]) // IsID has decoded it
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), true
+}
+
 // IsID reports whether id has the shape of an id with that prefix. It says
 // nothing about whether such a thing exists.
 func IsID(prefix, id string) bool {

@@ -15,6 +15,9 @@ import (
 // document, "Signature".
 const SignatureHeader = "X-Service-Signature"
 
+// UserAgent is what every delivery says of its sender.
+const UserAgent = "Checkout-Webhooks/1.0"
+
 // SignatureTolerance is the oldest timestamp a receiver accepts. Source:
 // interface document, "Signature".
 const SignatureTolerance = 5 * time.Minute
