@@ -28,6 +28,7 @@ const Usage = `usage: checkout COMMAND
   worker           run the workflows and activities
   migrate          bring the database's schema up to date
   replay whd_…     start a delivery again: a new run of the same workflow id
+  listen           forward a merchant's test-mode events to a local server; listen -h
 
 Settings come from the environment; README.md, "Configuration", lists them.
 `
@@ -45,6 +46,9 @@ func Main(ctx context.Context, args, environment []string, out io.Writer) error 
 	if len(args) == 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
 		_, err := io.WriteString(out, Usage)
 		return err
+	}
+	if len(args) > 0 && args[0] == "listen" {
+		return runListen(ctx, args[1:], environment, out)
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("%w\n\n%s", errUsage, Usage)

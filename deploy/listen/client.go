@@ -1,0 +1,224 @@
+package listen
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// event is an event as GET /v1/events shows it.
+type event struct {
+	ID        string            `json:"id"`
+	Type      webhook.EventType `json:"type"`
+	CreatedAt time.Time         `json:"created_at"`
+	Livemode  bool              `json:"livemode"`
+	Data      json.RawMessage   `json:"data"`
+}
+
+// envelope returns the bytes that a delivery of the event sends: the API shows
+// data byte for byte.
+func (e event) envelope() ([]byte, error) {
+	return webhook.Envelope(e.ID, e.Type, e.CreatedAt, e.Data)
+}
+
+// page is a part of the list of events, newest first.
+type page struct {
+	Data       []event `json:"data"`
+	NextCursor string  `json:"next_cursor"` // "" on the last page
+}
+
+// client asks the REST API and goes on asking while that is away.
+type client struct {
+	url      string
+	key      string
+	http     *http.Client
+	report   *reporter
+	pause    func(ctx context.Context, d time.Duration) error
+	answered bool // at least once, as the API does
+}
+
+// Limits of a request to the API.
+const (
+	requestTimeout = 15 * time.Second // the API itself gives up after 10
+	maxPageBytes   = 32 << 20
+	maxErrorBytes  = 64 << 10
+)
+
+// Back-off while the API does not answer.
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 15 * time.Second
+	maxRetry     = 5 * time.Minute // of a Retry-After
+)
+
+func newClient(address, key string, r *reporter) *client {
+	return &client{url: address, key: key, report: r, pause: pause, http: &http.Client{
+		Timeout: requestTimeout,
+		// The key goes where it was meant to go and nowhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// trouble is an answer, or none, after which asking again may help.
+type trouble struct {
+	text string
+	wait time.Duration // at least, as the API said; 0: it did not
+}
+
+func (t *trouble) Error() string { return t.text }
+
+// page reads the events older than cursor, the newest ones when that is "". It
+// returns only when it has them, ctx ends or asking again would not help.
+func (c *client) page(ctx context.Context, cursor string, limit int) (page, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	backoff := firstBackoff
+	for {
+		p, err := c.ask(ctx, "/v1/events?"+query.Encode(), cursor)
+		var passing *trouble
+		switch {
+		case err == nil:
+			c.answered = true
+			c.report.apiBack()
+			return p, nil
+		case ctx.Err() != nil:
+			return page{}, ctx.Err()
+		case !errors.As(err, &passing):
+			return page{}, err
+		}
+		c.report.apiAway(c.url, passing)
+		wait := passing.wait
+		if wait == 0 {
+			wait, backoff = jitter(backoff), min(2*backoff, maxBackoff)
+		}
+		if err := c.pause(ctx, wait); err != nil {
+			return page{}, err
+		}
+	}
+}
+
+// ask makes one request. Its error is a trouble when asking again may help.
+func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
+	if err != nil {
+		return page{}, errors.New("the API's URL cannot be asked")
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("User-Agent", "Checkout-Listen/1.0")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return page{}, &trouble{text: reason(err)}
+	}
+	defer func() { _ = res.Body.Close() }() // it was read, or is of no use
+	if res.StatusCode != http.StatusOK {
+		return page{}, c.refused(res)
+	}
+	var p page
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxPageBytes)).Decode(&p); err != nil {
+		return page{}, c.strange("no list of events came")
+	}
+	return p, c.checkPage(p, cursor)
+}
+
+// refused turns an answer that is not a page into an error.
+func (c *client) refused(res *http.Response) error {
+	switch code := res.StatusCode; {
+	case code == http.StatusUnauthorized:
+		return fmt.Errorf("the API at %s refuses the key of CHECKOUT_API_KEY: it was revoked, or belongs to another service", c.url)
+	case code == http.StatusForbidden:
+		return fmt.Errorf("the API at %s does not let this key read events", c.url)
+	case code == http.StatusTooManyRequests:
+		return &trouble{text: "it asks to slow down (429)", wait: retryAfter(res.Header)}
+	case code >= 500 || code == http.StatusRequestTimeout:
+		return &trouble{text: fmt.Sprintf("status %d", code), wait: retryAfter(res.Header)}
+	case code >= 300 && code < 400:
+		return c.strange(fmt.Sprintf("a redirect (%d), which is not followed with a key", code))
+	}
+	return c.strange(fmt.Sprintf("status %d%s", res.StatusCode, message(res.Body)))
+}
+
+// message is what the API said in an error, in a form that cannot disturb a
+// terminal.
+func message(body io.Reader) string {
+	var answer struct{ Message string }
+	if json.NewDecoder(io.LimitReader(body, maxErrorBytes)).Decode(&answer) != nil || answer.Message == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %.200q", answer.Message)
+}
+
+// strange is about an answer that the API does not give. Before the first proper
+// one the address is wrong; later something stands before the API for a while.
+func (c *client) strange(what string) error {
+	if c.answered {
+		return &trouble{text: what}
+	}
+	return fmt.Errorf("%s does not answer as the API does: %s; look at --api and CHECKOUT_API_URL", c.url, what)
+}
+
+// checkPage looks at everything that is relied on later.
+func (c *client) checkPage(p page, cursor string) error {
+	last := cursor
+	for _, e := range p.Data {
+		switch {
+		case e.Livemode:
+			return errors.New("the API answered with a live event: listen forwards test-mode events only")
+		case !checkout.IsID(checkout.PrefixEvent, e.ID), !plain(string(e.Type)), e.CreatedAt.IsZero(), len(e.Data) == 0:
+			return c.strange("an event is malformed")
+		case last != "" && e.ID >= last:
+			return c.strange("the events are not in order")
+		}
+		last = e.ID
+	}
+	if p.NextCursor != "" && p.NextCursor != last {
+		return c.strange("the pages do not follow each other")
+	}
+	return nil
+}
+
+// plain reports whether text is a word such as "checkout.completed", known or
+// not: it goes into a header and to a terminal.
+func plain(text string) bool {
+	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(r rune) bool {
+		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	})
+}
+
+// retryAfter reads the header of that name; 0 when it is missing or malformed.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	seconds, err := strconv.Atoi(text)
+	wait := time.Duration(min(seconds, int(maxRetry/time.Second))) * time.Second
+	if err != nil {
+		at, err := http.ParseTime(text)
+		if err != nil {
+			return 0
+		}
+		wait = time.Until(at)
+	}
+	return max(0, min(wait, maxRetry))
+}
+
+// reason is the innermost part of a failed request's error, without the URL.
+func reason(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return err.Error()
+}

@@ -1,0 +1,275 @@
+// Package listen forwards a merchant's test-mode events to a server on the
+// developer's computer, signed as deliveries are, and catches up on those that
+// it missed while it did not run. It is a client of the REST API and of nothing
+// else.
+package listen
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Run forwards events until ctx ends, which is no error. It waits for an API
+// that is away. What it cannot go on with is an error: a key that is refused, a
+// state file that is taken, malformed or cannot be written.
+func Run(ctx context.Context, o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	l, err := newListener(o)
+	if err != nil {
+		return err
+	}
+	defer l.state.close()
+	return l.run(ctx)
+}
+
+// listener is a Run. Only one goroutine uses it.
+type listener struct {
+	Options
+	api    *client
+	local  *local
+	state  *stateFile
+	report *reporter
+	pause  func(ctx context.Context, d time.Duration) error // returns ctx's error when that ends
+}
+
+func newListener(o Options) (*listener, error) {
+	state, err := openState(o.StateFile)
+	if err != nil {
+		return nil, err
+	}
+	r := &reporter{out: o.Out, json: o.JSON, now: time.Now}
+	return &listener{
+		Options: o, state: state, report: r, pause: pause,
+		api:   newClient(o.APIURL, o.APIKey, r),
+		local: newLocal(o.ForwardTo, state.Secret),
+	}, nil
+}
+
+// How often the API is asked, and how many pages of events are held at once.
+const (
+	pollInterval = time.Second
+	firstLimit   = 10 // of the page that is read each time
+	pageLimit    = 100
+	maxPages     = 50
+)
+
+// retryWaits come between the attempts at an event that the local server did not
+// take. They are shorter than those of deliveries: a developer is watching.
+var retryWaits = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second}
+
+// awayWait is how often a local server that does not run is tried again.
+const awayWait = time.Second
+
+func (l *listener) run(ctx context.Context) error {
+	l.report.ready(l.Options, l.state)
+	err := l.follow(ctx)
+	l.report.end()
+	if ctx.Err() != nil {
+		return nil // told to stop; what was under way is in the state file
+	}
+	return err
+}
+
+// follow forwards what the state does not know yet, for ever.
+func (l *listener) follow(ctx context.Context) error {
+	resumed := !l.state.Began.IsZero() && l.Since.IsZero()
+	if err := l.begin(ctx); err != nil {
+		return err
+	}
+	catchingUp := resumed || !l.Since.IsZero()
+	for {
+		found, err := l.look(ctx)
+		if err != nil {
+			return err
+		}
+		if catchingUp {
+			l.report.catchUp(len(l.chosen(found.events))+found.newer, resumed)
+			catchingUp = false
+		}
+		if err := l.forwardAll(ctx, found.events); err != nil {
+			return err
+		}
+		if found.more {
+			continue
+		}
+		if err := l.pause(ctx, jitter(pollInterval)); err != nil {
+			return err
+		}
+	}
+}
+
+// begin decides where to begin: at Since, where the state left off, or now. Now
+// means after what can be seen, by the ids of the service and not by this
+// computer's clock.
+func (l *listener) begin(ctx context.Context) error {
+	switch {
+	case !l.Since.IsZero():
+		l.state.startAt(l.Since)
+	case !l.state.Began.IsZero():
+		return nil
+	default:
+		l.state.startAt(time.Time{})
+		for p := (page{}); ; {
+			var err error
+			if p, err = l.api.page(ctx, p.NextCursor, pageLimit); err != nil {
+				return err
+			}
+			for _, e := range p.Data {
+				l.state.settle(e.ID)
+			}
+			if p.NextCursor == "" || p.NextCursor < l.state.horizon() {
+				break
+			}
+		}
+	}
+	l.state.Began = time.Now().UTC()
+	if err := l.state.save(); err != nil {
+		return err
+	}
+	l.report.began(l.Since)
+	return nil
+}
+
+// found are events that the state does not know.
+type found struct {
+	events []event // oldest first
+	newer  int     // how many more there are that are chosen and newer
+	more   bool    // there may be newer ones: look again at once
+}
+
+// look reads the events that are not settled yet. The API lists the newest
+// first, but they are forwarded oldest first: of very many it keeps the oldest.
+func (l *listener) look(ctx context.Context) (found, error) {
+	var (
+		pages   [][]event
+		got     found
+		cursor  string
+		limit   = firstLimit
+		horizon = l.state.horizon()
+	)
+	for {
+		p, err := l.api.page(ctx, cursor, limit)
+		if err != nil {
+			return found{}, err
+		}
+		pages = append(pages, slices.DeleteFunc(p.Data, func(e event) bool { return e.ID < horizon || l.state.settled(e.ID) }))
+		if len(pages) > maxPages {
+			got.newer += len(l.chosen(pages[0]))
+			got.more = true
+			pages = pages[1:]
+		}
+		if p.NextCursor == "" || p.NextCursor < horizon {
+			break
+		}
+		cursor, limit = p.NextCursor, pageLimit
+	}
+	for _, p := range slices.Backward(pages) {
+		slices.Reverse(p)
+		got.events = append(got.events, p...)
+	}
+	return got, nil
+}
+
+// chosen are those events that are to be forwarded.
+func (l *listener) chosen(events []event) []event {
+	var chosen []event
+	for _, e := range events {
+		if l.wants(e) {
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen
+}
+
+func (l *listener) wants(e event) bool {
+	return !e.CreatedAt.Before(l.state.From) && (len(l.Events) == 0 || slices.Contains(l.Events, e.Type))
+}
+
+// forwardAll settles events, oldest first. The state is written after each one
+// that was forwarded, so that a kill repeats at most the one under way.
+func (l *listener) forwardAll(ctx context.Context, events []event) error {
+	passedOver := false // at the end of events: worth one write
+	for _, e := range events {
+		if passedOver = !l.wants(e); passedOver {
+			l.state.settle(e.ID)
+			continue
+		}
+		if err := l.forward(ctx, e); err != nil {
+			return err
+		}
+		l.state.settle(e.ID)
+		if err := l.state.save(); err != nil {
+			return err
+		}
+	}
+	if passedOver {
+		return l.state.save()
+	}
+	return nil
+}
+
+// forward posts e until the local server takes it or has failed at it often
+// enough. A server that does not run is waited for, with every event in its
+// place: nothing was wrong with them.
+func (l *listener) forward(ctx context.Context, e event) error {
+	body, err := e.envelope()
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; {
+		got := l.local.post(ctx, e, body, attempt)
+		if ctx.Err() != nil && !got.ok() {
+			return ctx.Err()
+		}
+		if !got.reached {
+			l.report.localAway(l.ForwardTo, got)
+			if err := l.pause(ctx, awayWait); err != nil {
+				return err
+			}
+			continue
+		}
+		var again time.Duration // never
+		if !got.ok() && attempt <= len(retryWaits) {
+			again = retryWaits[attempt-1]
+		}
+		l.report.attempt(e, attempt, got, again)
+		if again == 0 {
+			return nil
+		}
+		if err := l.pause(ctx, again); err != nil {
+			return err
+		}
+		attempt++
+	}
+}
+
+// jitter spreads d by a fifth to either side, so that many listeners do not ask
+// in step.
+func jitter(d time.Duration) time.Duration {
+	return d*4/5 + rand.N(d*2/5+1) // #nosec G404 -- nothing secret
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// lookBack is how far behind the newest event that was settled others may still
+// turn up: an event's id is made before its transaction commits, and on another
+// computer. Such a transaction lasts a few statements, each 5 seconds at most.
+const lookBack = time.Minute
+
+// firstID sorts before every event made at t or later.
+func firstID(t time.Time) string { return checkout.FirstID(checkout.PrefixEvent, t) }

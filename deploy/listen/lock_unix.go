@@ -1,0 +1,32 @@
+//go:build unix
+
+package listen
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// errLocked says that another process holds a lock.
+var errLocked = errors.New("locked by another process")
+
+// lockFile takes a file for this process. The kernel gives it back when the
+// process ends, however it ends.
+func lockFile(file *os.File) error {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errLocked
+	}
+	return err
+}
+
+// syncDir makes a rename in a directory last.
+func syncDir(path string) error {
+	dir, err := os.Open(path) // #nosec G304 -- the user's own choice
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
