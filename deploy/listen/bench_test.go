@@ -170,6 +170,7 @@ type bench struct {
 	api   *fakeAPI
 	local *fakeLocal
 	Options
+	timeout time.Duration // of the local server; 0: the real one
 
 	mu     sync.Mutex
 	out    bytes.Buffer
@@ -217,6 +218,9 @@ func (b *bench) start() (stop func() error, ended <-chan struct{}) {
 		return pause(ctx, time.Millisecond)
 	}
 	l.api.pause = l.pause
+	if b.timeout != 0 {
+		l.local.timeout = b.timeout
+	}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -70,8 +71,8 @@ func (l *listener) run(ctx context.Context) error {
 	l.report.ready(l.Options, l.state)
 	err := l.follow(ctx)
 	l.report.end()
-	if ctx.Err() != nil {
-		return nil // told to stop; what was under way is in the state file
+	if errors.Is(err, ctx.Err()) { // told to stop
+		return nil
 	}
 	return err
 }

@@ -279,6 +279,28 @@ func TestListen_AnEventThatTheLocalServerRefusesIsTriedFourTimesThenListed(t *te
 	require.Len(t, b.local.ids(), 5)
 }
 
+func TestListen_ALocalServerThatDoesNotAnswerInTimeHasFailed(t *testing.T) {
+	b := newBench(t).begun()
+	b.timeout = 50 * time.Millisecond
+	slow := b.api.add(webhook.CheckoutCompleted, time.Now())
+	release := make(chan struct{})
+	defer close(release)
+	b.local.answers(func(w http.ResponseWriter, n int) {
+		switch n {
+		case 1:
+			<-release
+		case 2: // a body that never ends is not waited for
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			<-release
+		}
+	})
+	b.run("again", b.says(slow.ID+" → 200"))
+	b.forwardedLine(slow.ID, "timeout")
+	require.Contains(t, b.said(), "no answer in time; attempt 2 of 4 in 1s")
+	require.Contains(t, b.said(), "1 forwarded, 0 failed")
+}
+
 func TestListen_ForwardsTheChosenTypesOnly(t *testing.T) {
 	b := newBench(t).begun()
 	b.Events = []webhook.EventType{webhook.PayoutSent}

@@ -18,13 +18,14 @@ import (
 type local struct {
 	url       string
 	secret    string
+	timeout   time.Duration
 	transport *http.Transport
 }
 
 // newLocal posts as deliveries are posted: no proxy, no redirects (there is no
 // http.Client that would follow them), no compression.
 func newLocal(address, secret string) *local {
-	return &local{address, secret, &http.Transport{
+	return &local{address, secret, webhook.ResponseTimeout, &http.Transport{
 		DisableCompression: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}}
 }
@@ -52,7 +53,7 @@ func (o outcome) ok() bool { return o.status >= 200 && o.status <= 299 }
 // post sends an event once, with the headers of a delivery. There is no
 // X-Service-Delivery-Id, because there is no delivery that it could name.
 func (l *local) post(ctx context.Context, e event, body []byte, attempt int) outcome {
-	posting, cancel := context.WithTimeout(context.WithoutCancel(ctx), webhook.ResponseTimeout)
+	posting, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })()
 	var reached atomic.Bool // set by the transport's own goroutine

@@ -139,7 +139,7 @@ func (f *stateFile) load() error {
 // save replaces the file in one step: whenever this process or the computer
 // dies, the old or the new one is there whole.
 func (f *stateFile) save() error {
-	text, err := json.MarshalIndent(f.state, "", "  ")
+	text, err := json.MarshalIndent(f.state, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
