@@ -22,6 +22,8 @@ type Deliveries struct {
 	// TestSchedule replaces webhook.RetrySchedule in test mode, for
 	// demonstrations; nil leaves it. Live deliveries always keep the fixed one.
 	TestSchedule webhook.Schedule
+	// Now is the clock of tests that skip time; nil is PostgreSQL's.
+	Now func() time.Time
 
 	receivers receivers
 	lanes     *lanes
@@ -63,6 +65,8 @@ type SendAttemptInput struct {
 	// Made is how many attempts this run has made before this activity was
 	// scheduled; its own are counted by Temporal.
 	Made int `json:"made,omitempty"`
+	// Hurried: retry_now asked for the first of these attempts.
+	Hurried bool `json:"hurried,omitempty"`
 }
 
 // lane returns what bounds the attempts in flight.
@@ -82,7 +86,7 @@ type SendAttemptResult struct {
 
 	// The others are for Status pending: no attempt was made, and none used up.
 	Parked bool          `json:"parked,omitempty"` // on hold: wait for the signal resume
-	Wait   time.Duration `json:"wait,omitempty"`   // the endpoint is busy: come back then; 0: PostgreSQL is away
+	Wait   time.Duration `json:"wait,omitempty"`   // the endpoint is busy, or it is not time yet: come back then; 0: PostgreSQL is away
 	Made   int           `json:"made,omitempty"`   // attempts of this run so far
 }
 
@@ -101,7 +105,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	began, timedOut := time.Now(), false
 	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
 
-	out, err := d.Store.BeginAttempt(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID, number)
+	out, err := d.Store.BeginAttempt(ctx, in.ref(), d.turn(ctx, in))
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
@@ -111,6 +115,10 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	case err != nil:
 		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
 		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+	case out.Early > 0:
+		logger(ctx).WarnContext(ctx, "attempt came before its time", "delivery_id", in.DeliveryID, "number", number, "early", out.Early)
+		notMade.Wait = out.Early
+		return notMade, nil
 	case out.Parked:
 		notMade.Parked = true
 		return notMade, nil
@@ -120,6 +128,15 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	a := d.send(ctx, in.DeliveryInput, out, number)
 	timedOut = a.ErrorKind == webhook.ErrorTimeout
 	return d.sent(ctx, in.DeliveryInput, out, a)
+}
+
+func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn {
+	info := activity.GetInfo(ctx)
+	turn := storage.Turn{RunID: info.WorkflowExecution.RunID, Number: in.number(ctx), Hurried: in.Hurried && info.Attempt == 1}
+	if d.Now != nil {
+		turn.Now = d.Now()
+	}
+	return turn
 }
 
 // sent notes how an attempt ended and tells Temporal.

@@ -48,7 +48,7 @@ func (f deliveryFront) steer(action string) answer {
 // attempt makes an attempt of the run; status 0 leaves it under way.
 func (f deliveryFront) attempt(run string, number, status int) {
 	f.t.Helper()
-	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, run, number)
+	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, storage.Turn{RunID: run, Number: number, Hurried: true})
 	require.NoError(f.t, err)
 	if status == 0 {
 		return

@@ -29,28 +29,48 @@ type Outgoing struct {
 	Body      []byte
 	Status    webhook.DeliveryStatus // not pending: there is nothing to send
 	Parked    bool                   // on hold: nothing is sent until the signal resume
+	Early     time.Duration          // until the attempt is due; then nothing is sent now
 	Digests   [][]byte               // of the secret, and of the previous one while a rotation lasts
 }
 
-// BeginAttempt notes, before anything is sent, that attempt number of the run
-// with Temporal's runID begins, and returns what to send. The first attempt of
-// a new run makes the delivery pending again and counts the run; new is a run
-// with another runID (a replay or a reset), and one whose attempts begin anew (a
-// reset of the activity). An attempt that was noted but not finished may begin
-// again: the note's answer was lost. On hold, the delivery is parked and no attempt is
-// noted. One whose endpoint was deleted is canceled, or stays as it has ended.
-// It returns checkout.ErrNotFound.
-func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string, number int) (Outgoing, error) {
+// Turn is an attempt whose turn it is, as far as Temporal knows.
+type Turn struct {
+	RunID   string // Temporal's
+	Number  int
+	Hurried bool      // somebody asked for it now, whenever it is due
+	Now     time.Time // zero: PostgreSQL's clock; tests of workflows skip time
+}
+
+// earlyTolerance is how much before its time an attempt may begin: the clocks
+// of Temporal and PostgreSQL are not one.
+const earlyTolerance = 500 * time.Millisecond
+
+// BeginAttempt notes, before anything is sent, that an attempt begins, and
+// returns what to send. The first attempt of a new run makes the delivery
+// pending again and counts the run; new is a run with another id (a replay or a
+// reset), and one whose attempts begin anew (a reset of the activity). An
+// attempt that was noted but not finished may begin again: the note's answer was
+// lost.
+//
+// No attempt is noted before it is due: after a crash Temporal may hand out a
+// task twice, and the second one would begin the next attempt at once. On hold,
+// the delivery is parked and no attempt is noted either. One whose endpoint was
+// deleted is canceled, or stays as it has ended. It returns checkout.ErrNotFound.
+func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (Outgoing, error) {
 	var (
 		out                          Outgoing
 		endpointID, keyID            string
 		sealed, previous             []byte
 		previousKeyID                *string
-		attemptTimeout, whenItIsLost = webhook.AttemptTimeout, webhook.AttemptTimeout + webhook.FallbackDelay(number)
+		now                          *time.Time
+		attemptTimeout, whenItIsLost = webhook.AttemptTimeout, webhook.AttemptTimeout + webhook.FallbackDelay(turn.Number)
 	)
+	if !turn.Now.IsZero() {
+		now = &turn.Now
+	}
 	err := s.pool.QueryRow(ctx, `
-		WITH found AS (
-			SELECT d.id, d.event_id, e.type, e.body, d.next_attempt_at AS scheduled_at,
+		WITH row AS (
+			SELECT d.id, d.event_id, d.run, d.status, e.type, e.body, d.next_attempt_at AS scheduled_at,
 				CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
 				w.id AS endpoint_id, w.master_key_id, w.sealed_digest,
 				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_master_key_id,
@@ -61,6 +81,10 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string,
 					OR EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_new
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
+		), found AS (
+			SELECT *, CASE WHEN NOT (is_new OR gone OR $8) AND status = 'pending' AND scheduled_at > coalesce($9::timestamptz, clock_timestamp()) + $10::interval
+				THEN scheduled_at - coalesce($9::timestamptz, clock_timestamp()) END AS early
+			FROM row
 		), delivery AS (
 			UPDATE webhook_delivery d SET
 				url = f.url, run_id = $4,
@@ -70,7 +94,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string,
 				parked_at = CASE WHEN on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() END,
 				sending_until = CASE WHEN NOT on_hold AND NOT gone THEN clock_timestamp() + $6::interval END,
 				next_attempt_at = CASE WHEN NOT on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() + $7::interval END
-			FROM found f WHERE d.id = f.id
+			FROM found f WHERE d.id = f.id AND f.early IS NULL
 			RETURNING d.id, d.run, d.status, d.parked_at IS NOT NULL AS parked
 		), attempt AS (
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
@@ -78,11 +102,11 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, runID string,
 			WHERE d.status = 'pending' AND NOT d.parked
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at
 		)
-		SELECT d.run, f.event_id, f.type, f.url, f.body, d.status, d.parked,
-			f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
-		FROM delivery d JOIN found f ON f.id = d.id`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, number, attemptTimeout, whenItIsLost).Scan(
-		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked,
+		SELECT coalesce(d.run, f.run), f.event_id, f.type, f.url, f.body, coalesce(d.status, f.status), coalesce(d.parked, false),
+			coalesce(f.early, interval '0'), f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
+		FROM found f LEFT JOIN delivery d ON d.id = f.id`,
+		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance).Scan(
+		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early,
 		&endpointID, &keyID, &sealed, &previousKeyID, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Outgoing{}, checkout.ErrNotFound
@@ -135,7 +159,7 @@ func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.At
 // as many attempts under way as it may.
 func (s *Store) DeferAttempt(ctx context.Context, ref DeliveryRef, wait time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_delivery SET next_attempt_at = clock_timestamp() + $4::interval
+		UPDATE webhook_delivery SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $4::interval)
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode, wait)
 	if err != nil {
 		return fmt.Errorf("defer attempt: %w", err)
@@ -147,7 +171,7 @@ func (s *Store) DeferAttempt(ctx context.Context, ref DeliveryRef, wait time.Dur
 func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string) (int, error) {
 	var n int
 	err := s.pool.QueryRow(ctx, `
-		SELECT count(*) FROM webhook_attempt a JOIN webhook_delivery d ON d.id = a.delivery_id AND d.run = a.run
+		SELECT coalesce(max(a.number), 0) FROM webhook_attempt a JOIN webhook_delivery d ON d.id = a.delivery_id AND d.run = a.run
 		WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND d.run_id = $4`, ref.ID, ref.MerchantID, ref.Mode, runID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count attempts: %w", err)

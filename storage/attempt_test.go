@@ -268,3 +268,44 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	require.NoError(t, f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))
 	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
 }
+
+func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	f.begin(t, d, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	due := *f.read(t, d).NextAttemptAt
+
+	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 2})
+	require.NoError(t, err)
+	require.InDelta(t, time.Hour.Seconds(), out.Early.Seconds(), 5)
+	got := f.read(t, d)
+	require.Len(t, got.Attempts, 1, "none is noted")
+	require.Equal(t, due, *got.NextAttemptAt, "and nothing is changed")
+
+	for name, turn := range map[string]storage.Turn{
+		"a moment before":    {RunID: "run-a", Number: 2, Now: due.Add(-400 * time.Millisecond)},
+		"asked for now":      {RunID: "run-a", Number: 3, Hurried: true},
+		"the activity reset": {RunID: "run-a", Number: 1},
+		"a replay":           {RunID: "run-b", Number: 1},
+	} {
+		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a' WHERE id = $1`, d.ID, due)
+		out, err := f.BeginAttempt(t.Context(), d, turn)
+		require.NoError(t, err)
+		require.Zero(t, out.Early, name)
+	}
+}
+
+func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	f.begin(t, d, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+	due := *f.read(t, d).NextAttemptAt
+	require.NoError(t, f.DeferAttempt(t.Context(), d, time.Minute))
+	require.Equal(t, due, *f.read(t, d).NextAttemptAt)
+	require.NoError(t, f.DeferAttempt(t.Context(), d, 2*time.Hour))
+	require.Greater(t, *f.read(t, d).NextAttemptAt, due)
+}

@@ -61,7 +61,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		for b.Loop() {
 			i += 10
 			ref := storage.DeliveryRef{ID: fmt.Sprintf("whd_%026d", i%*logSize), MerchantID: benchMerchant, Mode: checkout.ModeTest}
-			out, err := s.BeginAttempt(ctx, ref, fmt.Sprint("run", i), 1)
+			out, err := s.BeginAttempt(ctx, ref, storage.Turn{RunID: fmt.Sprint("run", i), Number: 1})
 			require.NoError(b, err)
 			require.NoError(b, s.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 		}

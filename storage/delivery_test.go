@@ -23,7 +23,7 @@ func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	out, err := f.BeginAttempt(t.Context(), d, "run-a", 1)
+	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Run)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NULL`))
@@ -33,7 +33,7 @@ func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
 	wait := f.query(t, `SELECT extract(epoch FROM next_attempt_at - (SELECT started_at FROM webhook_attempt))::float8 FROM webhook_delivery`)
 	require.InDelta(t, 31.0, wait, 0.001)
 
-	out, err = f.BeginAttempt(t.Context(), d, "run-a", 2)
+	out, err = f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 2, Hurried: true})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Run)
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 2, StatusCode: 204}, 0))
@@ -46,11 +46,11 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	_, err := f.BeginAttempt(t.Context(), d, "run-a", 1)
+	_, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1})
 	require.NoError(t, err)
 	require.NoError(t, f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))
 
-	out, err := f.BeginAttempt(t.Context(), d, "run-b", 1)
+	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-b", Number: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
@@ -71,7 +71,7 @@ func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
 		{ID: d.ID, MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode},
 		{ID: checkout.NewID(checkout.PrefixDelivery), MerchantID: d.MerchantID, Mode: d.Mode},
 	} {
-		_, err := f.BeginAttempt(t.Context(), foreign, "run-a", 1)
+		_, err := f.BeginAttempt(t.Context(), foreign, storage.Turn{RunID: "run-a", Number: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }

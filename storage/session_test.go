@@ -211,7 +211,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	payout, err := f.FinishPayout(t.Context(), storage.PayoutRef{ID: got.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}, "")
 	require.NoError(t, err)
 	require.Len(t, payout.Deliveries, 1)
-	out, err := f.BeginAttempt(t.Context(), storage.DeliveryRef{ID: payout.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, "run-1", 1)
+	out, err := f.BeginAttempt(t.Context(), storage.DeliveryRef{ID: payout.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, storage.Turn{RunID: "run-1", Number: 1})
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)

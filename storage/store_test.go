@@ -78,7 +78,7 @@ func (f fixture) read(t *testing.T, ref storage.DeliveryRef) webhook.Delivery {
 
 func (f fixture) begin(t *testing.T, ref storage.DeliveryRef, runID string, number int) storage.Outgoing {
 	t.Helper()
-	out, err := f.BeginAttempt(t.Context(), ref, runID, number)
+	out, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: runID, Number: number, Hurried: true})
 	require.NoError(t, err)
 	return out
 }

@@ -103,7 +103,7 @@ type delivery struct {
 	in               WebhookDeliveryInput
 	retryNow, resume workflow.ReceiveChannel
 	made             int  // attempts so far
-	hurried          bool // retry_now ended the last send
+	hurried          bool // retry_now came, and no attempt has followed
 	away             int  // times in a row that PostgreSQL was away
 }
 
@@ -115,12 +115,14 @@ func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, err
 		sent activities.SendAttemptResult
 	)
 	for d.retryNow.ReceiveAsync(nil) { // what comes now is the attempt that was asked for
+		d.hurried = true
 	}
-	d.hurried = false
+	asked := d.hurried
 	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, "attempt to "+d.in.Host)))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, activities.SendAttemptInput{
-		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made,
+		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: asked,
 	})
+	d.hurried = false
 	selector := workflow.NewSelector(ctx)
 	selector.AddFuture(attempts, func(workflow.Future) {})
 	selector.AddReceive(d.retryNow, func(c workflow.ReceiveChannel, _ bool) {
@@ -131,7 +133,11 @@ func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, err
 	for !attempts.IsReady() {
 		selector.Select(ctx)
 	}
-	return sent, attempts.Get(ctx, &sent)
+	err := attempts.Get(ctx, &sent)
+	if err == nil && sent.Status == webhook.DeliveryPending {
+		d.hurried = d.hurried || asked // it has not been made yet
+	}
+	return sent, err
 }
 
 // wait waits until it makes sense to try again what could not be sent.
@@ -139,28 +145,32 @@ func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult)
 	if sent.Parked {
 		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+SignalResume)
 		defer workflow.SetCurrentDetails(ctx, "")
-		return d.sleep(ctx, 0, d.resume)
+		waiting(ctx, d.resume, new(bool)).Select(ctx)
+		return ctx.Err()
 	}
-	if sent.Wait > 0 {
+	wait := sent.Wait
+	if wait == 0 {
+		d.away++
+		wait = min(time.Second<<min(d.away, 10), maxAwayDelay)
+	} else {
 		d.away = 0
-		return d.sleep(ctx, sent.Wait, d.retryNow)
 	}
-	d.away++
-	return d.sleep(ctx, min(time.Second<<min(d.away, 10), maxAwayDelay), d.retryNow)
-}
-
-// sleep waits for a signal, and at most for a while when that is given.
-func (d *delivery) sleep(ctx workflow.Context, at time.Duration, signal workflow.ReceiveChannel) error {
-	selector := workflow.NewSelector(ctx)
-	selector.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-	selector.AddReceive(signal, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) })
-	if at > 0 {
-		timer, stop := workflow.WithCancel(ctx)
-		defer stop()
-		selector.AddFuture(workflow.NewTimer(timer, at), func(workflow.Future) {})
-	}
+	timer, stop := workflow.WithCancel(ctx)
+	defer stop()
+	selector := waiting(ctx, d.retryNow, &d.hurried)
+	selector.AddFuture(workflow.NewTimer(timer, wait), func(workflow.Future) {})
 	selector.Select(ctx)
 	return ctx.Err()
+}
+
+// waiting selects a signal, which it notes, and the cancellation of the run.
+func waiting(ctx workflow.Context, signal workflow.ReceiveChannel, came *bool) workflow.Selector {
+	return workflow.NewSelector(ctx).
+		AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {}).
+		AddReceive(signal, func(c workflow.ReceiveChannel, _ bool) {
+			c.Receive(ctx, nil)
+			*came = true
+		})
 }
 
 // count finds out how many attempts were made: a canceled activity does not say.

@@ -1,14 +1,19 @@
 package workflows_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/webhook"
@@ -176,4 +181,28 @@ func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
 	require.NoError(t, env.GetWorkflowError())
 	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
 	require.Empty(t, w.receiver.arrivals)
+}
+
+// After a crash Temporal may hand out a task twice; the second one would begin
+// the next attempt at once.
+func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	n := 0
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		real := w.deliveries.SendAttempt
+		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+				result, err := real(ctx, in)
+				var refused *temporal.ApplicationError
+				if n++; n == 2 && errors.As(err, &refused) { // the server loses the delay
+					err = temporal.NewApplicationErrorWithOptions("early", refused.Type(), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
+				}
+				return result, err
+			})
+	})
+	// Not at 31 s. PostgreSQL's clock, which says when it is due, is not skipped: it still stands at 0 s.
+	require.Equal(t, []time.Duration{0, 30 * second, 300 * second, 2100 * second, 9300 * second, 52500 * second}, got)
+	require.Equal(t, 7, n, "one came before its time")
 }

@@ -159,6 +159,7 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 	env.SetStartTime(starts)
 	workflows.RegisterCheckout(env)
 	workflows.RegisterWebhooks(env)
+	w.deliveries.Now = env.Now
 	env.RegisterActivity(w.payments)
 	env.RegisterActivity(w.deliveries)
 	env.SetStartWorkflowOptions(startOptions(id))
