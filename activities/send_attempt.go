@@ -67,6 +67,9 @@ type SendAttemptInput struct {
 	Made int `json:"made,omitempty"`
 	// Hurried: retry_now asked for the first of these attempts.
 	Hurried bool `json:"hurried,omitempty"`
+	// NewRun: an operator reset the activity, so the first of these attempts
+	// begins a new run in the log.
+	NewRun bool `json:"new_run,omitempty"`
 }
 
 // lane returns what bounds the attempts in flight.
@@ -85,6 +88,7 @@ type SendAttemptResult struct {
 	Attempt  AttemptResult          `json:"attempt"`
 
 	// The others are for Status pending: no attempt was made, and none used up.
+	Reset  bool          `json:"reset,omitempty"`  // an operator reset the activity: begin a new run
 	Parked bool          `json:"parked,omitempty"` // on hold: wait for the signal resume
 	Wait   time.Duration `json:"wait,omitempty"`   // the endpoint is busy, or it is not time yet: come back then; 0: PostgreSQL is away
 	Made   int           `json:"made,omitempty"`   // attempts of this run so far
@@ -115,6 +119,9 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	case err != nil:
 		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
 		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+	case out.Reset:
+		notMade.Reset, notMade.Made = true, 0
+		return notMade, nil
 	case out.Early > 0:
 		logger(ctx).WarnContext(ctx, "attempt came before its time", "delivery_id", in.DeliveryID, "number", number, "early", out.Early)
 		notMade.Wait = out.Early
@@ -132,7 +139,10 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 
 func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn {
 	info := activity.GetInfo(ctx)
-	turn := storage.Turn{RunID: info.WorkflowExecution.RunID, Number: in.number(ctx), Hurried: in.Hurried && info.Attempt == 1}
+	turn := storage.Turn{
+		RunID: info.WorkflowExecution.RunID, Number: in.number(ctx),
+		Hurried: in.Hurried && info.Attempt == 1, NewRun: in.NewRun && info.Attempt == 1,
+	}
 	if d.Now != nil {
 		turn.Now = d.Now()
 	}

@@ -30,6 +30,7 @@ type Outgoing struct {
 	Status    webhook.DeliveryStatus // not pending: there is nothing to send
 	Parked    bool                   // on hold: nothing is sent until the signal resume
 	Early     time.Duration          // until the attempt is due; then nothing is sent now
+	Reset     bool                   // an attempt with this number has been made: somebody reset the activity
 	Digests   [][]byte               // of the secret, and of the previous one while a rotation lasts
 }
 
@@ -38,6 +39,7 @@ type Turn struct {
 	RunID   string // Temporal's
 	Number  int
 	Hurried bool      // somebody asked for it now, whenever it is due
+	NewRun  bool      // after a reset of the activity: the first attempt of a new run
 	Now     time.Time // zero: PostgreSQL's clock; tests of workflows skip time
 }
 
@@ -48,9 +50,8 @@ const earlyTolerance = 500 * time.Millisecond
 // BeginAttempt notes, before anything is sent, that an attempt begins, and
 // returns what to send. The first attempt of a new run makes the delivery
 // pending again and counts the run; new is a run with another id (a replay or a
-// reset), and one whose attempts begin anew (a reset of the activity). An
-// attempt that was noted but not finished may begin again: the note's answer was
-// lost.
+// reset). An attempt that was noted but not finished may begin again: the note's
+// answer was lost.
 //
 // No attempt is noted before it is due: after a crash Temporal may hand out a
 // task twice, and the second one would begin the next attempt at once. On hold,
@@ -78,11 +79,13 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 				NOT d.session_url AND w.deleted_at IS NOT NULL AS gone,
 				d.held OR (NOT d.session_url AND w.status = 'disabled') AS on_hold,
 				d.run_id IS DISTINCT FROM $4
-					OR EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_new
+					OR $11 AND EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS is_new,
+				EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_made
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
 		), found AS (
-			SELECT *, CASE WHEN NOT (is_new OR gone OR $8) AND status = 'pending' AND scheduled_at > coalesce($9::timestamptz, clock_timestamp()) + $10::interval
+			SELECT *, is_made AND NOT is_new AND NOT gone AND status = 'pending' AS is_reset,
+				CASE WHEN NOT (is_new OR gone OR $8) AND status = 'pending' AND scheduled_at > coalesce($9::timestamptz, clock_timestamp()) + $10::interval
 				THEN scheduled_at - coalesce($9::timestamptz, clock_timestamp()) END AS early
 			FROM row
 		), delivery AS (
@@ -94,7 +97,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 				parked_at = CASE WHEN on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() END,
 				sending_until = CASE WHEN NOT on_hold AND NOT gone THEN clock_timestamp() + $6::interval END,
 				next_attempt_at = CASE WHEN NOT on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() + $7::interval END
-			FROM found f WHERE d.id = f.id AND f.early IS NULL
+			FROM found f WHERE d.id = f.id AND f.early IS NULL AND NOT f.is_reset
 			RETURNING d.id, d.run, d.status, d.parked_at IS NOT NULL AS parked
 		), attempt AS (
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
@@ -103,10 +106,10 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at
 		)
 		SELECT coalesce(d.run, f.run), f.event_id, f.type, f.url, f.body, coalesce(d.status, f.status), coalesce(d.parked, false),
-			coalesce(f.early, interval '0'), f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
+			coalesce(f.early, interval '0'), f.is_reset, f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
 		FROM found f LEFT JOIN delivery d ON d.id = f.id`,
-		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance).Scan(
-		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early,
+		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance, turn.NewRun).Scan(
+		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early, &out.Reset,
 		&endpointID, &keyID, &sealed, &previousKeyID, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Outgoing{}, checkout.ErrNotFound

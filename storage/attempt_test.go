@@ -138,7 +138,14 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 	f.begin(t, ref, "run-a", 1)
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
 	out := f.begin(t, ref, "run-a", 1)
-	require.Equal(t, 2, out.Run, "the first attempt was finished, so its number again means that it all begins anew")
+	require.True(t, out.Reset, "the first attempt was finished, so its number again means that it all begins anew")
+	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is noted yet")
+	for range 2 { // also when the first answer was lost
+		out, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: "run-a", Number: 1, NewRun: true})
+		require.NoError(t, err)
+		require.False(t, out.Reset)
+		require.Equal(t, 2, out.Run)
+	}
 	n, err := f.CountAttempts(t.Context(), ref, "run-a")
 	require.NoError(t, err)
 	require.Equal(t, 1, n, "of the new run")
@@ -287,7 +294,7 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	for name, turn := range map[string]storage.Turn{
 		"a moment before":    {RunID: "run-a", Number: 2, Now: due.Add(-400 * time.Millisecond)},
 		"asked for now":      {RunID: "run-a", Number: 3, Hurried: true},
-		"the activity reset": {RunID: "run-a", Number: 1},
+		"the activity reset": {RunID: "run-a", Number: 1, NewRun: true},
 		"a replay":           {RunID: "run-b", Number: 1},
 	} {
 		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a' WHERE id = $1`, d.ID, due)

@@ -104,6 +104,7 @@ type delivery struct {
 	retryNow, resume workflow.ReceiveChannel
 	made             int  // attempts so far
 	hurried          bool // retry_now came, and no attempt has followed
+	reset            bool // an operator reset the activity, and no attempt has followed
 	away             int  // times in a row that PostgreSQL was away
 }
 
@@ -120,7 +121,7 @@ func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, err
 	asked := d.hurried
 	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, "attempt to "+d.in.Host)))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, activities.SendAttemptInput{
-		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: asked,
+		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: asked, NewRun: d.reset,
 	})
 	d.hurried = false
 	selector := workflow.NewSelector(ctx)
@@ -136,12 +137,18 @@ func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, err
 	err := attempts.Get(ctx, &sent)
 	if err == nil && sent.Status == webhook.DeliveryPending {
 		d.hurried = d.hurried || asked // it has not been made yet
+		d.reset = d.reset || sent.Reset
+	} else {
+		d.reset = false
 	}
 	return sent, err
 }
 
 // wait waits until it makes sense to try again what could not be sent.
 func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult) error {
+	if sent.Reset {
+		return ctx.Err()
+	}
 	if sent.Parked {
 		workflow.SetCurrentDetails(ctx, "on hold: waits for the signal "+SignalResume)
 		defer workflow.SetCurrentDetails(ctx, "")

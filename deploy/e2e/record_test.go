@@ -149,7 +149,7 @@ func TestHistories_OfSteering(t *testing.T) {
 
 	replays := map[string]string{}
 	for name, rate := range map[string]int{"completed": 100, "running": 1} {
-		endpoint := steered.failedDeliveries(20)
+		endpoint := steered.failedDeliveries(200)
 		created := steered.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
 			fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
 		replays[name] = created.field("id").(string)
