@@ -99,7 +99,7 @@ func TestBulkReplay_SurvivesKill9(t *testing.T) {
 // TestBulkReplay_Cancel stops a replay; what it has started goes on.
 func TestBulkReplay_Cancel(t *testing.T) {
 	t.Parallel()
-	m := newMerchant(t, shared)
+	m := newMerchant(t, madeUp(t))
 	endpoint := m.failedDeliveries(300)
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", fmt.Sprintf(`{"since": %q, "rate": 5}`, since))
@@ -111,27 +111,27 @@ func TestBulkReplay_Cancel(t *testing.T) {
 	require.Less(t, started, 300)
 	m.arrivals(started, 30*time.Second)
 	await(t, "what was started is delivered", 10*time.Second, func() bool {
-		return query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
+		return query[int](t, m.stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'delivered'`, endpoint) == started
 	})
-	require.Equal(t, 300-started, query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
+	require.Equal(t, 300-started, query[int](t, m.stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND status = 'failed'`, endpoint))
 }
 
 // TestBulkReplay_GoesOnAfterItWasTerminated: Reconcile starts it again where it
 // was.
 func TestBulkReplay_GoesOnAfterItWasTerminated(t *testing.T) {
 	t.Parallel()
-	m := newMerchant(t, shared)
+	m := newMerchant(t, madeUp(t))
 	endpoint := m.failedDeliveries(60)
 	// Delivered ones stay what is chosen, however often they are replayed.
-	query[int](t, shared, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
+	query[int](t, m.stack, `WITH u AS (UPDATE webhook_delivery SET status = 'delivered' WHERE endpoint_id = $1 RETURNING 1) SELECT count(*) FROM u`, endpoint)
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
 		fmt.Sprintf(`{"since": %q, "status": "delivered", "rate": 5}`, since))
 	path, id := created.Header.Get("Location"), created.field("id").(string)
 	await(t, "half are started", 60*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("started").(float64) >= 30 })
-	require.NoError(t, temporalClient(t, shared).TerminateWorkflow(t.Context(), id, "", "a test"))
+	require.NoError(t, temporalClient(t, m.stack).TerminateWorkflow(t.Context(), id, "", "a test"))
 	await(t, "the replay is completed", 60*time.Second, func() bool { return m.must(http.StatusOK, http.MethodGet, path, "").field("status") == "completed" })
-	again := query[int](t, shared, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND run > 2`, endpoint)
+	again := query[int](t, m.stack, `SELECT count(*) FROM webhook_delivery WHERE endpoint_id = $1 AND run > 2`, endpoint)
 	require.LessOrEqual(t, again, 5, "at most those of the second in which it was terminated")
 	m.arrivals(60+again, 10*time.Second)
 }

@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -41,10 +44,35 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer shared.Stop()
+	defer func() {
+		if madeUpStack.stack != nil {
+			madeUpStack.stack.Stop()
+		}
+	}()
 	if status := m.Run(); status != 0 {
 		return status
 	}
 	return checkShared()
+}
+
+// madeUp is the stack of the tests that make up rows, which the invariants would
+// rightly find; it starts with the first of them.
+func madeUp(t *testing.T) *devstack.Stack {
+	t.Helper()
+	madeUpStack.Do(func() {
+		madeUpStack.stack, madeUpStack.err = startStack(devstack.Options{
+			Dir: filepath.Join(filepath.Dir(filepath.Dir(shared.EnvironmentFile())), "made-up"), RetrySchedule: sharedSchedule, NoUI: true,
+			Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
+		})
+	})
+	require.NoError(t, madeUpStack.err)
+	return madeUpStack.stack
+}
+
+var madeUpStack struct {
+	sync.Once
+	stack *devstack.Stack
+	err   error
 }
 
 func startStack(o devstack.Options) (*devstack.Stack, error) {

@@ -123,9 +123,10 @@ func record(t *testing.T, c client.Client, name, id string) {
 // bulk replays and Reconcile.
 func TestHistories_OfSteering(t *testing.T) {
 	t.Parallel()
-	c := temporalClient(t, shared)
-	store := openStore(t, shared)
-	steered, parked, canceled := newMerchant(t, shared), newMerchant(t, shared), newMerchant(t, shared)
+	stack := madeUp(t)
+	c := temporalClient(t, stack)
+	store := openStore(t, stack)
+	steered, parked, canceled := newMerchant(t, stack), newMerchant(t, stack), newMerchant(t, stack)
 
 	hurried := steered.refusedDelivery()
 	await(t, "the next attempt waits", 5*time.Second, func() bool {
@@ -137,7 +138,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	parked.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
 	for _, id := range []string{hurried, held} {
 		await(t, "the delivery is parked", 20*time.Second, func() bool {
-			return query[bool](t, shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, id)
+			return query[bool](t, stack, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, id)
 		})
 	}
 	steered.receiver.Answer(http.StatusOK)
@@ -158,10 +159,10 @@ func TestHistories_OfSteering(t *testing.T) {
 		})
 	}
 
-	endpoint := query[string](t, shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
+	endpoint := query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
 	_, orphan, err := store.PublishTest(t.Context(), steered.id, checkout.ModeTest, endpoint, webhook.PayoutSent, func(time.Time) any { return struct{}{} })
 	require.NoError(t, err)
-	query[string](t, shared, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
+	query[string](t, stack, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
 	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeReconcile)
 	require.NoError(t, err)
 	var result workflows.ReconcileResult

@@ -130,7 +130,8 @@ func TestRegistration_ItsLife(t *testing.T) {
 	// The deliveries under way follow a corrected address.
 	delivery := m.refusedDelivery()
 	m.must(http.StatusOK, http.MethodPatch, "/v1/webhooks/"+endpoint, `{"url": "`+other.url+`", "description": "corrected"}`)
-	m.awaitDelivery(delivery, "status", "failed", 40*time.Second) // the other server knows another secret
+	excuse(t, 11, delivery, "the other server knows another secret")
+	m.awaitDelivery(delivery, "status", "failed", 40*time.Second)
 	require.NotEmpty(t, other.arrivals(1, time.Second))
 	m.must(http.StatusOK, http.MethodPatch, "/v1/webhooks/"+endpoint, `{"url": "`+m.url+`"}`)
 	m.receiver.Answer(http.StatusOK)
