@@ -148,16 +148,8 @@ func TestHistories_OfSteering(t *testing.T) {
 	canceled.must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+canceled.registration(), "")
 	canceled.awaitDelivery(deleted, "status", "canceled", 20*time.Second)
 
-	replays := map[string]string{}
-	for name, rate := range map[string]int{"completed": 100, "running": 1} {
-		endpoint := steered.failedDeliveries(200)
-		created := steered.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay",
-			fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
-		replays[name] = created.field("id").(string)
-		await(t, "the replay is under way", 20*time.Second, func() bool {
-			return steered.must(http.StatusOK, http.MethodGet, created.Header.Get("Location"), "").field("started").(float64) > 2
-		})
-	}
+	slow := newMerchant(t, stack)
+	completed, running := replayUnderWay(steered, 100), replayUnderWay(slow, 1)
 
 	endpoint := query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
 	_, orphan, err := store.PublishTest(t.Context(), steered.id, checkout.ModeTest, endpoint, webhook.PayoutSent, func(time.Time) any { return struct{}{} })
@@ -175,8 +167,8 @@ func TestHistories_OfSteering(t *testing.T) {
 		"webhook_delivery_hurried_and_held": {hurried, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_delivery_parked":           {held, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"webhook_delivery_canceled":         {deleted, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
-		"webhook_replay_completed":          {replays["completed"], enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
-		"webhook_replay_running":            {replays["running"], enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
+		"webhook_replay_completed":          {completed, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"webhook_replay_running":            {running, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"reconcile":                         {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 	} {
 		await(t, name+" is "+run.status.String(), 20*time.Second, func() bool { return statusOf(t, c, run.id) == run.status })
@@ -184,5 +176,16 @@ func TestHistories_OfSteering(t *testing.T) {
 	}
 	parked.receiver.Answer(http.StatusOK)
 	parked.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
-	steered.must(http.StatusOK, http.MethodPost, "/v1/replays/"+replays["running"]+"/cancel", "")
+	slow.must(http.StatusOK, http.MethodPost, "/v1/replays/"+running+"/cancel", "")
+}
+
+// replayUnderWay starts a bulk replay and waits until it has begun.
+func replayUnderWay(m *merchant, rate int) string {
+	m.t.Helper()
+	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+m.failedDeliveries(100)+"/replay",
+		fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
+	await(m.t, "the replay is under way", 20*time.Second, func() bool {
+		return m.must(http.StatusOK, http.MethodGet, created.Header.Get("Location"), "").field("started").(float64) > 2
+	})
+	return created.field("id").(string)
 }
