@@ -45,7 +45,7 @@ type Turn struct {
 
 // earlyTolerance is how much before its time an attempt may begin: the clocks
 // of Temporal and PostgreSQL are not one.
-const earlyTolerance = 500 * time.Millisecond
+const earlyTolerance = 50 * time.Millisecond
 
 // BeginAttempt notes, before anything is sent, that an attempt begins, and
 // returns what to send. The first attempt of a new run makes the delivery

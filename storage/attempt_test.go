@@ -292,7 +292,7 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	require.Equal(t, due, *got.NextAttemptAt, "and nothing is changed")
 
 	for name, turn := range map[string]storage.Turn{
-		"a moment before":    {RunID: "run-a", Number: 2, Now: due.Add(-400 * time.Millisecond)},
+		"a moment before":    {RunID: "run-a", Number: 2, Now: due.Add(-40 * time.Millisecond)},
 		"asked for now":      {RunID: "run-a", Number: 3, Hurried: true},
 		"the activity reset": {RunID: "run-a", Number: 1, NewRun: true},
 		"a replay":           {RunID: "run-b", Number: 1},
