@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -162,7 +163,11 @@ func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhoo
 	if err != nil {
 		return event, err
 	}
-	return event, n.flows.StartDelivery(ctx, event, ref)
+	err = n.flows.StartDelivery(ctx, event, ref)
+	for tries := 0; errors.Is(err, workflows.ErrOutcomeUnknown) && tries < 10; tries++ {
+		err = n.flows.StartDelivery(ctx, event, ref) // repeating it changes nothing
+	}
+	return event, err
 }
 
 // measure publishes at rate to a healthy endpoint of its own and returns from
@@ -232,7 +237,7 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
+	group.SetLimit(8)
 	for i := range count {
 		if ctx.Err() != nil {
 			break
