@@ -184,7 +184,7 @@ func replayUnderWay(m *merchant, rate int) string {
 	m.t.Helper()
 	created := m.must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+m.failedDeliveries(100)+"/replay",
 		fmt.Sprintf(`{"since": %q, "rate": %d}`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), rate))
-	await(m.t, "the replay is under way", 20*time.Second, func() bool {
+	await(m.t, "the replay is under way", time.Minute, func() bool {
 		return m.must(http.StatusOK, http.MethodGet, created.Header.Get("Location"), "").field("started").(float64) > 2
 	})
 	return created.field("id").(string)
