@@ -152,10 +152,17 @@ type DeleteFinishedInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// DeleteFinished removes deliveries that are older, and events without any. It
-// returns how many of both went.
+// DeleteFinished removes deliveries that are older, and events without any; and
+// idempotent requests and token buckets that are of no use any more. It returns
+// how many deliveries and events went.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
 	const page = 1000
+	if err := h.Store.DeleteOldRequests(ctx); err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
+	if err := h.Store.DeleteOldBuckets(ctx, in.Age); err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
 	total := 0
 	for {
 		n, err := h.Store.DeleteFinished(ctx, in.Age, page)

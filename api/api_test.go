@@ -163,6 +163,13 @@ type front struct {
 	merchant merchant
 }
 
+// plenty is more than the tests ask for that are not about limits.
+var plenty = Limits{
+	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
+	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
+	BadKeys: storage.Rate{PerSecond: 1e4, Burst: 1e4},
+}
+
 var errPrivate = errors.New("must not lead to a private address")
 
 func newFront(t *testing.T, change ...func(*Config)) *front {
@@ -184,6 +191,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			return nil
 		},
 		LiveCards: true,
+		Limits:    plenty,
 		Log:       slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {

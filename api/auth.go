@@ -2,8 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -12,25 +16,99 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// authenticated lets only callers with a key through to h. It comes before
-// anything of the request is looked at, and asks storage each time, so that a
-// revoked key fails at once. Source: interface document, "Authentication".
-func (s *Server) authenticated(h handler) handler {
+// keyed lets only callers with a key that may do this to the resource through
+// to h. It comes before anything of the request is looked at, and asks storage
+// each time, so that a revoked key fails at once. Source: interface document,
+// "Authentication" and "Errors".
+func (s *Server) keyed(resource string, h handler) handler {
 	return func(r *http.Request) (int, any, error) {
-		hash, ok := bearerHash(r.Header.Values("Authorization"))
-		if !ok {
-			return 0, nil, checkout.ErrAPIKey
+		kind, write := storage.RequestRead, r.Method != http.MethodGet
+		if write {
+			kind = storage.RequestWrite
 		}
-		caller, err := s.Store.Authenticate(r.Context(), hash)
-		if err != nil {
+		if err := s.authenticate(r, kind); err != nil {
 			return 0, nil, err
 		}
-		exchangeFrom(r.Context()).caller = caller
-		trace.SpanFromContext(r.Context()).SetAttributes(
-			attribute.String("merchant_id", caller.Merchant.ID), attribute.String("mode", string(caller.Key.Mode)))
+		if !callerFrom(r.Context()).Key.Scopes.Allow(resource, write) {
+			return 0, nil, forbidden("The key's scopes do not allow this: it needs " + resource + ":" + string(kind) + ".")
+		}
+		if r.Method == http.MethodPost {
+			return s.once(r, h)
+		}
 		return h(r)
 	}
 }
+
+// authenticate finds the caller and takes a token from the bucket of its key, or
+// from that of the address when there is no valid key.
+func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
+	ctx, ex := r.Context(), exchangeFrom(r.Context())
+	caller, allowance, err := storage.Caller{}, storage.Allowance{}, error(checkout.ErrAPIKey)
+	if hash, ok := bearerHash(r.Header.Values("Authorization")); ok {
+		caller, allowance, err = s.Store.Authenticate(ctx, hash, kind, s.Limits.rates(kind))
+	}
+	if errors.Is(err, checkout.ErrAPIKey) {
+		return s.refuseKey(r, err)
+	}
+	if err != nil {
+		return err
+	}
+	ex.caller, ex.allowance = caller, &allowance
+	trace.SpanFromContext(ctx).SetAttributes(
+		attribute.String("merchant_id", caller.Merchant.ID), attribute.String("mode", string(caller.Key.Mode)))
+	if !allowance.OK {
+		return rateLimited(allowance)
+	}
+	return nil
+}
+
+// refuseKey answers a request without a valid key, and one that comes too often
+// with a 429: guessing shall be slow.
+func (s *Server) refuseKey(r *http.Request, err error) error {
+	host, _, splitErr := net.SplitHostPort(r.RemoteAddr)
+	if splitErr != nil {
+		host = r.RemoteAddr
+	}
+	allowance, bucketErr := s.Store.AllowAddress(r.Context(), host, s.Limits.BadKeys)
+	if bucketErr != nil {
+		return bucketErr
+	}
+	if !allowance.OK {
+		return rateLimited(allowance)
+	}
+	return err
+}
+
+// Limits are how many requests a second keys may make. Source: decisions.md,
+// "rate limit".
+type Limits struct {
+	Reads, Writes storage.Rates
+	BadKeys       storage.Rate // requests without a valid key, per address
+}
+
+// DefaultLimits are those of decisions.md.
+var DefaultLimits = Limits{
+	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
+	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
+	BadKeys: storage.Rate{PerSecond: 1, Burst: 100},
+}
+
+func (l Limits) rates(kind storage.RequestKind) storage.Rates {
+	if kind == storage.RequestRead {
+		return l.Reads
+	}
+	return l.Writes
+}
+
+// limitHeaders tell a caller how much it may still ask.
+func limitHeaders(h http.Header, a storage.Allowance) {
+	h.Set("RateLimit-Limit", strconv.Itoa(a.Limit))
+	h.Set("RateLimit-Remaining", strconv.Itoa(a.Remaining))
+	h.Set("RateLimit-Reset", strconv.Itoa(wholeSeconds(a.Reset)))
+}
+
+// wholeSeconds rounds up: whoever waits that long has waited long enough.
+func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // callerFrom returns who makes an authenticated request.
 func callerFrom(ctx context.Context) storage.Caller { return exchangeFrom(ctx).caller }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
@@ -26,6 +27,8 @@ const (
 	codeWebhookDeleted   = "webhook_deleted"
 	codeTooLarge         = "payload_too_large"
 	codeMediaType        = "unsupported_media_type"
+	codeRateLimited      = "rate_limited"
+	codeIdempotency      = "idempotency_conflict"
 	codeInternal         = "internal_error"
 	codeUnavailable      = "unavailable"
 )
@@ -98,6 +101,13 @@ func notPending(status checkout.Status) *refusal {
 	return e
 }
 
+// rateLimited tells when the next request is let through.
+func rateLimited(a storage.Allowance) *refusal {
+	e := refuse(http.StatusTooManyRequests, codeRateLimited, "Too many requests. Wait as long as Retry-After says, and longer after each further 429.")
+	e.header = map[string]string{"Retry-After": strconv.Itoa(max(1, wholeSeconds(a.Wait)))}
+	return e
+}
+
 // unavailable says that nothing is known about the outcome.
 func unavailable(cause error) *refusal {
 	e := refuse(http.StatusServiceUnavailable, codeUnavailable,
@@ -159,6 +169,12 @@ func (s *Server) refusal(err error) *refusal {
 			"A pending or completed session has the same metadata.order_id. Use it, or expire it first.")
 		e.body.SessionID = taken.SessionID
 		e.body.URL = checkout.PageURL(s.CheckoutURL, taken.SessionID)
+		return e
+	case errors.Is(err, storage.ErrIdempotencyConflict):
+		return refuse(http.StatusConflict, codeIdempotency, "This Idempotency-Key came before with another body. Use another key for another request.")
+	case errors.Is(err, storage.ErrRequestInProgress):
+		e := refuse(http.StatusConflict, codeIdempotency, "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.")
+		e.header = map[string]string{"Retry-After": "1"}
 		return e
 	case errors.Is(err, storage.ErrTooManyEndpoints):
 		return invalid("There are already 50 webhook registrations in this mode, which is the limit.")

@@ -34,7 +34,7 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	replay, preview, err := newReplay(e, members, time.Now())
+	replay, preview, err := newReplay(ctx, e, members, time.Now())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -53,11 +53,11 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 
 // newReplay reads the body of a bulk replay, and whether it is only a preview.
 // It returns all faults of it at once.
-func newReplay(e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
+func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
 	var found faults
 	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{
-		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		ID: newID(ctx, checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
 		Since: f.requiredTime("since"), Until: optionalTime(f, "until"),
 		Filter: optionalChoice(f, "status", webhook.ReplayableStatuses),
 		Rate:   f.whole("rate", 1, webhook.MaxReplayRate, webhook.DefaultReplayRate),

@@ -19,7 +19,9 @@ var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 // exchange is what is known about one request besides the request.
 type exchange struct {
 	requestID string
-	caller    storage.Caller // of no key before authentication
+	caller    storage.Caller     // of no key before authentication
+	allowance *storage.Allowance // nil before authentication
+	seed      []byte             // of an idempotent request; nil: ids are random
 }
 
 type exchangeKey struct{}

@@ -29,6 +29,6 @@ func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, time.Duration(hours)*time.Hour)
+	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, newSecret(r.Context()), time.Duration(hours)*time.Hour)
 	return http.StatusOK, got, err
 }

@@ -40,6 +40,7 @@ type Config struct {
 	// session always has checkout.SessionLifetime.
 	SessionLifetime time.Duration
 	LiveCards       bool         // a live card network is configured
+	Limits          Limits       // DefaultLimits when zero
 	Log             *slog.Logger // slog.Default when nil
 }
 
@@ -61,6 +62,9 @@ func New(c Config) http.Handler {
 	if c.SessionLifetime == 0 {
 		c.SessionLifetime = checkout.SessionLifetime
 	}
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits
+	}
 	s := &Server{c}
 	// Clean paths and slashes would be answered with redirects, and an escaped
 	// slash must not become a separator.
@@ -80,33 +84,40 @@ func (s *Server) routes(router *mux.Router) {
 		patch  = http.MethodPatch
 		remove = http.MethodDelete
 	)
-	keyed := s.authenticated
-	s.route(router, "/v1/checkout", methods{post: keyed(s.createSession)})
-	s.route(router, "/v1/checkout/{id}", methods{get: keyed(s.getSession)})
-	s.route(router, "/v1/checkout/{id}/expire", methods{post: keyed(s.expireSession)})
+	checkouts := func(h handler) handler { return s.keyed(checkout.ResourceCheckout, h) }
+	webhooks := func(h handler) handler { return s.keyed(checkout.ResourceWebhooks, h) }
+	deliveries := func(h handler) handler { return s.keyed(checkout.ResourceDeliveries, h) }
+	events := func(h handler) handler { return s.keyed(checkout.ResourceEvents, h) }
+	payouts := func(h handler) handler { return s.keyed(checkout.ResourcePayouts, h) }
+	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
+	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(s.getSession)})
+	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(s.expireSession)})
 
-	s.route(router, "/v1/webhooks", methods{get: keyed(s.listEndpoints), post: keyed(s.createEndpoint)})
-	s.route(router, "/v1/webhooks/verify", methods{post: keyed(s.verifySignature)})
-	s.route(router, "/v1/webhooks/{id}", methods{get: keyed(s.getEndpoint), patch: keyed(s.changeEndpoint), remove: keyed(s.deleteEndpoint)})
-	s.route(router, "/v1/webhooks/{id}/hold", methods{post: keyed(s.holdEndpoint)})
-	s.route(router, "/v1/webhooks/{id}/resume", methods{post: keyed(s.resumeEndpoint)})
-	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: keyed(s.rotateSecret)})
-	s.route(router, "/v1/webhooks/{id}/test", methods{post: keyed(s.sendTestEvent)})
-	s.route(router, "/v1/webhooks/{id}/replay", methods{post: keyed(s.createReplay)})
+	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
+	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
+	s.route(router, "/v1/webhooks/{id}", methods{get: webhooks(s.getEndpoint), patch: webhooks(s.changeEndpoint), remove: webhooks(s.deleteEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(s.holdEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(s.resumeEndpoint)})
+	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(s.rotateSecret)})
+	s.route(router, "/v1/webhooks/{id}/test", methods{post: webhooks(s.sendTestEvent)})
+	s.route(router, "/v1/webhooks/{id}/replay", methods{post: webhooks(s.createReplay)})
 
-	s.route(router, "/v1/replays", methods{get: keyed(s.listReplays)})
-	s.route(router, "/v1/replays/{id}", methods{get: keyed(s.getReplay)})
-	s.route(router, "/v1/replays/{id}/cancel", methods{post: keyed(s.cancelReplay)})
+	s.route(router, "/v1/replays", methods{get: webhooks(s.listReplays)})
+	s.route(router, "/v1/replays/{id}", methods{get: webhooks(s.getReplay)})
+	s.route(router, "/v1/replays/{id}/cancel", methods{post: webhooks(s.cancelReplay)})
 
-	s.route(router, "/v1/deliveries", methods{get: keyed(s.listDeliveries)})
-	s.route(router, "/v1/deliveries/{id}", methods{get: keyed(s.getDelivery)})
-	s.route(router, "/v1/deliveries/{id}/replay", methods{post: keyed(s.replayDelivery)})
-	s.route(router, "/v1/deliveries/{id}/retry_now", methods{post: keyed(s.retryDelivery)})
-	s.route(router, "/v1/deliveries/{id}/hold", methods{post: keyed(s.holdDelivery)})
-	s.route(router, "/v1/deliveries/{id}/resume", methods{post: keyed(s.resumeDelivery)})
+	s.route(router, "/v1/deliveries", methods{get: deliveries(s.listDeliveries)})
+	s.route(router, "/v1/deliveries/{id}", methods{get: deliveries(s.getDelivery)})
+	s.route(router, "/v1/deliveries/{id}/replay", methods{post: deliveries(s.replayDelivery)})
+	s.route(router, "/v1/deliveries/{id}/retry_now", methods{post: deliveries(s.retryDelivery)})
+	s.route(router, "/v1/deliveries/{id}/hold", methods{post: deliveries(s.holdDelivery)})
+	s.route(router, "/v1/deliveries/{id}/resume", methods{post: deliveries(s.resumeDelivery)})
 
-	s.route(router, "/v1/events", methods{get: keyed(s.listEvents)})
-	s.route(router, "/v1/events/{id}", methods{get: keyed(s.getEvent)})
+	s.route(router, "/v1/events", methods{get: events(s.listEvents)})
+	s.route(router, "/v1/events/{id}", methods{get: events(s.getEvent)})
+
+	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
+	s.route(router, "/v1/payouts/{id}", methods{get: payouts(s.getPayout)})
 
 	s.route(router, "/healthz", methods{get: s.healthz})
 	s.route(router, "/readyz", methods{get: s.readyz})
@@ -174,8 +185,14 @@ func (s *Server) serve(h handler) http.Handler {
 		ex.mark(ctx)
 		status, body, err := call(h, r.WithContext(ctx))
 		header := w.Header()
+		if kept, ok := body.(replayed); ok && err == nil {
+			header.Set("Idempotent-Replayed", "true")
+			body = kept.body
+		}
 		if at, ok := body.(located); ok && err == nil {
-			header.Set("Location", at.location)
+			if at.location != "" {
+				header.Set("Location", at.location)
+			}
 			body = at.body
 		}
 		var text []byte
@@ -191,6 +208,9 @@ func (s *Server) serve(h handler) http.Handler {
 			}
 			// Strings only, so this cannot fail.
 			text, _ = encode(refusal.body)
+		}
+		if ex.allowance != nil {
+			limitHeaders(header, *ex.allowance)
 		}
 		header.Set("Content-Type", "application/json")
 		header.Set("Cache-Control", "no-store")

@@ -9,7 +9,6 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // createdSession is the answer to a create: the session, and the secret that
@@ -57,7 +56,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		if endpoint != "" {
 			n.SigningEndpoint = &endpoint
 		} else {
-			n.Secret = webhook.NewSecret()
+			n.Secret = newSecret(ctx)
 		}
 	}
 	got, err := s.Store.CreateSession(ctx, n, s.Workflows.StartSession)
@@ -89,7 +88,7 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 		}
 	}
 	n.Session = checkout.Session{
-		ID: checkout.NewID(checkout.PrefixSession), MerchantID: caller.Merchant.ID, Mode: mode,
+		ID: newID(ctx, checkout.PrefixSession), MerchantID: caller.Merchant.ID, Mode: mode,
 		Amount:         f.amount(),
 		Currency:       requiredChoice(f, "currency", checkout.Currencies),
 		PayoutCurrency: requiredChoice(f, "payout_currency", checkout.PayoutCurrencies),
@@ -182,6 +181,21 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 		return unavailable(err)
 	}
 	return err
+}
+
+// listSessions serves GET /v1/checkout, newest first.
+func (s *Server) listSessions(r *http.Request) (int, any, error) {
+	ctx, caller := r.Context(), callerFrom(r.Context())
+	q := readQuery(r, "status", "order_id")
+	filter := storage.SessionFilter{Status: optionalChoice(q, "status", checkout.Statuses)}
+	filter.OrderID, _ = q.optionalText("order_id")
+	return answerList(q, checkout.PrefixSession, func(session checkout.Session) string { return session.ID }, func(p storage.Page) ([]checkout.Session, error) {
+		found, err := s.Store.Sessions(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
+		for i := range found {
+			found[i] = s.withURL(found[i])
+		}
+		return found, err
+	})
 }
 
 // getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.

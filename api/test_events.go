@@ -33,8 +33,9 @@ func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	event, ref, err := s.Store.PublishTest(ctx, e.MerchantID, e.Mode, e.ID, typ, func(at time.Time) any {
-		return sample(typ, caller.Merchant, metadata, at)
+	event, ref, err := s.Store.PublishTest(ctx, storage.TestEvent{
+		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: newID(ctx, "test"), Type: typ,
+		Data: func(at time.Time) any { return sample(typ, caller.Merchant, metadata, at) },
 	})
 	if err != nil {
 		return 0, nil, err

@@ -43,8 +43,8 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
 	e := webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode,
-		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		ID: newID(ctx, checkout.PrefixEndpoint), MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode,
+		Status: webhook.EndpointEnabled, Secret: newSecret(ctx),
 	}
 	if address := s.receiver(ctx, f, "url", e.Mode, true); address != nil {
 		e.URL = *address

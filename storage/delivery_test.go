@@ -99,7 +99,7 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutSent, got.Payout.Status)
 	require.Equal(t, "0x1", got.Payout.TxHash)
-	require.Equal(t, checkout.TransactionSucceeded, got.Transaction.Status)
+	require.Equal(t, checkout.TransactionSucceeded, got.Transaction().Status)
 }
 
 func TestChangeEndpoint_NotesWhen(t *testing.T) {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"time"
@@ -17,10 +18,19 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
 // CreateEndpoint stores a registration and the sealed digest of e.Secret, never
 // the secret. It returns e with its time of creation, or ErrTooManyEndpoints.
+// Repeating it with the same id changes nothing.
 func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The merchant's row serializes its registrations, so that the limit holds.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, e.MerchantID); err != nil {
+			return err
+		}
+		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID)); {
+		case err == nil:
+			again.Secret = e.Secret
+			e = again
+			return nil
+		case !errors.Is(err, checkout.ErrNotFound):
 			return err
 		}
 		var count int
@@ -143,18 +153,41 @@ func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode chec
 	return nil
 }
 
-// RotateSecret gives a registration a new secret; the one before goes on
-// signing beside it for overlap, and the one before that stops at once. It
-// returns the registration with the secret, or checkout.ErrNotFound.
-func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id string, overlap time.Duration) (webhook.Endpoint, error) {
-	secret := webhook.NewSecret()
-	keyID, sealed := s.keys.seal(id, webhook.SecretDigest(secret))
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, `
-		WITH w AS (
-			UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
-				previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
-			RETURNING *
-		) `+selectEndpointColumns+`FROM w`, merchantID, mode, id, keyID, sealed, overlap))
+// RotateSecret gives a registration the new secret; the one before goes on
+// signing beside it for overlap, and the one before that stops at once.
+// Repeating it with the same secret changes nothing. It returns the registration
+// with the secret, or checkout.ErrNotFound.
+func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id, secret string, overlap time.Duration) (webhook.Endpoint, error) {
+	var e webhook.Endpoint
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		var (
+			keyID  string
+			sealed []byte
+		)
+		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return checkout.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		current, err := s.keys.unseal(keyID, id, sealed)
+		if err != nil {
+			return err
+		}
+		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
+			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, merchantID, mode, id))
+			return err
+		}
+		keyID, sealed = s.keys.seal(id, webhook.SecretDigest(secret))
+		e, err = scanEndpoint(tx.QueryRow(ctx, `
+			WITH w AS (
+				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
+					previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
+				RETURNING *
+			) `+selectEndpointColumns+`FROM w`, merchantID, mode, id, keyID, sealed, overlap))
+		return err
+	})
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
 	}

@@ -88,9 +88,9 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		_, err = f.ChangeEndpoint(t.Context(), tc.merchant, tc.mode, tc.id, storage.EndpointChange{Status: &disabled})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		require.ErrorIs(t, f.DeleteEndpoint(t.Context(), tc.merchant, tc.mode, tc.id), checkout.ErrNotFound, name)
-		_, err = f.RotateSecret(t.Context(), tc.merchant, tc.mode, tc.id, time.Hour)
+		_, err = f.RotateSecret(t.Context(), tc.merchant, tc.mode, tc.id, webhook.NewSecret(), time.Hour)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, _, err = f.PublishTest(t.Context(), tc.merchant, tc.mode, tc.id, webhook.PayoutSent, func(time.Time) any { return 1 })
+		_, _, err = f.PublishTest(t.Context(), storage.TestEvent{MerchantID: tc.merchant, Mode: tc.mode, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		_, err = f.PreviewReplay(t.Context(), webhook.Replay{MerchantID: tc.merchant, Mode: tc.mode, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
@@ -113,14 +113,14 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	}
 	require.Equal(t, [][]byte{first}, digests())
 
-	rotated, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, 24*time.Hour)
+	rotated, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), 24*time.Hour)
 	require.NoError(t, err)
 	second := webhook.SecretDigest(rotated.Secret)
 	require.NotEqual(t, first, second)
 	require.InDelta(t, 24, time.Until(*rotated.RotatingUntil).Hours(), 0.1)
 	require.Equal(t, [][]byte{second, first}, digests())
 
-	again, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, time.Hour)
+	again, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	third := webhook.SecretDigest(again.Secret)
 	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
@@ -132,7 +132,7 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	require.Nil(t, read.RotatingUntil)
 	require.Empty(t, read.Secret)
 
-	now, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, 0)
+	now, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 	require.Nil(t, now.RotatingUntil)
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
@@ -150,7 +150,7 @@ func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	s := f.create(t, n)
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
-	rotated, err := f.RotateSecret(t.Context(), a.MerchantID, a.Mode, a.ID, 0)
+	rotated, err := f.RotateSecret(t.Context(), a.MerchantID, a.Mode, a.ID, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 
 	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.SigningKeys {

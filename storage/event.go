@@ -92,38 +92,50 @@ func collectDeliveryRefs(rows pgx.Rows) ([]webhook.DeliveryRef, error) {
 	})
 }
 
-// PublishTest stores an event that only one registration gets, whatever event
-// types it lists, and its delivery; the caller starts its workflow. The event
-// has no session. It returns checkout.ErrNotFound.
-func (s *Store) PublishTest(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string, typ webhook.EventType, data func(at time.Time) any) (webhook.Event, webhook.DeliveryRef, error) {
-	var (
-		event webhook.Event
-		ref   webhook.DeliveryRef
-	)
+// TestEvent is an event that only one registration gets, whatever event types
+// it lists. It has no session.
+type TestEvent struct {
+	MerchantID string
+	Mode       checkout.Mode
+	EndpointID string
+	SubjectID  string // test_…
+	Type       webhook.EventType
+	Data       func(at time.Time) any
+}
+
+// PublishTest stores a test event and its delivery; the caller starts its
+// workflow. Repeating it with the same subject changes nothing. It returns
+// checkout.ErrNotFound.
+func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, webhook.DeliveryRef, error) {
+	var refs []webhook.DeliveryRef
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
 		if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
 			return err
 		}
-		subject := checkout.NewID("test")
-		refs, err := publish(ctx, tx, publication{
-			MerchantID: merchantID, Mode: mode, Type: typ, SubjectID: subject, Data: data(at), At: at, Only: &endpointID,
+		var err error
+		refs, err = publish(ctx, tx, publication{
+			MerchantID: t.MerchantID, Mode: t.Mode, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
-		if err != nil {
-			return err
+		if err == nil && len(refs) == 0 {
+			err = checkout.ErrNotFound
 		}
-		if len(refs) == 0 {
-			return checkout.ErrNotFound
-		}
-		ref = refs[0]
-		row := tx.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, subject, merchantID, mode)
-		event, err = scanEvent(row)
 		return err
 	})
+	if violates(err, "event_subject_type_key") { // the same request again
+		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
+			refs, err = published(ctx, tx, t.MerchantID, t.Mode, t.SubjectID, t.Type)
+			return err
+		})
+	}
+	var event webhook.Event
+	if err == nil {
+		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode))
+	}
 	if err != nil {
 		return webhook.Event{}, webhook.DeliveryRef{}, fmt.Errorf("publish test event: %w", err)
 	}
-	return event, ref, nil
+	return event, refs[0], nil
 }
 
 const selectEvent = `SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, e.body FROM event e `

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -42,61 +41,4 @@ func (s *Store) HasPayoutAddress(ctx context.Context, merchantID string, mode ch
 		return false, fmt.Errorf("payout address: %w", err)
 	}
 	return ok, nil
-}
-
-// CreateAPIKey stores the hash of secret, which must come from
-// checkout.NewAPIKey for the same mode.
-func (s *Store) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string) error {
-	hash, ok := checkout.HashAPIKey(secret)
-	if !ok {
-		return checkout.ErrAPIKey
-	}
-	_, err := s.pool.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, hash, last4) VALUES ($1, $2, $3, $4, $5, $6)`,
-		k.ID, k.MerchantID, k.Mode, k.Label, hash, secret[len(secret)-4:])
-	if err != nil {
-		return fmt.Errorf("create api key: %w", err)
-	}
-	return nil
-}
-
-// RevokeAPIKey makes every later Authenticate with the key fail. Repeating it
-// changes nothing; it returns checkout.ErrNotFound for an unknown key.
-func (s *Store) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		keyID, merchantID, mode)
-	if err != nil {
-		return fmt.Errorf("revoke api key: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return checkout.ErrNotFound
-	}
-	return nil
-}
-
-// Caller is who makes a request: a key and its merchant.
-type Caller struct {
-	Key      checkout.APIKey
-	Merchant checkout.Merchant
-}
-
-// Authenticate finds the caller by the hash of its key. It asks PostgreSQL each
-// time, so that a revoked key fails on the very next request in every process.
-// It returns checkout.ErrAPIKey when the key is unknown or revoked.
-func (s *Store) Authenticate(ctx context.Context, hash []byte) (Caller, error) {
-	var c Caller
-	k, m := &c.Key, &c.Merchant
-	err := s.pool.QueryRow(ctx, `
-		SELECT k.id, k.merchant_id, k.mode, k.label, k.last4,
-		       m.id, m.name, m.plan, m.fee_basis_points, m.payment_attempts, m.order_id_guard
-		FROM api_key k JOIN merchant m ON m.id = k.merchant_id
-		WHERE k.hash = $1 AND k.revoked_at IS NULL`, hash).Scan(
-		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Last4,
-		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Caller{}, checkout.ErrAPIKey
-	}
-	if err != nil {
-		return Caller{}, fmt.Errorf("authenticate: %w", err)
-	}
-	return c, nil
 }

@@ -48,6 +48,29 @@ func (s *Store) Payout(ctx context.Context, ref PayoutRef) (checkout.Payout, []b
 	return got.Payout, got.Signed, nil
 }
 
+// PayoutFilter chooses payouts; what is empty does not choose.
+type PayoutFilter struct {
+	Status    checkout.PayoutStatus
+	SessionID string
+}
+
+// Payouts lists payouts, newest first.
+func (s *Store) Payouts(ctx context.Context, merchantID string, mode checkout.Mode, f PayoutFilter, p Page) ([]checkout.Payout, error) {
+	q := newList(merchantID, mode, "p")
+	q.equal("p.status", string(f.Status))
+	q.equal("p.session_id", f.SessionID)
+	q.page(checkout.PrefixPayout, "p", p)
+	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+payoutJoin+` `+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("payouts: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
+	if err != nil {
+		return nil, fmt.Errorf("payouts: %w", err)
+	}
+	return got, nil
+}
+
 // RecordTransfer stores a signed transfer before it is sent. The first one
 // stays: when another process signed one in the meantime, that one is returned.
 func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Transfer) ([]byte, error) {

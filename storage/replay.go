@@ -50,6 +50,9 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay) (webhook.Rep
 		INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 		r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+	if violates(err, "webhook_replay_pkey") { // the same request again
+		return s.Replay(ctx, r.MerchantID, r.Mode, r.ID)
+	}
 	if err != nil {
 		return webhook.Replay{}, fmt.Errorf("create replay: %w", err)
 	}

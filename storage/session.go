@@ -76,6 +76,9 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 	if violates(err, "checkout_session_order_id_key") {
 		return checkout.Session{}, s.orderIDInUse(ctx, session)
 	}
+	if violates(err, "checkout_session_pkey") { // the same request again, after a crash or an unknown outcome
+		return s.Session(ctx, session.MerchantID, session.Mode, session.ID)
+	}
 	if err != nil {
 		return checkout.Session{}, fmt.Errorf("create session: %w", err)
 	}
@@ -103,7 +106,7 @@ const sessionColumns = `
 	metadata, customer_email, redirect_url, webhook_url, order_id, signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
-// Session returns one session with its last decided transaction and its payout.
+// Session returns one session with its decided transactions and its payout.
 // It returns checkout.ErrNotFound, or checkout.ErrWrongMode when the merchant
 // owns it in the other mode.
 func (s *Store) Session(ctx context.Context, merchantID string, mode checkout.Mode, id string) (checkout.Session, error) {
@@ -132,7 +135,7 @@ func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Sessio
 	return session, merchant, nil
 }
 
-// readSession reads a session, its transaction and its payout in one round trip.
+// readSession reads a session, its transactions and its payout in one round trip.
 func (s *Store) readSession(ctx context.Context, where string, args ...any) (checkout.Session, error) {
 	session, err := s.readSessionOnce(ctx, where, "", args...)
 	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
@@ -154,8 +157,8 @@ func (s *Store) readSessionOnce(ctx context.Context, where, lock string, args ..
 		return err
 	})
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt DESC LIMIT 1`, args...).Query(func(rows pgx.Rows) (err error) {
-		session.Transaction, err = optionalRow[checkout.Transaction](rows)
+		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
+		session.Transactions, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
 		return err
 	})
 	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`, args...).Query(func(rows pgx.Rows) (err error) {
@@ -179,6 +182,67 @@ func optionalRow[T any](rows pgx.Rows) (*T, error) {
 		return nil, nil
 	}
 	return got, err
+}
+
+// SessionFilter chooses sessions; what is empty does not choose.
+type SessionFilter struct {
+	Status  checkout.Status
+	OrderID string
+}
+
+// Sessions lists sessions, newest first, with their decided transactions and
+// their payouts.
+func (s *Store) Sessions(ctx context.Context, merchantID string, mode checkout.Mode, f SessionFilter, p Page) ([]checkout.Session, error) {
+	const over = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expires_at <= clock_timestamp()` // see sessionColumns
+	q := newList(merchantID, mode, "s")
+	switch f.Status {
+	case "":
+	case checkout.StatusExpired:
+		q.where(`(s.status = 'expired' OR ` + over + `)`)
+	default:
+		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+over+`)`, f.Status)
+	}
+	q.equal("s.order_id", f.OrderID)
+	q.page(checkout.PrefixSession, "s", p)
+	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Session])
+	if err != nil {
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	return sessions, s.readPayments(ctx, sessions)
+}
+
+// readPayments fills in the transactions and payouts of sessions, in one round
+// trip.
+func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) error {
+	ids, byID := make([]string, len(sessions)), map[string]*checkout.Session{}
+	for i := range sessions {
+		ids[i], byID[sessions[i].ID] = sessions[i].ID, &sessions[i]
+	}
+	var batch pgx.Batch
+	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
+		for _, t := range all {
+			session := byID[t.SessionID]
+			session.Transactions = append(session.Transactions, t)
+		}
+		return err
+	})
+	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
+		for _, p := range all {
+			byID[p.SessionID].Payout = p
+		}
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("payments of sessions: %w", err)
+	}
+	return nil
 }
 
 // ExpireSession ends a pending session that has no payment in flight and

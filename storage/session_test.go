@@ -280,10 +280,19 @@ func TestAuthenticate_FailsOnTheNextCallAfterRevocation(t *testing.T) {
 	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: id, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
 	hash, ok := checkout.HashAPIKey(key)
 	require.True(t, ok)
-	caller, err := f.Authenticate(t.Context(), hash)
+	caller, err := f.authenticate(t, hash)
 	require.NoError(t, err)
 	require.Equal(t, f.merchant, caller.Merchant)
 	require.NoError(t, f.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, id))
-	_, err = f.Authenticate(t.Context(), hash)
+	_, err = f.authenticate(t, hash)
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
+}
+
+// authenticate is Authenticate with limits that nobody meets.
+func (f fixture) authenticate(t *testing.T, hash []byte) (storage.Caller, error) {
+	t.Helper()
+	plenty := storage.Rate{PerSecond: 1000, Burst: 1000}
+	c, allowance, err := f.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: plenty, Live: plenty})
+	require.Equal(t, err == nil, allowance.OK)
+	return c, err
 }

@@ -64,7 +64,7 @@ func (f fixture) exec(t *testing.T, sql string, args ...any) {
 // publishTest sends a test event and returns its delivery.
 func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, storage.DeliveryRef) {
 	t.Helper()
-	event, ref, err := f.PublishTest(t.Context(), e.MerchantID, e.Mode, e.ID, typ, func(time.Time) any { return map[string]string{"a": "b"} })
+	event, ref, err := f.PublishTest(t.Context(), storage.TestEvent{MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
 	require.NoError(t, err)
 	return event, storage.DeliveryRef{ID: ref.ID, MerchantID: e.MerchantID, Mode: e.Mode}
 }

@@ -120,7 +120,7 @@ func (s *server) session(next sessionHandler) http.Handler {
 // knownEmail is what the customer typed for the last payment, else what the
 // merchant supplied, else "".
 func knownEmail(session checkout.Session) string {
-	if t := session.Transaction; t != nil && t.CustomerEmail != nil {
+	if t := session.Transaction(); t != nil && t.CustomerEmail != nil {
 		return *t.CustomerEmail
 	}
 	if session.CustomerEmail != nil {
@@ -141,7 +141,7 @@ func (s *server) view(session checkout.Session, merchant string) view {
 	}
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
-	if t := session.Transaction; t != nil {
+	if t := session.Transaction(); t != nil {
 		v.Card = cardLabel(t.PaymentMethod)
 		if t.CompletedAt != nil {
 			v.PaidAt = t.CompletedAt.UTC().Format("2 January 2006, 15:04 MST")

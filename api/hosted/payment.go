@@ -122,7 +122,7 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 // ask finds out about a payment of unknown outcome. It returns
 // workflows.ErrOutcomeUnknown while it stays unknown.
 func (s *server) ask(ctx context.Context, session checkout.Session, transactionID string) error {
-	if session.Transaction != nil && session.Transaction.ID == transactionID { // decided
+	if t := session.Transaction(); t != nil && t.ID == transactionID { // decided
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 )
 
@@ -49,7 +50,7 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
 	rest := api.New(api.Config{
 		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
-		SessionLifetime: cfg.SessionLifetime, Log: slog.Default(),
+		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Log: slog.Default(),
 	})
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
@@ -62,6 +63,19 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, rest) })
 	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, pages) })
 	return group.Wait()
+}
+
+// badKeyBurst lets a misconfigured client be told 401 for a while before it is
+// told 429.
+const badKeyBurst = 100
+
+// limits lets a key make as many requests at once as it may in a second.
+func limits(cfg config.Config) api.Limits {
+	rate := func(perSecond float64) storage.Rate {
+		return storage.Rate{PerSecond: perSecond, Burst: max(1, int(perSecond))}
+	}
+	rates := storage.Rates{Test: rate(cfg.TestRateLimit), Live: rate(cfg.LiveRateLimit)}
+	return api.Limits{Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst}}
 }
 
 // Limits of a connection. Slow clients are cut off; nothing here takes long.

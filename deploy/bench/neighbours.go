@@ -159,7 +159,7 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 
 // publish makes an event for one endpoint and starts its delivery.
 func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
-	event, ref, err := n.store.PublishTest(ctx, e.MerchantID, e.Mode, e.ID, webhook.PayoutSent, func(time.Time) any { return struct{}{} })
+	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return struct{}{} }})
 	if err != nil {
 		return event, err
 	}

@@ -37,6 +37,11 @@ type Config struct {
 	ReconcileEvery    time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 
+	// Requests a second of one key, reads and writes apart, and of one address without a valid key.
+	TestRateLimit   float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
+	LiveRateLimit   float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
+	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
+
 	// For local development, in test mode only.
 	AllowLoopback   bool          `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
 	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
@@ -76,6 +81,9 @@ func Load(environment []string) (Config, error) {
 	if c.DatabaseMaxConns < 2 {
 		check("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
 	}
+	check("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
+	check("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
+	check("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
 	check("CHECKOUT_RECONCILE_INTERVAL", atLeast(c.ReconcileEvery, time.Second))
 	check("CHECKOUT_DELIVERY_RETENTION", atLeast(c.DeliveryRetention, minRetention))
 	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
@@ -127,6 +135,16 @@ func settingName(field string) string {
 // minRetention is longer than a delivery can take, so that a merchant always
 // sees how it ended.
 const minRetention = 24 * time.Hour
+
+// maxRate is more than one PostgreSQL counts.
+const maxRate = 100_000
+
+func checkRate(perSecond float64) error {
+	if !(perSecond >= 0.1 && perSecond <= maxRate) { // nor NaN
+		return fmt.Errorf("must be a number from 0.1 to %d", maxRate)
+	}
+	return nil
+}
 
 func atLeast(d, least time.Duration) error {
 	if d < least {

@@ -4,7 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 )
 
 // Prefixes of API keys. Source: interface document, "Authentication".
@@ -21,7 +24,68 @@ type APIKey struct {
 	MerchantID string
 	Mode       Mode
 	Label      string
+	Scopes     Scopes
 	Last4      string
+	CreatedAt  time.Time
+	RevokedAt  *time.Time // nil: it is valid
+	UsedAt     *time.Time // nil: not for a while, or never
+}
+
+// Scopes say what a key may do: ScopeFull, ScopeRead, or a list of
+// "resource:read" and "resource:write", of which write includes read.
+type Scopes []string
+
+// Scopes that stand for many.
+const (
+	ScopeFull = "full"
+	ScopeRead = "read"
+)
+
+// Resources that a key can be limited to.
+const (
+	ResourceCheckout   = "checkout"
+	ResourceWebhooks   = "webhooks"
+	ResourceDeliveries = "deliveries"
+	ResourceEvents     = "events"
+	ResourcePayouts    = "payouts"
+)
+
+// AllScopes lists every scope.
+var AllScopes = Scopes{
+	ScopeFull, ScopeRead,
+	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read", "deliveries:write", "events:read", "payouts:read",
+}
+
+// Allow reports whether a key with these scopes may read, or write, a resource.
+func (s Scopes) Allow(resource string, write bool) bool {
+	return slices.ContainsFunc(s, func(scope string) bool {
+		switch scope {
+		case ScopeFull, resource + ":write":
+			return true
+		case ScopeRead, resource + ":read":
+			return !write
+		}
+		return false
+	})
+}
+
+// ParseScopes reads scopes separated by commas, "" being ScopeFull. Its error
+// names the one that is not known.
+func ParseScopes(text string) (Scopes, error) {
+	if text == "" {
+		return Scopes{ScopeFull}, nil
+	}
+	var scopes Scopes
+	for scope := range strings.SplitSeq(text, ",") {
+		scope = strings.TrimSpace(scope)
+		if !slices.Contains(AllScopes, scope) {
+			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope, strings.Join(AllScopes, ", "))
+		}
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes, nil
 }
 
 // NewAPIKey returns a new secret key for mode. It is shown once and stored only

@@ -4,7 +4,9 @@
 package checkout
 
 import (
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"strings"
@@ -39,6 +41,22 @@ func NewID(prefix string) string {
 	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
+}
+
+// SeededID is NewID from a seed of at least 16 bytes, of which the first six are
+// the time in milliseconds: the same seed makes the same id.
+func SeededID(prefix string, seed []byte) string {
+	mac := hmac.New(sha256.New, seed)
+	mac.Write([]byte("id " + prefix))
+	return prefix + "_" + idEncoding.EncodeToString(append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...))
+}
+
+// NewSeed returns a seed for SeededID: the time and 208 random bits.
+func NewSeed() []byte {
+	b := idTime(time.Now())
+	seed := append(b[:6:6], make([]byte, 26)...)
+	_, _ = rand.Read(seed[6:]) // never fails: crypto/rand ends the process instead
+	return seed
 }
 
 // FirstID returns what sorts before every id with that prefix that was made at

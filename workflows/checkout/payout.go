@@ -16,6 +16,9 @@ const (
 	PayoutFailed  PayoutStatus = "failed"
 )
 
+// PayoutStatuses lists every state of a payout.
+var PayoutStatuses = []PayoutStatus{PayoutPending, PayoutSent, PayoutFailed}
+
 // PayoutFailure says why a payout failed. Source: api/decisions.md, "payout".
 type PayoutFailure string
 

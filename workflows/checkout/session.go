@@ -17,6 +17,9 @@ const (
 	StatusExpired   Status = "expired"
 )
 
+// Statuses lists every state of a session.
+var Statuses = []Status{StatusPending, StatusCompleted, StatusFailed, StatusExpired}
+
 // Final reports whether the session has ended.
 func (s Status) Final() bool {
 	return s == StatusCompleted || s == StatusFailed || s == StatusExpired
@@ -48,9 +51,17 @@ type Session struct {
 	ExpiresAt       time.Time
 	EndedAt         *time.Time
 
-	URL         string       // hosted page; set by the REST front end
-	Transaction *Transaction // the last decided one, nil before
-	Payout      *Payout      // nil unless completed
+	URL          string        // hosted page; set by the REST front end
+	Transactions []Transaction // the decided ones, in the order of their attempts
+	Payout       *Payout       // nil unless completed
+}
+
+// Transaction returns the last decided one, nil before.
+func (s Session) Transaction() *Transaction {
+	if len(s.Transactions) == 0 {
+		return nil
+	}
+	return &s.Transactions[len(s.Transactions)-1]
 }
 
 // MarshalJSON writes the checkout session object of the interface document,
@@ -77,10 +88,12 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		CreatedAt      string          `json:"created_at"`
 		ExpiresAt      string          `json:"expires_at"`
 		CompletedAt    *string         `json:"completed_at"`
+		Timeline       []Moment        `json:"timeline"`
 	}{
 		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
-		s.RedirectURL, s.WebhookURL, s.Mode.Live(), s.Transaction, s.Payout,
+		s.RedirectURL, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
 		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
+		s.timeline(),
 	})
 }
 

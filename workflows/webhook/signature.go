@@ -30,6 +30,13 @@ func NewSecret() string {
 	return "whsec_" + hex.EncodeToString(b[:])
 }
 
+// SeededSecret is NewSecret from a seed: the same seed makes the same secret.
+func SeededSecret(seed []byte) string {
+	mac := hmac.New(sha256.New, seed)
+	mac.Write([]byte("webhook secret"))
+	return "whsec_" + hex.EncodeToString(mac.Sum(nil))
+}
+
 // MaxRotationOverlap is how long a rotated secret may go on signing beside the
 // new one.
 const MaxRotationOverlap = 72 * time.Hour

@@ -1,0 +1,147 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// CreateAPIKey stores the hash of secret, which must come from
+// checkout.NewAPIKey for the same mode.
+func (s *Store) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string) error {
+	hash, ok := checkout.HashAPIKey(secret)
+	if !ok {
+		return checkout.ErrAPIKey
+	}
+	if k.Scopes == nil {
+		k.Scopes = checkout.Scopes{checkout.ScopeFull}
+	}
+	_, err := s.pool.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
+	if violates(err, "api_key_merchant_id_fkey") {
+		return checkout.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("create api key: %w", err)
+	}
+	return nil
+}
+
+// APIKeys returns a merchant's keys of both modes, newest first, revoked ones
+// included.
+func (s *Store) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at, b.used_at
+		FROM api_key k LEFT JOIN (SELECT owner, max(at) AS used_at FROM token_bucket GROUP BY owner) b ON b.owner = k.id
+		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
+	if err != nil {
+		return nil, fmt.Errorf("api keys: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k checkout.APIKey, err error) {
+		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt, &k.UsedAt)
+		return k, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("api keys: %w", err)
+	}
+	return keys, nil
+}
+
+// RevokeAPIKey makes every later Authenticate with the key fail. Repeating it
+// changes nothing; it returns checkout.ErrNotFound for an unknown key.
+func (s *Store) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		keyID, merchantID, mode)
+	if err != nil {
+		return fmt.Errorf("revoke api key: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return checkout.ErrNotFound
+	}
+	return nil
+}
+
+// APIKey returns one key for an operator who knows only its id. It returns
+// checkout.ErrNotFound.
+func (s *Store) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
+	var k checkout.APIKey
+	err := s.pool.QueryRow(ctx, `SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key WHERE id = $1`, id).Scan(
+		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return checkout.APIKey{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.APIKey{}, fmt.Errorf("api key: %w", err)
+	}
+	return k, nil
+}
+
+// Caller is who makes a request: a key and its merchant.
+type Caller struct {
+	Key      checkout.APIKey
+	Merchant checkout.Merchant
+}
+
+// RequestKind has a token bucket of its own for each key.
+type RequestKind string
+
+// Kinds of requests.
+const (
+	RequestRead  RequestKind = "read"
+	RequestWrite RequestKind = "write"
+)
+
+// Rates are the rates of keys by their mode.
+type Rates struct{ Test, Live Rate }
+
+// Authenticate finds the caller by the hash of its key and takes a token for the
+// request. It asks PostgreSQL each time, so that a revoked key fails on the very
+// next request in every process. It returns checkout.ErrAPIKey when the key is
+// unknown or revoked; whether the allowance is OK is for the caller to look at.
+func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind, rates Rates) (Caller, Allowance, error) {
+	var (
+		c            Caller
+		ok           bool
+		tokens, rate float64
+		burst        int
+	)
+	k, m := &c.Key, &c.Merchant
+	err := s.pool.QueryRow(ctx, `
+		WITH caller AS (
+			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4, k.created_at AS key_created_at,
+				m.id, m.name, m.plan, m.fee_basis_points, m.payment_attempts, m.order_id_guard
+			FROM api_key k JOIN merchant m ON m.id = k.merchant_id
+			WHERE k.hash = $1 AND k.revoked_at IS NULL
+		), bucket AS (
+			INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
+			SELECT key_id, $2, CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END, CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller `+takeToken+`
+		)
+		SELECT c.*, b.* FROM caller c, bucket b`,
+		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(
+		&k.ID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
+		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard,
+		&ok, &tokens, &rate, &burst)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Caller{}, Allowance{}, checkout.ErrAPIKey
+	}
+	if err != nil {
+		return Caller{}, Allowance{}, fmt.Errorf("authenticate: %w", err)
+	}
+	k.MerchantID = m.ID
+	return c, allowance(ok, tokens, rate, burst), nil
+}
+
+// DeleteOldBuckets removes token buckets that nobody has used for age: they are
+// full again.
+func (s *Store) DeleteOldBuckets(ctx context.Context, age time.Duration) error {
+	if _, err := s.pool.Exec(ctx, `DELETE FROM token_bucket WHERE at < clock_timestamp() - $1::interval`, age); err != nil {
+		return fmt.Errorf("delete old token buckets: %w", err)
+	}
+	return nil
+}

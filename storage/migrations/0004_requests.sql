@@ -1,0 +1,47 @@
+-- +goose Up
+-- What a key may do, how often, and requests that may be repeated.
+
+ALTER TABLE api_key ADD COLUMN scopes text[] NOT NULL DEFAULT '{full}';
+CREATE INDEX api_key_merchant ON api_key (merchant_id, mode, id);
+
+-- Token buckets of keys, and of addresses that requests without a valid key come from. A crash
+-- empties the table, which costs nobody more than a second of patience, and what is not in the
+-- write-ahead log is written without waiting for the disk.
+CREATE UNLOGGED TABLE token_bucket (
+    owner   text NOT NULL,
+    kind    text NOT NULL,
+    rate    double precision NOT NULL, -- tokens a second
+    burst   integer NOT NULL,          -- tokens of a full bucket
+    tokens  double precision NOT NULL,
+    allowed boolean NOT NULL,          -- what the last request was told
+    at      timestamptz NOT NULL,
+    PRIMARY KEY (owner, kind)
+) WITH (fillfactor = 50); -- room for the next version beside the last one
+
+CREATE TABLE idempotent_request (
+    merchant_id   text NOT NULL REFERENCES merchant,
+    mode          text NOT NULL,
+    route         text NOT NULL, -- method and path
+    key           text NOT NULL,
+    fingerprint   bytea NOT NULL, -- SHA-256 of the body
+    seed          bytea NOT NULL, -- sealed; a repeat after a crash makes the same ids and secrets from it
+    master_key_id text NOT NULL REFERENCES master_key,
+    locked_until  timestamptz, -- a process works on it; null: it ended without an answer that is kept
+    status        integer,     -- of the answer; null: none yet
+    location      text,
+    answer        bytea,       -- sealed, because it may have a secret
+    created_at    timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (merchant_id, mode, route, key)
+);
+CREATE INDEX idempotent_request_age ON idempotent_request (created_at);
+
+-- Lists of sessions and payouts.
+CREATE INDEX checkout_session_unusual ON checkout_session (merchant_id, mode, status, id) WHERE status <> 'expired';
+CREATE INDEX checkout_session_order ON checkout_session (merchant_id, mode, order_id, id) WHERE order_id IS NOT NULL;
+CREATE INDEX payout_merchant ON payout (merchant_id, mode, id);
+CREATE INDEX transaction_session ON transaction (session_id, id);
+
+-- +goose Down
+DROP INDEX transaction_session, payout_merchant, checkout_session_order, checkout_session_unusual, api_key_merchant;
+DROP TABLE idempotent_request, token_bucket;
+ALTER TABLE api_key DROP COLUMN scopes;
