@@ -51,13 +51,14 @@ func TestServer_OtherMethodsAre405WithAllow(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	for path, allow := range map[string]string{
-		"/v1/checkout": "POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/healthz": "GET", "/readyz": "GET",
+		"/v1/checkout": "GET, POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/healthz": "GET", "/readyz": "GET",
 		"/v1/webhooks": "GET, POST", "/v1/webhooks/x": "DELETE, GET, PATCH", "/v1/webhooks/verify": "POST",
 		"/v1/webhooks/x/hold": "POST", "/v1/webhooks/x/resume": "POST", "/v1/webhooks/x/rotate_secret": "POST",
 		"/v1/webhooks/x/test": "POST", "/v1/webhooks/x/replay": "POST",
 		"/v1/replays": "GET", "/v1/replays/x": "GET", "/v1/replays/x/cancel": "POST",
 		"/v1/deliveries": "GET", "/v1/deliveries/x": "GET", "/v1/deliveries/x/replay": "POST", "/v1/deliveries/x/retry_now": "POST",
 		"/v1/deliveries/x/hold": "POST", "/v1/deliveries/x/resume": "POST", "/v1/events": "GET", "/v1/events/x": "GET",
+		"/v1/payouts": "GET", "/v1/payouts/x": "GET",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"} {
 			if slices.Contains(strings.Split(allow, ", "), method) {

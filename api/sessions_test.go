@@ -60,6 +60,9 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 		"status": "pending", "customer_email": "ann@example.com", "metadata": map[string]any{"order_id": "A-1", "n": 1.5, "b": true},
 		"redirect_url": "https://shop.example/thanks?a=1", "webhook_url": nil, "livemode": false,
 		"transaction": nil, "payout": nil, "completed_at": nil,
+		"timeline": []any{map[string]any{
+			"status": "pending", "at": checkout.FormatTime(created), "transaction_id": nil, "payout_id": nil, "reason": nil,
+		}},
 	}, got.json)
 	require.Contains(t, got.body, `"amount":10.50,`)
 	require.Contains(t, got.body, `"metadata":{"order_id":"A-1","n":1.50,"b":true}`, "bytes kept")

@@ -23,7 +23,7 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 	require.Equal(t, `{"id":"cs_1","url":"https://pay.example/cs_1","amount":10.50,"currency":"EUR","payout_currency":"ETH","status":"pending",`+
 		`"customer_email":null,"metadata":{"z":"<&>","a":1.50},"redirect_url":"https://shop.example/?a=1&b=<2>","webhook_url":null,`+
 		`"livemode":false,"transaction":null,"payout":null,"created_at":"2026-01-02T02:04:05.000Z","expires_at":"2026-01-02T03:04:05.000Z",`+
-		`"completed_at":null}`, string(got))
+		`"completed_at":null,"timeline":[{"status":"pending","at":"2026-01-02T02:04:05.000Z","transaction_id":null,"payout_id":null,"reason":null}]}`, string(got))
 }
 
 func TestCard_IsNeverPrinted(t *testing.T) {
