@@ -334,6 +334,23 @@ func (f *front) newReplay(key, endpoint string) string {
 	return got.json["id"].(string)
 }
 
+// newPayout creates a session that is completed and whose payout is sent, and
+// returns their ids. Nothing is told to registrations.
+func (f *front) newPayout(m merchant, mode checkout.Mode) (session, payout string) {
+	f.t.Helper()
+	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
+	transaction := checkout.NewID(checkout.PrefixTransaction)
+	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, session_status, created_at, completed_at)
+		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242"}', 'completed', created_at, created_at
+		FROM checkout_session WHERE id = $1`, session, transaction)
+	f.exec(`INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, amount, currency, network, destination,
+			source_amount, source_currency, exchange_rate, fee, tx_hash, created_at, sent_at)
+		SELECT $3, id, $2, merchant_id, mode, 'sent', '10.39', 'USDC', 'ethereum', '0xab', 1039, 'USD', '1', '0.01', '0xcd', created_at, created_at
+		FROM checkout_session WHERE id = $1`, session, transaction, payout)
+	f.exec(`UPDATE checkout_session SET status = 'completed', attempts = 1, ended_at = created_at WHERE id = $1`, session)
+	return session, payout
+}
+
 // at returns a string inside an answer.
 func at(a answer, path ...string) string {
 	var value any = a.json

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -59,11 +60,17 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	return s.keep(ctx, request, r, h)
 }
 
+// keepTimeout bounds what follows a request: together with requestTimeout it is
+// shorter than a claim, so that no other process works on the request yet.
+const keepTimeout = 4 * time.Second
+
 // keep works on a claimed request and keeps its answer. One that was refused is
 // forgotten, one whose outcome is unknown may be repeated.
 func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r *http.Request, h handler) (int, any, error) {
-	done := context.WithoutCancel(ctx) // the client may have gone; its repeat shall not wait
 	status, body, err := call(h, r)
+	// The client may have gone; its repeat shall not wait.
+	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
 	if err != nil {
 		refused := s.refusal(err).status < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {

@@ -23,6 +23,8 @@ func TestLists_WalkToTheEndInPages(t *testing.T) {
 		event, delivery := f.newDelivery(key, endpoint)
 		all["evt"], all["whd"] = append(all["evt"], event), append(all["whd"], delivery)
 		all["whr"] = append(all["whr"], f.newReplay(key, endpoint))
+		session, payout := f.newPayout(f.merchant, checkout.ModeTest)
+		all["cs"], all["po"] = append(all["cs"], session), append(all["po"], payout)
 		if i > 0 {
 			id, _ := f.newEndpoint(key)
 			all["wh"] = append(all["wh"], id)
@@ -76,7 +78,7 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 			"limit=0": {"limit"}, "limit=101": {"limit"}, "limit=-1": {"limit"}, "limit=": {"limit"}, "limit=ten": {"limit"}, "limit=1.5": {"limit"},
 			"limit=+10": {"limit"}, "limit=010": {"limit"}, "limit=1e1": {"limit"}, "limit=99999999999999999999": {"limit"},
 			"limit=5&limit=5": {"limit"},
-			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=cs_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
+			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=txn_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
 			"cursor=" + l.prefix + "_":                               {"cursor"},
 			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37%0A":     {"cursor"},
 			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37p%0A%0A": {"cursor"},
@@ -94,7 +96,11 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 			require.Equal(t, params[0], orEmpty(got.json["param"]))
 		}
 		for _, filter := range l.filters {
-			for _, value := range []string{"", "x", "Pending", "wh_x", "%00", "cs_'; DROP TABLE event"} {
+			wrong := []string{"", "x", "Pending", "wh_x", "%00", "cs_'; DROP TABLE event"}
+			if filter == "order_id" { // what the merchant likes
+				wrong = []string{"", "\x00", "A\x00", "\xff", "\xed\xa0\x80", strings.Repeat("é", 501)}
+			}
+			for _, value := range wrong {
 				got := f.do("GET", l.path+"?"+filter+"="+url.QueryEscape(value), f.merchant.testKey, "")
 				require.Equal(t, 400, got.status, "%s?%s=%s", l.path, filter, value)
 				require.Equal(t, []string{filter}, got.params())
@@ -102,8 +108,8 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 		}
 		got := f.do("GET", l.path+"?limt=5", f.merchant.testKey, "")
 		require.Equal(t, "limt is not a known parameter; did you mean limit?", got.json["message"])
-		got = f.do("GET", l.path+"?order=asc", f.merchant.testKey, "")
-		require.Equal(t, "order is not a known parameter; known are "+strings.Join(l.filters, ", ")+", limit, cursor, since, until", got.json["message"])
+		got = f.do("GET", l.path+"?ascending=1", f.merchant.testKey, "")
+		require.Equal(t, "ascending is not a known parameter; known are "+strings.Join(l.filters, ", ")+", limit, cursor, since, until", got.json["message"])
 	}
 }
 
@@ -120,6 +126,7 @@ func TestLists_ByTime(t *testing.T) {
 	endpoint, _ := f.newEndpoint(key)
 	f.newDelivery(key, endpoint)
 	f.newReplay(key, endpoint)
+	f.newPayout(f.merchant, checkout.ModeTest)
 	for _, l := range lists {
 		entry := f.do("GET", l.path, key, "").json["data"].([]any)[0].(map[string]any)
 		created, err := time.Parse(time.RFC3339, entry["created_at"].(string))
@@ -176,4 +183,90 @@ func TestLists_Filters(t *testing.T) {
 		require.Equal(t, want, got.ids(), path)
 	}
 	require.NotContains(t, f.do("GET", "/v1/deliveries", key, "").body, `"attempts"`, "only a single delivery has them")
+}
+
+func TestListSessions_Filters(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	unguarded := f.newMerchant(false)
+	create := func(key, orderID string) string {
+		got := f.do("POST", "/v1/checkout", key, with("metadata", `{"order_id":`+orderID+`}`))
+		require.Equal(t, 201, got.status, got.body)
+		return got.json["id"].(string)
+	}
+	key := f.merchant.testKey
+	pending, late, expired := create(key, `"A-1"`), create(key, `"L"`), create(key, `"A 2 %'"`)
+	failed, flight := create(key, `"ü"`), create(key, `1.50`)
+	completed, payout := f.newPayout(f.merchant, checkout.ModeTest)
+	f.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 minute' WHERE id IN ($1, $2)`, late, flight)
+	f.exec(`UPDATE checkout_session SET payment_in_flight = true WHERE id = $1`, flight)
+	f.exec(`UPDATE checkout_session SET status = 'expired', ended_at = now() WHERE id = $1`, expired)
+	f.exec(`UPDATE checkout_session SET status = 'failed', ended_at = now() WHERE id = $1`, failed)
+	first, second := create(unguarded.testKey, `"A-1"`), create(unguarded.testKey, `"A-1"`)
+	for _, c := range []struct {
+		key, query string
+		want       []string
+	}{
+		{key, "status=pending", []string{flight, pending}},
+		{key, "status=expired", []string{expired, late}},
+		{key, "status=failed", []string{failed}},
+		{key, "status=completed", []string{completed}},
+		{key, "order_id=A-1", []string{pending}},
+		{key, "order_id=" + url.QueryEscape(`A 2 %'`), []string{expired}},
+		{key, "order_id=" + url.QueryEscape("ü"), []string{failed}},
+		{key, "order_id=1.50", []string{flight}},
+		{key, "order_id=1.5", []string{}},
+		{key, "order_id=L&status=expired", []string{late}},
+		{key, "order_id=L&status=pending", []string{}},
+		{key, "limit=1&status=expired&cursor=" + expired, []string{late}},
+		{f.merchant.liveKey, "order_id=A-1", []string{}},
+		{unguarded.testKey, "order_id=A-1", []string{second, first}},
+		{unguarded.testKey, "order_id=L", []string{}},
+	} {
+		got := f.do("GET", "/v1/checkout?"+c.query, c.key, "")
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, c.want, got.ids(), c.query)
+	}
+	for query, want := range map[string][]string{
+		"status=sent": {payout}, "status=pending": {}, "status=failed": {}, "session=" + completed: {payout}, "session=" + pending: {},
+		"status=failed&session=" + completed: {},
+	} {
+		require.Equal(t, want, f.do("GET", "/v1/payouts?"+query, key, "").ids(), query)
+	}
+}
+
+// TestListSessions_EntriesAreTheWholeSessions pins that a list shows each session
+// exactly as it is shown alone, with its own payments.
+func TestListSessions_EntriesAreTheWholeSessions(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	f.newSession(key)
+	for range 3 {
+		session, _ := f.newPayout(f.merchant, checkout.ModeTest)
+		f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, failure, payment_method, created_at, completed_at)
+			SELECT $2, id, merchant_id, mode, 'failed', 0, 'card_declined', '{}', created_at, created_at FROM checkout_session WHERE id = $1`,
+			session, checkout.NewID("txn"))
+	}
+	got := f.do("GET", "/v1/checkout", key, "")
+	require.Len(t, got.ids(), 4)
+	for i, id := range got.ids() {
+		entry := got.json["data"].([]any)[i].(map[string]any)
+		require.Equal(t, f.do("GET", "/v1/checkout/"+id, key, "").json, entry)
+		require.NotContains(t, entry, "webhook_secret")
+		if i == 3 {
+			require.Nil(t, entry["transaction"])
+			require.Nil(t, entry["payout"])
+			continue
+		}
+		require.Equal(t, id, entry["transaction"].(map[string]any)["session_id"])
+		require.Equal(t, "succeeded", entry["transaction"].(map[string]any)["status"])
+		payout := entry["payout"].(map[string]any)
+		require.Equal(t, id, payout["session_id"])
+		require.Len(t, entry["timeline"], 5)
+		alone := f.do("GET", "/v1/payouts/"+payout["id"].(string), key, "")
+		require.Equal(t, 200, alone.status)
+		require.Equal(t, payout, alone.json)
+		require.Equal(t, payout, f.do("GET", "/v1/payouts", key, "").json["data"].([]any)[i])
+	}
 }

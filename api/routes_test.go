@@ -10,8 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// routesWithID are all routes of a registration, a delivery, an event and a bulk
-// replay, with the prefix of the id.
+// routesWithID are all routes of a registration, a delivery, an event, a bulk
+// replay and a payout, with the prefix of the id. Those of a session are told
+// apart in TestAuthentication_ReachesEachOwnersOwnSessionsOnly, because the other mode gets a 403.
 var routesWithID = [][3]string{
 	{"GET", "/v1/webhooks/{id}", "wh"},
 	{"PATCH", "/v1/webhooks/{id}", "wh"},
@@ -29,6 +30,7 @@ var routesWithID = [][3]string{
 	{"GET", "/v1/events/{id}", "evt"},
 	{"GET", "/v1/replays/{id}", "whr"},
 	{"POST", "/v1/replays/{id}/cancel", "whr"},
+	{"GET", "/v1/payouts/{id}", "po"},
 }
 
 // lists are the lists, with the prefix of their entries and their filters.
@@ -40,6 +42,8 @@ var lists = []struct {
 	{"/v1/deliveries", "whd", []string{"status", "webhook", "event", "session"}},
 	{"/v1/events", "evt", []string{"type", "session"}},
 	{"/v1/replays", "whr", []string{"webhook"}},
+	{"/v1/checkout", "cs", []string{"status", "order_id"}},
+	{"/v1/payouts", "po", []string{"status", "session"}},
 }
 
 // bodyOf is a body that a route accepts.
@@ -76,11 +80,12 @@ func TestRoutes_UnknownForeignAndMalformedIdsAreTheSame404(t *testing.T) {
 		key := other.key(mode)
 		endpoint, _ := f.newEndpoint(key)
 		event, delivery := f.newDelivery(key, endpoint)
-		foreign := map[string]string{"wh": endpoint, "evt": event, "whd": delivery, "whr": f.newReplay(key, endpoint)}
+		_, payout := f.newPayout(other, mode)
+		foreign := map[string]string{"wh": endpoint, "evt": event, "whd": delivery, "whr": f.newReplay(key, endpoint), "po": payout}
 		for _, route := range routesWithID {
 			id := foreign[route[2]]
 			for _, bad := range []string{
-				id, checkout.NewID(route[2]), "x", id[:len(id)-1], id + "0", strings.ToUpper(id), "cs" + id[strings.Index(id, "_"):],
+				id, checkout.NewID(route[2]), "x", id[:len(id)-1], id + "0", strings.ToUpper(id), "txn" + id[strings.Index(id, "_"):],
 				route[2] + "_", "%00", id + "%0a", "null", "..%2f" + id,
 			} {
 				got := f.do(route[0], strings.Replace(route[1], "{id}", bad, 1), f.merchant.testKey, "")
@@ -113,8 +118,9 @@ func TestRoutes_ReachEachOwnersOwnThingsOnly(t *testing.T) {
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			endpoint, _ := f.newEndpoint(m.key(mode))
 			event, delivery := f.newDelivery(m.key(mode), endpoint)
+			session, payout := f.newPayout(m, mode)
 			owners = append(owners, owner{m, mode, map[string]string{
-				"wh": endpoint, "evt": event, "whd": delivery, "whr": f.newReplay(m.key(mode), endpoint),
+				"wh": endpoint, "evt": event, "whd": delivery, "whr": f.newReplay(m.key(mode), endpoint), "cs": session, "po": payout,
 			}})
 		}
 	}
@@ -127,7 +133,7 @@ func TestRoutes_ReachEachOwnersOwnThingsOnly(t *testing.T) {
 				cursor := f.do("GET", l.path+"?cursor="+l.prefix+"_7zzzzzzzzzzzzzzzzzzzzzzzzz", key, "")
 				require.Equal(t, []string{c.own[l.prefix]}, cursor.ids(), "whatever the cursor")
 			}
-			for _, filter := range []string{"/v1/deliveries?webhook=" + o.own["wh"], "/v1/deliveries?event=" + o.own["evt"], "/v1/replays?webhook=" + o.own["wh"]} {
+			for _, filter := range []string{"/v1/deliveries?webhook=" + o.own["wh"], "/v1/deliveries?event=" + o.own["evt"], "/v1/replays?webhook=" + o.own["wh"], "/v1/payouts?session=" + o.own["cs"]} {
 				require.Equal(t, same, len(f.do("GET", filter, key, "").ids()) == 1, filter)
 			}
 			verify := f.do("POST", "/v1/webhooks/verify", key, `{"webhook":"`+o.own["wh"]+`","header":"","body":""}`)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode/utf8"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -48,6 +50,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 	if err := s.checkLive(ctx, n.Session); err != nil {
 		return 0, nil, err
 	}
+	secret := newSecret(ctx)
 	if n.WebhookURL != nil {
 		endpoint, err := s.Store.SigningEndpoint(ctx, n.MerchantID, n.Mode, *n.WebhookURL)
 		if err != nil {
@@ -56,14 +59,17 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		if endpoint != "" {
 			n.SigningEndpoint = &endpoint
 		} else {
-			n.Secret = newSecret(ctx)
+			n.Secret = secret
 		}
 	}
 	got, err := s.Store.CreateSession(ctx, n, s.Workflows.StartSession)
 	if err != nil {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
-	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), n.Secret}}, nil
+	if got.SigningEndpoint == nil || *got.SigningEndpoint != got.OwnEndpoint() {
+		secret = "" // also when a registration signed for the session as it was created the first time
+	}
+	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), secret}}, nil
 }
 
 // newSession reads the body of a create. It returns all faults of it at once.
@@ -186,9 +192,14 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 // listSessions serves GET /v1/checkout, newest first.
 func (s *Server) listSessions(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	q := readQuery(r, "status", "order_id")
+	q := readQuery(r, "status", orderIDKey)
 	filter := storage.SessionFilter{Status: optionalChoice(q, "status", checkout.Statuses)}
-	filter.OrderID, _ = q.optionalText("order_id")
+	if text, ok := q.optionalText(orderIDKey); ok {
+		if text == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxMetadataValue {
+			q.add(orderIDKey, fmt.Sprintf("must be a metadata.order_id: 1 to %d characters", maxMetadataValue))
+		}
+		filter.OrderID = text
+	}
 	return answerList(q, checkout.PrefixSession, func(session checkout.Session) string { return session.ID }, func(p storage.Page) ([]checkout.Session, error) {
 		found, err := s.Store.Sessions(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
 		for i := range found {

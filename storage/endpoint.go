@@ -18,7 +18,8 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
 // CreateEndpoint stores a registration and the sealed digest of e.Secret, never
 // the secret. It returns e with its time of creation, or ErrTooManyEndpoints.
-// Repeating it with the same id changes nothing.
+// Repeating it with the same id changes nothing; it returns checkout.ErrNotFound
+// when the registration was deleted in the meantime.
 func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The merchant's row serializes its registrations, so that the limit holds.
@@ -45,6 +46,9 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook
 		}
 		return s.insertEndpoint(ctx, tx, &e, nil)
 	})
+	if violates(err, "webhook_endpoint_pkey") { // the same request again, but what it created was deleted
+		err = checkout.ErrNotFound
+	}
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("create webhook registration: %w", err)
 	}
@@ -55,7 +59,7 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook
 // endpoint that is not listed and gets nothing else.
 func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
 	e := webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: n.MerchantID, Mode: n.Mode,
+		ID: n.OwnEndpoint(), MerchantID: n.MerchantID, Mode: n.Mode,
 		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: n.Secret,
 	}
 	return e.ID, s.insertEndpoint(ctx, tx, &e, &n.ID)

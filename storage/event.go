@@ -110,10 +110,15 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, we
 	var refs []webhook.DeliveryRef
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
-		if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
+		// A repeat is of the type that the first had, which may have been that of
+		// the registration's events at that time.
+		err := tx.QueryRow(ctx, `
+			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
+				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3), $4)`,
+			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
+		if err != nil {
 			return err
 		}
-		var err error
 		refs, err = publish(ctx, tx, publication{
 			MerchantID: t.MerchantID, Mode: t.Mode, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
@@ -125,6 +130,9 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, we
 	if violates(err, "event_subject_type_key") { // the same request again
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 			refs, err = published(ctx, tx, t.MerchantID, t.Mode, t.SubjectID, t.Type)
+			if err == nil && len(refs) == 0 {
+				err = checkout.ErrNotFound
+			}
 			return err
 		})
 	}

@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +61,6 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 	var (
 		claimed, same, live bool
 		status              *int
-		location            *string
 		answer              []byte
 	)
 	// The second part sees the row as it was before the first.
@@ -69,7 +70,7 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
 			ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
 				fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
-				status = NULL, location = NULL, answer = NULL,
+				status = NULL, answer = NULL,
 				seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed END,
 				master_key_id = CASE WHEN i.created_at < now() - $9::interval THEN excluded.master_key_id ELSE i.master_key_id END,
 				created_at = CASE WHEN i.created_at < now() - $9::interval THEN now() ELSE i.created_at END
@@ -77,12 +78,12 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 				OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
 			RETURNING seed, master_key_id
 		)
-		SELECT true, true, false, NULL::int, NULL::text, NULL::bytea, seed, master_key_id FROM claim
+		SELECT true, true, false, NULL::int, NULL::bytea, seed, master_key_id FROM claim
 		UNION ALL
-		SELECT false, fingerprint = $5, status IS NULL, status, location, answer, seed, master_key_id FROM idempotent_request
+		SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id FROM idempotent_request
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND NOT EXISTS (SELECT FROM claim)`,
 		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor, KeepAnswers).Scan(
-		&claimed, &same, &live, &status, &location, &answer, &sealed, &keyID)
+		&claimed, &same, &live, &status, &answer, &sealed, &keyID)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // another process inserted it in this very moment
 		return nil, nil, ErrRequestInProgress
@@ -96,21 +97,21 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 	case live:
 		return nil, nil, ErrRequestInProgress
 	}
-	kept := &KeptAnswer{Status: *status}
-	if location != nil {
-		kept.Location = *location
+	plain, err := s.keys.unseal(keyID, r.owner(), answer)
+	if err != nil {
+		return nil, nil, err
 	}
-	kept.Body, err = s.keys.unseal(keyID, r.owner(), answer)
-	return kept, nil, err
+	first, body, _ := bytes.Cut(plain, []byte("\n"))
+	return &KeptAnswer{Status: *status, Location: string(first), Body: body}, nil, nil
 }
 
 // KeepAnswer keeps the answer to a claimed request for its repeats.
 func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
-	keyID, sealed := s.keys.seal(r.owner(), a.Body)
+	keyID, sealed := s.keys.seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
-		UPDATE idempotent_request SET status = $5, location = nullif($6, ''), answer = $7, master_key_id = $8, locked_until = NULL, seed = ''
+		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7, locked_until = NULL, seed = ''
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4`,
-		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, a.Location, sealed, keyID)
+		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, sealed, keyID)
 	if err != nil {
 		return fmt.Errorf("keep answer: %w", err)
 	}

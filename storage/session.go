@@ -187,7 +187,7 @@ func optionalRow[T any](rows pgx.Rows) (*T, error) {
 // SessionFilter chooses sessions; what is empty does not choose.
 type SessionFilter struct {
 	Status  checkout.Status
-	OrderID string
+	OrderID string // metadata.order_id, whether the merchant guards order ids or not
 }
 
 // Sessions lists sessions, newest first, with their decided transactions and
@@ -202,7 +202,7 @@ func (s *Store) Sessions(ctx context.Context, merchantID string, mode checkout.M
 	default:
 		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+over+`)`, f.Status)
 	}
-	q.equal("s.order_id", f.OrderID)
+	q.equal("s.metadata->>'order_id'", f.OrderID)
 	q.page(checkout.PrefixSession, "s", p)
 	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
 	if err != nil {

@@ -28,8 +28,7 @@ CREATE TABLE idempotent_request (
     master_key_id text NOT NULL REFERENCES master_key,
     locked_until  timestamptz, -- a process works on it; null: it ended without an answer that is kept
     status        integer,     -- of the answer; null: none yet
-    location      text,
-    answer        bytea,       -- sealed, because it may have a secret
+    answer        bytea,       -- sealed, because it may have a secret: its location, a line break, its body
     created_at    timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (merchant_id, mode, route, key)
 );
@@ -37,7 +36,7 @@ CREATE INDEX idempotent_request_age ON idempotent_request (created_at);
 
 -- Lists of sessions and payouts.
 CREATE INDEX checkout_session_unusual ON checkout_session (merchant_id, mode, status, id) WHERE status <> 'expired';
-CREATE INDEX checkout_session_order ON checkout_session (merchant_id, mode, order_id, id) WHERE order_id IS NOT NULL;
+CREATE INDEX checkout_session_order ON checkout_session (merchant_id, mode, (metadata->>'order_id'), id) WHERE metadata->>'order_id' IS NOT NULL;
 CREATE INDEX payout_merchant ON payout (merchant_id, mode, id);
 CREATE INDEX transaction_session ON transaction (session_id, id);
 

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -54,6 +55,12 @@ type Session struct {
 	URL          string        // hosted page; set by the REST front end
 	Transactions []Transaction // the decided ones, in the order of their attempts
 	Payout       *Payout       // nil unless completed
+}
+
+// OwnEndpoint is the id of the endpoint that stands for WebhookURL when no
+// registration's secret signs for it.
+func (s Session) OwnEndpoint() string {
+	return PrefixEndpoint + strings.TrimPrefix(s.ID, PrefixSession)
 }
 
 // Transaction returns the last decided one, nil before.
