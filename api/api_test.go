@@ -155,6 +155,7 @@ func (m merchant) key(mode checkout.Mode) string {
 type front struct {
 	t        *testing.T
 	url      string // of the database
+	keys     *storage.Keyring
 	store    *storage.Store
 	temporal *temporalDouble
 	config   Config
@@ -177,6 +178,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
 	require.NoError(t, err)
+	f.keys = keys
 	f.store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)
 	t.Cleanup(f.store.Close)
@@ -200,6 +202,19 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
 	return f
+}
+
+// second is another process of the same service.
+func (f *front) second() *front {
+	f.t.Helper()
+	other := *f
+	var err error
+	other.store, err = storage.Open(f.t.Context(), storage.Options{URL: f.url, Keys: f.keys, MaxConns: 4})
+	require.NoError(f.t, err)
+	f.t.Cleanup(other.store.Close)
+	other.config.Store = other.store
+	other.handler = New(other.config)
+	return &other
 }
 
 func (f *front) newMerchant(guard bool) merchant {

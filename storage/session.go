@@ -76,7 +76,8 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 	if violates(err, "checkout_session_order_id_key") {
 		return checkout.Session{}, s.orderIDInUse(ctx, session)
 	}
-	if violates(err, "checkout_session_pkey") { // the same request again, after a crash or an unknown outcome
+	// The same request again, after a crash or an unknown outcome.
+	if violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
 		return s.Session(ctx, session.MerchantID, session.Mode, session.ID)
 	}
 	if err != nil {

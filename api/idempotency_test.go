@@ -1,0 +1,506 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+const idempotent = "Idempotency-Key"
+
+// repeatable are POSTs with an effect, and what counts it.
+var repeatable = map[string]struct {
+	path, body string // {id} is a registration that is there before
+	status     int
+	effect     string // of which a request makes one row
+	starts     int    // workflows
+}{
+	"session": {
+		"/v1/checkout", `{"amount":10.5,"currency":"USD","payout_currency":"USDC","webhook_url":"https://shop.example/own",` +
+			"\"metadata\":{ \"order_id\": \"A-1\", \"n\": 1.50, \"s\":\"<&>\u2028ü\\u00e9\" }}", 201, "checkout_session", 1,
+	},
+	"session of a registration": {
+		"/v1/checkout", `{"amount":1,"currency":"USD","payout_currency":"USDC","webhook_url":"https://shop.example/?{id}"}`, 201, "checkout_session", 1,
+	},
+	"registration": {
+		"/v1/webhooks", `{"url":"https://shop.example/hook","events":["*"],"description":"<b>"}`, 201, "webhook_endpoint", 0,
+	},
+	"rotation": {
+		"/v1/webhooks/{id}/rotate_secret", ``, 200, "webhook_endpoint WHERE previous_sealed_digest IS NOT NULL", 0,
+	},
+	"test event":  {"/v1/webhooks/{id}/test", `{"metadata":{"a":"b"}}`, 202, "event", 1},
+	"bulk replay": {"/v1/webhooks/{id}/replay", `{"since":"2026-01-01T00:00:00Z"}`, 202, "webhook_replay", 1},
+}
+
+// prepare makes what a repeatable request needs and returns its path and body,
+// and the registration's id and secret.
+func (f *front) prepare(name string) (path, body, id, secret string) {
+	f.t.Helper()
+	c := repeatable[name]
+	if !strings.Contains(c.path+c.body, "{id}") {
+		return c.path, c.body, "", ""
+	}
+	id, secret = f.newEndpoint(f.merchant.testKey)
+	return strings.ReplaceAll(c.path, "{id}", id), strings.ReplaceAll(c.body, "{id}", id), id, secret
+}
+
+// started notes the ids of the workflows that are started.
+func (f *front) started() *[]string {
+	var ids []string
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		ids = append(ids, o.ID)
+		return nil
+	}
+	return &ids
+}
+
+// crash makes the process die between the effect of a request and the keeping of
+// its answer, so that its claim stays. What it returns ends that.
+func (f *front) crash() (over func()) {
+	f.t.Helper()
+	f.exec(`
+		CREATE FUNCTION crash() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+		CREATE TRIGGER crash BEFORE UPDATE OR DELETE ON idempotent_request FOR EACH ROW EXECUTE FUNCTION crash()`)
+	return func() { f.exec(`DROP FUNCTION crash CASCADE`) }
+}
+
+// claimsRunOut lets the time pass that a claim lasts.
+func (f *front) claimsRunOut() {
+	f.t.Helper()
+	f.exec(`UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
+}
+
+func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
+	t.Parallel()
+	for name, c := range repeatable {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t)
+			path, body, _, _ := f.prepare(name)
+			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
+			first := f.do("POST", path, key, body, idempotent, "k 1")
+			require.Equal(t, c.status, first.status, first.body)
+			require.Empty(t, first.header.Get("Idempotent-Replayed"))
+			for _, process := range []*front{f, f.second()} {
+				again := process.do("POST", path, key, body, idempotent, "k 1")
+				require.Equal(t, first.status, again.status)
+				require.Equal(t, first.body, again.body)
+				require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+				require.Equal(t, first.header.Values("Location"), again.header.Values("Location"))
+			}
+			require.Equal(t, before+1, f.count(c.effect))
+			require.Len(t, *starts, c.starts)
+
+			conflict := f.do("POST", path, key, body+" ", idempotent, "k 1")
+			require.Equal(t, 409, conflict.status, "white space makes another body")
+			require.Equal(t, "idempotency_conflict", conflict.json["error"])
+			require.Empty(t, conflict.header.Get("Retry-After"))
+			require.Empty(t, conflict.header.Get("Idempotent-Replayed"))
+			require.Equal(t, first.body, f.do("POST", path, key, body, idempotent, "k 1").body, "a conflict changes nothing")
+		})
+	}
+}
+
+func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	for name := range repeatable {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t)
+			path, body, _, _ := f.prepare(name)
+			over := f.crash()
+			first := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+			hidden := []string{"shop.example", "status", "created_at"}
+			for _, member := range []string{"id", "secret", "webhook_secret", "event", "delivery"} {
+				switch value := first.json[member].(type) {
+				case string:
+					hidden = append(hidden, value, value[strings.Index(value, "_")+1:])
+				case map[string]any:
+					hidden = append(hidden, value["id"].(string))
+				}
+			}
+			f.exec(`CREATE VIEW dump AS SELECT seed || coalesce(answer, '') || fingerprint AS bytes, i::text AS line FROM idempotent_request i`)
+			check := func() {
+				require.Equal(t, 1, f.count("dump"))
+				for _, text := range hidden {
+					if !strings.Contains(path, text) { // the route is not hidden
+						require.Zero(t, f.count(`dump WHERE position(convert_to('`+text+`', 'UTF8') in bytes) > 0 OR strpos(line, '`+text+`') > 0`), text)
+					}
+				}
+			}
+			check()
+			over()
+			f.claimsRunOut()
+			require.Less(t, f.do("POST", path, f.merchant.testKey, body, idempotent, "k").status, 300)
+			require.Equal(t, 1, f.count("idempotent_request WHERE status IS NOT NULL AND seed = ''"))
+			check()
+		})
+	}
+}
+
+func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *testing.T) {
+	t.Parallel()
+	for name, c := range repeatable {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t)
+			path, body, id, secret := f.prepare(name)
+			starts, before, key := f.started(), f.count(c.effect), f.merchant.testKey
+			over := f.crash()
+			lost := f.do("POST", path, key, body, idempotent, "k")
+			require.Equal(t, c.status, lost.status, lost.body)
+			over()
+
+			busy := f.do("POST", path, key, body, idempotent, "k")
+			require.Equal(t, 409, busy.status, "nobody knows yet that it died")
+			require.Equal(t, "idempotency_conflict", busy.json["error"])
+			require.Equal(t, "1", busy.header.Get("Retry-After"))
+			other := f.do("POST", path, key, body+" ", idempotent, "k")
+			require.Equal(t, 409, other.status)
+			require.Empty(t, other.header.Get("Retry-After"))
+
+			f.claimsRunOut()
+			if name == "registration" { // at the limit too
+				for range 49 {
+					f.newEndpoint(key)
+				}
+				before += 49
+			}
+			process := f.second()
+			got := process.do("POST", path, key, body, idempotent, "k")
+			require.Equal(t, c.status, got.status, got.body)
+			require.Empty(t, got.header.Get("Idempotent-Replayed"), "the first answer that is kept")
+			require.Equal(t, lost.body, got.body)
+			require.Equal(t, lost.header.Get("Location"), got.header.Get("Location"))
+			require.Equal(t, got.body, f.do("POST", path, key, body, idempotent, "k").body)
+			require.Equal(t, before+1, f.count(c.effect))
+			require.Len(t, slices.Compact(*starts), c.starts, "however often, with the same id")
+			if name == "rotation" {
+				keys, err := f.store.SigningKeys(t.Context(), f.merchant.ID, checkout.ModeTest, "")
+				require.NoError(t, err)
+				require.Len(t, keys, 1)
+				require.Equal(t, id, keys[0].EndpointID)
+				require.Equal(t, webhook.SecretDigest(got.json["secret"].(string)), keys[0].Current)
+				require.Equal(t, webhook.SecretDigest(secret), keys[0].Previous, "the one before goes on signing")
+			}
+		})
+	}
+}
+
+// TestIdempotency_WhatChangedSinceTheCrash is about repeats that find the first
+// effect, but would not do the same any more.
+func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
+	t.Parallel()
+	// lost sends a request whose answer is lost, and then lets change happen.
+	lost := func(t *testing.T, name string, change func(f *front, id string)) (f *front, first, again answer) {
+		f = newFront(t)
+		path, body, id, _ := f.prepare(name)
+		over := f.crash()
+		first = f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+		over()
+		f.claimsRunOut()
+		if id == "" {
+			id, _ = first.json["id"].(string)
+		}
+		change(f, id)
+		return f, first, f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+	}
+	t.Run("a registration came: the session's own secret still signs", func(t *testing.T) {
+		t.Parallel()
+		_, first, again := lost(t, "session", func(f *front, _ string) { f.newEndpoint(f.merchant.testKey) })
+		require.Contains(t, first.json, "webhook_secret")
+		require.Equal(t, first.body, again.body)
+	})
+	t.Run("the registration went: no secret that never signs", func(t *testing.T) {
+		t.Parallel()
+		_, first, again := lost(t, "session of a registration", func(f *front, id string) {
+			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+		})
+		require.NotContains(t, first.json, "webhook_secret")
+		require.Equal(t, first.body, again.body)
+	})
+	t.Run("the session expired: one that has ended", func(t *testing.T) {
+		t.Parallel()
+		f, first, again := lost(t, "session", func(f *front, id string) {
+			require.NoError(t, f.endsExpired(f.merchant, checkout.ModeTest)(id))
+		})
+		require.Equal(t, 201, again.status)
+		require.Equal(t, first.json["id"], again.json["id"])
+		require.Equal(t, "expired", again.json["status"])
+		require.Equal(t, 1, f.count("checkout_session"))
+	})
+	t.Run("the registration was deleted: it is not there", func(t *testing.T) {
+		t.Parallel()
+		f, first, again := lost(t, "registration", func(f *front, id string) {
+			require.Equal(t, 200, f.do("DELETE", "/v1/webhooks/"+id, f.merchant.testKey, "").status)
+		})
+		require.Equal(t, 201, first.status)
+		require.Equal(t, 404, again.status, again.body)
+		require.Equal(t, 1, f.count("webhook_endpoint"))
+	})
+	t.Run("the registration gets other events: the same test event", func(t *testing.T) {
+		t.Parallel()
+		f, first, again := lost(t, "test event", func(f *front, id string) {
+			require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+id, f.merchant.testKey, `{"events":["payout.sent"]}`).status)
+		})
+		require.Equal(t, first.body, again.body)
+		require.Equal(t, 1, f.count("event"))
+	})
+	t.Run("the bulk replay has ended: it is not started again", func(t *testing.T) {
+		t.Parallel()
+		f, first, again := lost(t, "bulk replay", func(f *front, _ string) {
+			f.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now()`)
+		})
+		require.Equal(t, 202, again.status)
+		require.Equal(t, first.json["id"], again.json["id"])
+		require.Equal(t, "completed", again.json["status"])
+		require.Equal(t, 1, f.count("webhook_replay"))
+	})
+}
+
+func TestIdempotency_TheSameKeyOfAnotherRouteMerchantOrModeIsItsOwn(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	other := f.newMerchant(true)
+	a, _ := f.newEndpoint(f.merchant.testKey)
+	b, _ := f.newEndpoint(f.merchant.testKey)
+	seen := map[string]bool{}
+	for _, request := range [][3]string{
+		{"/v1/checkout", f.merchant.testKey, validSession},
+		{"/v1/checkout", f.merchant.liveKey, validSession},
+		{"/v1/checkout", other.testKey, validSession},
+		{"/v1/checkout", other.liveKey, with("amount", "7")},
+		{"/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["*"]}`},
+		{"/v1/webhooks/" + a + "/test", f.merchant.testKey, ""},
+		{"/v1/webhooks/" + b + "/test", f.merchant.testKey, ""},
+		{"/v1/webhooks/" + b + "/rotate_secret", f.merchant.testKey, ""},
+	} {
+		got := f.do("POST", request[0], request[1], request[2], idempotent, "k")
+		require.Less(t, got.status, 300, got.body)
+		require.Empty(t, got.header.Get("Idempotent-Replayed"), request)
+		require.False(t, seen[got.body])
+		seen[got.body] = true
+	}
+	require.Equal(t, 8, f.count("idempotent_request"))
+
+	key, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeFull)
+	shared := f.do("POST", "/v1/checkout", key, validSession, idempotent, "k")
+	require.Equal(t, "true", shared.header.Get("Idempotent-Replayed"), "another key of the same merchant and mode is the same caller")
+	require.Equal(t, 4, f.count("checkout_session"))
+
+	for range 2 { // reads and changes take no notice
+		require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "", idempotent, "").status)
+		require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+a, key, `{"status":"enabled"}`, idempotent, "\x00").status)
+	}
+	require.Equal(t, 8, f.count("idempotent_request"))
+}
+
+func TestIdempotency_RefusedRequestsAreNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	order := with("metadata", `{"order_id":"A"}`)
+	holder := f.do("POST", "/v1/checkout", key, order).json["id"].(string)
+	for _, c := range []struct {
+		path, body string
+		status     int
+		header     []string
+	}{
+		{"/v1/checkout", `{}`, 400, nil},
+		{"/v1/checkout", `{`, 400, nil},
+		{"/v1/checkout", ``, 415, nil},
+		{"/v1/checkout", with("livemode", "true"), 403, nil},
+		{"/v1/checkout", order, 409, nil},
+		{"/v1/checkout", validSession + strings.Repeat(" ", 64<<10), 413, nil},
+		{"/v1/checkout", validSession, 415, []string{"Content-Type", "text/plain"}},
+		{"/v1/webhooks/" + checkout.NewID("wh") + "/test", "", 404, nil},
+	} {
+		for range 2 {
+			got := f.do("POST", c.path, key, c.body, append(c.header, idempotent, "k")...)
+			require.Equal(t, c.status, got.status, got.body)
+			require.Empty(t, got.header.Get("Idempotent-Replayed"))
+			require.Zero(t, f.count("idempotent_request"))
+		}
+	}
+	require.NoError(t, f.endsExpired(f.merchant, checkout.ModeTest)(holder))
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, order, idempotent, "k").status, "the key comes with a body that is right")
+}
+
+// badIdempotencyKeys are headers that are refused.
+var badIdempotencyKeys = map[string][]string{
+	"empty": {""}, "256 characters": {strings.Repeat("k", 256)}, "64 KiB": {strings.Repeat("k", 64<<10)},
+	"twice": {"a", "b"}, "twice the same": {"a", "a"}, "twice, one empty": {"a", ""}, "twice empty": {"", ""}, "three times": {"a", "b", "c"},
+	"NUL": {"a\x00"}, "tab": {"a\tb"}, "line feed": {"a\nb"}, "carriage return": {"a\r"}, "escape": {"\x1b[2J"}, "unit separator": {"\x1f"},
+	"delete": {"a\x7f"}, "C1 control": {"a\u0085"}, "no-break space": {"a\u00a0b"}, "umlaut": {"schlüssel"}, "Latin-1": {"schl\xfcssel"},
+	"emoji": {"🔑"}, "full-width": {"ｋ"}, "zero-width": {"a\u200db"}, "right-to-left": {"\u202ea"}, "broken UTF-8": {"a\xf0\x9f"},
+	"byte order mark": {"\ufeffa"}, "line separator": {"a\u2028"},
+}
+
+func TestIdempotency_RefusesKeysThatAreNone(t *testing.T) {
+	t.Parallel()
+	require.GreaterOrEqual(t, len(badIdempotencyKeys), 25)
+	f := newFront(t)
+	for name, headers := range badIdempotencyKeys {
+		r := newRequest(t, "POST", "/v1/checkout", validSession)
+		r.Header["Authorization"] = []string{"Bearer " + f.merchant.testKey}
+		r.Header[idempotent] = headers
+		got := f.send(r)
+		require.Equal(t, 400, got.status, name)
+		require.Equal(t, "invalid_request", got.json["error"])
+		require.Equal(t, idempotent, got.json["param"], name)
+	}
+	require.Zero(t, f.count("checkout_session"))
+	for i, good := range []string{"k", " ", "~", strings.Repeat("k", 255), "a b,c;\"d\"'--%00", "' OR 1=1"} {
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, good).status, good)
+		require.Equal(t, i+1, f.count("checkout_session"))
+	}
+}
+
+func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		close(reached)
+		<-goOn
+		return nil
+	}
+	first := make(chan answer)
+	go func() { first <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }()
+	<-reached
+	for _, process := range []*front{f, f.second()} {
+		got := process.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k")
+		require.Equal(t, 409, got.status)
+		require.Equal(t, "idempotency_conflict", got.json["error"])
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+	close(goOn)
+	require.Equal(t, 201, (<-first).status)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+func TestIdempotency_HundredAtOnceInTwoProcessesMakeOneSession(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	processes := []*front{f, f.second()}
+	var (
+		mu       sync.Mutex
+		statuses = map[int]int{}
+		bodies   = map[string]bool{}
+		wg       sync.WaitGroup
+	)
+	for i := range 100 {
+		wg.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/checkout", strings.NewReader(validSession))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+			r.Header.Set(idempotent, "k")
+			w := httptest.NewRecorder()
+			processes[i%2].handler.ServeHTTP(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[w.Code]++
+			if w.Code == 201 {
+				bodies[w.Body.String()] = true
+			}
+		})
+	}
+	wg.Wait()
+	require.Subset(t, []int{201, 409}, slices.Collect(maps.Keys(statuses)), fmt.Sprint(statuses))
+	require.Positive(t, statuses[201])
+	require.Len(t, bodies, 1)
+	require.Equal(t, 1, f.count("checkout_session"))
+	require.Equal(t, 1, f.count("idempotent_request"))
+}
+
+func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	create := func(body string) answer { return f.do("POST", "/v1/checkout", key, body, idempotent, "k") }
+	first := create(validSession)
+	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '23 hours 59 minutes'`)
+	require.Equal(t, first.body, create(validSession).body)
+	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '24 hours 1 second'`)
+	second := create(validSession)
+	require.Equal(t, 201, second.status)
+	require.Empty(t, second.header.Get("Idempotent-Replayed"))
+	require.NotEqual(t, first.json["id"], second.json["id"])
+	require.Equal(t, second.body, create(validSession).body)
+	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '24 hours 1 second'`)
+	third := create(with("amount", "7"))
+	require.Equal(t, 201, third.status, "whatever its body")
+	require.Equal(t, 3, f.count("checkout_session"))
+	require.NoError(t, f.store.DeleteOldRequests(t.Context()))
+	require.Equal(t, 1, f.count("idempotent_request"))
+	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '24 hours 1 second'`)
+	require.NoError(t, f.store.DeleteOldRequests(t.Context()))
+	require.Zero(t, f.count("idempotent_request"))
+}
+
+func TestIdempotency_AnUnknownOutcomeMayBeRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	ids := []string{}
+	failure := error(serviceerror.NewUnavailable("gone"))
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		ids = append(ids, o.ID)
+		return failure
+	}
+	create := func(body string) answer {
+		return f.do("POST", "/v1/checkout", f.merchant.testKey, body, idempotent, "k")
+	}
+	for range 3 {
+		require.Equal(t, 503, create(validSession).status)
+	}
+	require.Equal(t, "idempotency_conflict", create(with("amount", "7")).json["error"], "it may have happened, so the body stays")
+	require.Zero(t, f.count("checkout_session"))
+	failure = nil
+	got := create(validSession)
+	require.Equal(t, 201, got.status, got.body)
+	require.Equal(t, got.body, create(validSession).body)
+	require.Equal(t, []string{got.json["id"].(string)}, slices.Compact(ids), "always the same workflow")
+	require.Len(t, ids, 4)
+	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+func TestIdempotency_AClientThatGoesAndAPanicLeaveNoClaim(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		cancel()
+		return context.Canceled
+	}
+	r := newRequest(t, "POST", "/v1/checkout", validSession).WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set(idempotent, "k")
+	require.Equal(t, 503, f.send(r).status)
+	f.temporal.start = func(client.StartWorkflowOptions) error { panic("x") }
+	require.Equal(t, 500, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	f.temporal.start = nil
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
+	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+// newKey gives a merchant another key.
+func (f *front) newKey(m merchant, mode checkout.Mode, scopes ...string) (key, id string) {
+	f.t.Helper()
+	key, id = checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
+	require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(),
+		checkout.APIKey{ID: id, MerchantID: m.ID, Mode: mode, Label: "t", Scopes: scopes}, key))
+	return key, id
+}

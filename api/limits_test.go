@@ -1,0 +1,198 @@
+package api
+
+import (
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// slowly are limits of a burst that is hardly refilled while a test runs.
+func slowly(reads, writes, live, badKeys int) func(*Config) {
+	rate := func(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst: burst} }
+	return func(c *Config) {
+		c.Limits = Limits{
+			Reads:   storage.Rates{Test: rate(reads), Live: rate(live)},
+			Writes:  storage.Rates{Test: rate(writes), Live: rate(live)},
+			BadKeys: rate(badKeys),
+		}
+	}
+}
+
+func TestLimits_TenTimesTheBurstGetsTheBurst(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, slowly(20, 10, 30, 100))
+	for _, c := range []struct {
+		method, key string
+		burst       int
+	}{
+		{"GET", f.merchant.testKey, 20},
+		{"POST", f.merchant.testKey, 10},
+		{"GET", f.merchant.liveKey, 30},
+		{"POST", f.merchant.liveKey, 30},
+	} {
+		let := 0
+		for i := range 10 * c.burst {
+			got := f.do(c.method, "/v1/checkout", c.key, map[string]string{"POST": validSession}[c.method])
+			require.Equal(t, strconv.Itoa(c.burst), got.header.Get("RateLimit-Limit"))
+			require.Equal(t, strconv.Itoa(max(0, c.burst-1-i)), got.header.Get("RateLimit-Remaining"))
+			reset, err := strconv.Atoi(got.header.Get("RateLimit-Reset"))
+			require.NoError(t, err)
+			require.InDelta(t, 1000*min(i+1, c.burst), reset, 5, "a thousand seconds for each")
+			if got.status < 300 {
+				let++
+				require.Empty(t, got.header.Get("Retry-After"))
+				continue
+			}
+			require.Equal(t, 429, got.status, got.body)
+			require.Equal(t, "rate_limited", got.json["error"])
+			wait, err := strconv.Atoi(got.header.Get("Retry-After"))
+			require.NoError(t, err)
+			require.InDelta(t, 1000, wait, 5)
+		}
+		require.Equal(t, c.burst, let, c)
+	}
+	require.Equal(t, 40, f.count("checkout_session"))
+}
+
+func TestLimits_TheDefaultsAre25InTestAnd100InLiveMode(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.Limits = Limits{} })
+	for mode, limit := range map[checkout.Mode]string{checkout.ModeTest: "25", checkout.ModeLive: "100"} {
+		for _, method := range []string{"GET", "POST"} {
+			got := f.do(method, "/v1/checkout", f.merchant.key(mode), "")
+			require.Equal(t, limit, got.header.Get("RateLimit-Limit"))
+			require.Equal(t, "1", got.header.Get("RateLimit-Reset"))
+		}
+	}
+}
+
+func TestLimits_AreOnEveryAnswerToAValidKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
+	f.temporal.start = nil
+	for status, got := range map[int]answer{
+		200: f.do("GET", "/v1/checkout", f.merchant.testKey, ""),
+		201: f.do("POST", "/v1/checkout", f.merchant.testKey, validSession),
+		400: f.do("POST", "/v1/checkout", f.merchant.testKey, "{"),
+		403: f.do("POST", "/v1/checkout", read, validSession),
+		404: f.do("GET", "/v1/checkout/x", f.merchant.testKey, ""),
+		415: f.do("POST", "/v1/checkout", f.merchant.testKey, ""),
+	} {
+		require.Equal(t, status, got.status, got.body)
+		for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+			require.Regexp(t, `^[0-9]+$`, got.header.Get(name), name)
+		}
+	}
+	for _, got := range []answer{f.do("GET", "/v1/checkout", someKey, ""), f.do("GET", "/nowhere", f.merchant.testKey, ""), f.do("PUT", "/v1/checkout", f.merchant.testKey, "")} {
+		require.Empty(t, got.header.Get("RateLimit-Limit"))
+	}
+}
+
+func TestLimits_HoldAcrossProcessesAndAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, slowly(20, 20, 20, 20))
+	processes := []*front{f, f.second()}
+	var (
+		mu       sync.Mutex
+		statuses = map[int]int{}
+		wg       sync.WaitGroup
+	)
+	for i := range 100 {
+		wg.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/checkout", nil)
+			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+			w := httptest.NewRecorder()
+			processes[i%2].handler.ServeHTTP(w, r)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[w.Code]++
+		})
+	}
+	wg.Wait()
+	require.Equal(t, map[int]int{200: 20, 429: 80}, statuses)
+	another, _ := f.newKey(f.merchant, checkout.ModeTest)
+	require.Equal(t, 200, f.do("GET", "/v1/checkout", another, "").status, "each key has its own")
+	require.Equal(t, 200, f.do("GET", "/v1/checkout", f.newMerchant(true).testKey, "").status)
+}
+
+func TestLimits_ARefusedRequestHasNoEffect(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, slowly(5, 1, 5, 5))
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+	body := &endless{left: 1 << 10}
+	r := newRequest(t, "POST", "/v1/checkout", "")
+	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set(idempotent, "k")
+	r.Body = readCloser{body}
+	require.Equal(t, 429, f.send(r).status)
+	require.Zero(t, body.read, "it comes before the body is read")
+	require.Zero(t, f.count("idempotent_request"), "and is not kept")
+	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+func TestLimits_RefillOverTime(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, slowly(4, 4, 4, 4))
+	take := func() answer { return f.do("GET", "/v1/checkout", f.merchant.testKey, "") }
+	for range 6 {
+		take()
+	}
+	later := func(seconds int) {
+		f.exec(`UPDATE token_bucket SET at = at - make_interval(secs => $1)`, seconds)
+	}
+	require.Equal(t, 429, take().status)
+	later(500)
+	require.Equal(t, 429, take().status, "half a token")
+	later(501)
+	require.Equal(t, 200, take().status, "what was refused has cost nothing")
+	require.Equal(t, 429, take().status)
+	later(1e6)
+	got := take()
+	require.Equal(t, 200, got.status)
+	require.Equal(t, "3", got.header.Get("RateLimit-Remaining"), "never more than the burst")
+	for range 3 {
+		require.Equal(t, 200, take().status)
+	}
+	require.Equal(t, 429, take().status)
+}
+
+func TestLimits_BadKeysArePerAddress(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, slowly(1000, 1000, 1000, 7))
+	from := func(address, key string) answer {
+		r := newRequest(t, "GET", "/v1/checkout", "")
+		r.RemoteAddr = address
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+		return f.send(r)
+	}
+	for i := range 70 {
+		key := map[int]string{0: "", 1: someKey, 2: checkout.NewAPIKey(checkout.ModeLive)}[i%3]
+		got := from("192.0.2.1:"+strconv.Itoa(1000+i), key)
+		require.Empty(t, got.header.Get("RateLimit-Limit"), "an address is told nothing")
+		if i < 7 {
+			require.Equal(t, 401, got.status)
+			continue
+		}
+		require.Equal(t, 429, got.status)
+		require.Equal(t, "rate_limited", got.json["error"])
+		require.NotEmpty(t, got.header.Get("Retry-After"))
+		require.Equal(t, 200, from("192.0.2.1:1", f.merchant.testKey).status, "a good key is not hurt")
+	}
+	require.Equal(t, 401, from("192.0.2.2:1", someKey).status)
+	require.Equal(t, 401, from("[2001:db8::1]:1", someKey).status)
+	require.Equal(t, 401, from("@", someKey).status, "a unix socket")
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, f.merchant.testKeyID))
+	require.Equal(t, 429, from("192.0.2.1:1", f.merchant.testKey).status, "a revoked key is a bad one")
+	f.exec(`UPDATE token_bucket SET at = at - interval '1001 seconds' WHERE kind = 'address'`)
+	require.Equal(t, 401, from("192.0.2.1:1", someKey).status)
+	require.Equal(t, 429, from("192.0.2.1:1", someKey).status)
+}
