@@ -1,0 +1,130 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// scopedRoutes are all routes that need a key, with the scopes that a key can
+// have for each besides full; those that read have read as well.
+var scopedRoutes = [][]string{
+	{"GET", "/v1/checkout", "read", "checkout:read", "checkout:write"},
+	{"POST", "/v1/checkout", "checkout:write"},
+	{"GET", "/v1/checkout/{id}", "read", "checkout:read", "checkout:write"},
+	{"POST", "/v1/checkout/{id}/expire", "checkout:write"},
+	{"GET", "/v1/webhooks", "read", "webhooks:read", "webhooks:write"},
+	{"POST", "/v1/webhooks", "webhooks:write"},
+	{"POST", "/v1/webhooks/verify", "webhooks:write"},
+	{"GET", "/v1/webhooks/{id}", "read", "webhooks:read", "webhooks:write"},
+	{"PATCH", "/v1/webhooks/{id}", "webhooks:write"},
+	{"DELETE", "/v1/webhooks/{id}", "webhooks:write"},
+	{"POST", "/v1/webhooks/{id}/hold", "webhooks:write"},
+	{"POST", "/v1/webhooks/{id}/resume", "webhooks:write"},
+	{"POST", "/v1/webhooks/{id}/rotate_secret", "webhooks:write"},
+	{"POST", "/v1/webhooks/{id}/test", "webhooks:write"},
+	{"POST", "/v1/webhooks/{id}/replay", "webhooks:write"},
+	{"GET", "/v1/replays", "read", "webhooks:read", "webhooks:write"},
+	{"GET", "/v1/replays/{id}", "read", "webhooks:read", "webhooks:write"},
+	{"POST", "/v1/replays/{id}/cancel", "webhooks:write"},
+	{"GET", "/v1/deliveries", "read", "deliveries:read", "deliveries:write"},
+	{"GET", "/v1/deliveries/{id}", "read", "deliveries:read", "deliveries:write"},
+	{"POST", "/v1/deliveries/{id}/replay", "deliveries:write"},
+	{"POST", "/v1/deliveries/{id}/retry_now", "deliveries:write"},
+	{"POST", "/v1/deliveries/{id}/hold", "deliveries:write"},
+	{"POST", "/v1/deliveries/{id}/resume", "deliveries:write"},
+	{"GET", "/v1/events", "read", "events:read"},
+	{"GET", "/v1/events/{id}", "read", "events:read"},
+	{"GET", "/v1/payouts", "read", "payouts:read"},
+	{"GET", "/v1/payouts/{id}", "read", "payouts:read"},
+}
+
+func TestScopes_EveryRouteAndScope(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, scope := range checkout.AllScopes {
+		key, _ := f.newKey(f.merchant, checkout.ModeTest, scope)
+		for _, route := range scopedRoutes {
+			allowed := scope == "full" || slices.Contains(route[2:], scope)
+			body := &endless{left: 1 << 10}
+			r := newRequest(t, route[0], strings.Replace(route[1], "{id}", "x", 1), "")
+			r.Header.Set("Authorization", "Bearer "+key)
+			r.Header.Set(idempotent, "\x00") // would be refused
+			r.Body = readCloser{body}
+			got := f.send(r)
+			require.Equal(t, !allowed, got.status == 403, "%s %s with %s: %s", route[0], route[1], scope, got.body)
+			if !allowed {
+				require.Equal(t, "forbidden", got.json["error"])
+				require.Contains(t, got.json["message"], "it needs "+strings.Split(route[len(route)-1], ":")[0]+":"+map[bool]string{true: "read", false: "write"}[route[0] == "GET"]+".")
+				require.Zero(t, body.read, "it comes before the body is read")
+			}
+		}
+	}
+	require.Zero(t, f.count("idempotent_request"))
+	require.Zero(t, f.count("checkout_session"))
+}
+
+// TestScopes_KnowEveryRoute fails when a route is added to the front end and not
+// to scopedRoutes.
+func TestScopes_KnowEveryRoute(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	want := map[string]bool{"/healthz": true, "/readyz": true}
+	for _, route := range scopedRoutes {
+		want[route[1]] = true
+	}
+	have := map[string]bool{}
+	router := mux.NewRouter()
+	(&Server{f.config}).routes(router)
+	require.NoError(t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		have[path] = true
+		return err
+	}))
+	require.Equal(t, want, have)
+	for path := range want {
+		allow := f.do("PUT", strings.Replace(path, "{id}", "x", 1), "", "").header.Get("Allow")
+		for method := range strings.SplitSeq(allow, ", ") {
+			known := slices.ContainsFunc(scopedRoutes, func(r []string) bool { return r[0] == method && r[1] == path })
+			require.Equal(t, !strings.HasSuffix(path, "z"), known, "%s %s", method, path)
+		}
+	}
+}
+
+func TestScopes_OfAKey(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	several, id := f.newKey(f.merchant, checkout.ModeTest, "checkout:read", "webhooks:write")
+	require.Equal(t, 200, f.do("GET", "/v1/checkout", several, "").status)
+	require.Equal(t, 403, f.do("POST", "/v1/checkout", several, validSession).status)
+	require.Equal(t, 200, f.do("GET", "/v1/webhooks", several, "").status, "write includes read")
+	f.newEndpoint(several)
+	require.Equal(t, 403, f.do("GET", "/v1/events", several, "").status)
+
+	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
+	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none")
+	f.exec(`UPDATE api_key SET scopes = '{Full,checkout,*,checkout:,:write,checkout:admin}' WHERE id = $1`, id)
+	require.Equal(t, 403, f.do("GET", "/v1/checkout", several, "").status, "none that is known")
+	f.exec(`UPDATE api_key SET scopes = DEFAULT WHERE id = $1`, id)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", several, validSession).status, "a key from before there were scopes has all")
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, id))
+	require.Equal(t, 401, f.do("POST", "/v1/checkout", several, validSession).status)
+	require.Equal(t, 401, f.do("GET", "/v1/events", several, "").status)
+}
+
+func TestScopes_AKeptAnswerIsNotForAKeyThatMayNot(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	read, _ := f.newKey(f.merchant, checkout.ModeTest, checkout.ScopeRead)
+	body := `{"url":"https://shop.example/hook","events":["*"]}`
+	first := f.do("POST", "/v1/webhooks", f.merchant.testKey, body, idempotent, "k")
+	require.Equal(t, 201, first.status)
+	got := f.do("POST", "/v1/webhooks", read, body, idempotent, "k")
+	require.Equal(t, 403, got.status)
+	require.NotContains(t, got.body, first.json["secret"].(string)[6:])
+}
