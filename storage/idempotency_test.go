@@ -1,0 +1,265 @@
+package storage_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func (f fixture) request(key string) storage.IdempotentRequest {
+	return storage.IdempotentRequest{MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Route: "POST /v1/checkout", Key: key}
+}
+
+func fingerprint(body string) []byte {
+	sum := sha256.Sum256([]byte(body))
+	return sum[:]
+}
+
+// claim claims a request that nobody has answered yet and returns its seed.
+func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) []byte {
+	t.Helper()
+	kept, seed, err := f.ClaimRequest(t.Context(), r, fingerprint(body))
+	require.NoError(t, err)
+	require.Nil(t, kept)
+	require.Len(t, seed, 32)
+	return seed
+}
+
+// claimsRunOut lets the time pass that a claim lasts.
+func (f fixture) claimsRunOut(t *testing.T) {
+	t.Helper()
+	f.exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
+}
+
+func TestClaimRequest_OneWorksOnItAndItsAnswerIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.request("k")
+	seed := f.claim(t, r, "a")
+	_, _, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
+	require.ErrorIs(t, err, storage.ErrRequestInProgress)
+	_, _, err = f.ClaimRequest(t.Context(), r, fingerprint("b"))
+	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
+	left := f.query(t, `SELECT extract(epoch FROM locked_until - clock_timestamp())::float8 FROM idempotent_request`).(float64)
+	require.InDelta(t, 15, left, 5, "longer than a request and the keeping of its answer may take")
+
+	f.claimsRunOut(t)
+	require.Equal(t, seed, f.claim(t, r, "a"), "whoever works on it again makes the same ids")
+	answer := storage.KeptAnswer{Status: 201, Location: "/v1/checkout/cs_1", Body: []byte("{\"a\":\"\n\"}")}
+	require.NoError(t, f.KeepAnswer(t.Context(), r, answer))
+	for range 2 {
+		kept, seed, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
+		require.NoError(t, err)
+		require.Nil(t, seed)
+		require.Equal(t, &answer, kept)
+		_, _, err = f.ClaimRequest(t.Context(), r, fingerprint("b"))
+		require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
+		require.NoError(t, f.ReleaseRequest(t.Context(), r, true), "what has an answer stays")
+		require.NoError(t, f.ReleaseRequest(t.Context(), r, false))
+	}
+
+	other := f.request("l")
+	require.NotEqual(t, seed, f.claim(t, other, "a"))
+	require.NoError(t, f.KeepAnswer(t.Context(), other, storage.KeptAnswer{Status: 200, Body: []byte("{}")}))
+	kept, _, err := f.ClaimRequest(t.Context(), other, fingerprint("a"))
+	require.NoError(t, err)
+	require.Equal(t, &storage.KeptAnswer{Status: 200, Body: []byte("{}")}, kept, "without a location")
+
+	f.exec(t, `UPDATE idempotent_request a SET answer = b.answer FROM idempotent_request b WHERE a.key = 'l' AND b.key = 'k'`)
+	_, _, err = f.ClaimRequest(t.Context(), other, fingerprint("a"))
+	require.ErrorIs(t, err, storage.ErrWrongMasterKey, "an answer belongs to its own request")
+}
+
+func TestReleaseRequest_ForgetsWhatWasRefusedAndKeepsTheSeedOfAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.request("k")
+	seed := f.claim(t, r, "a")
+	require.NoError(t, f.ReleaseRequest(t.Context(), r, false))
+	_, _, err := f.ClaimRequest(t.Context(), r, fingerprint("b"))
+	require.ErrorIs(t, err, storage.ErrIdempotencyConflict)
+	require.Equal(t, seed, f.claim(t, r, "a"), "at once")
+	require.NoError(t, f.ReleaseRequest(t.Context(), r, true))
+	require.NotEqual(t, seed, f.claim(t, r, "b"), "a new request with another body")
+}
+
+func TestClaimRequest_OneOfManyGetsIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.request("k")
+	for _, before := range []func(){func() {}, func() { f.claimsRunOut(t) }, func() { require.NoError(t, f.ReleaseRequest(t.Context(), r, false)) }} {
+		before()
+		var (
+			mu            sync.Mutex
+			wg            sync.WaitGroup
+			claimed, busy int
+		)
+		for range 50 {
+			wg.Go(func() {
+				_, seed, err := f.ClaimRequest(t.Context(), r, fingerprint("a"))
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && seed != nil:
+					claimed++
+				case errors.Is(err, storage.ErrRequestInProgress):
+					busy++
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, []int{1, 49}, []int{claimed, busy})
+	}
+}
+
+func TestCreateSession_AgainWithTheSameIDStartsNothingAndFindsIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := f.request("k")
+	order, url := "A-1", "https://shop.example/own"
+	n := f.newSession()
+	n.OrderID, n.WebhookURL, n.Secret = &order, &url, webhook.NewSecret()
+	n.ID = checkout.SeededID(checkout.PrefixSession, f.claim(t, r, "a"))
+	var starts []string
+	start := func(_ context.Context, s checkout.Session) error {
+		starts = append(starts, s.ID)
+		return nil
+	}
+	first, err := f.CreateSession(t.Context(), n, start)
+	require.NoError(t, err)
+	require.Equal(t, first.OwnEndpoint(), *first.SigningEndpoint)
+
+	f.claimsRunOut(t) // its process has died
+	require.Equal(t, n.ID, checkout.SeededID(checkout.PrefixSession, f.claim(t, r, "a")))
+	for _, secret := range []string{n.Secret, ""} {
+		n.Secret = secret
+		again, err := f.CreateSession(t.Context(), n, start)
+		require.NoError(t, err, "its own order id is not in its way")
+		require.Equal(t, first.CreatedAt.UTC(), again.CreatedAt.UTC())
+		require.Equal(t, first.SigningEndpoint, again.SigningEndpoint)
+	}
+	require.Equal(t, []string{n.ID}, starts)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session`))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint`))
+}
+
+// TestCreateSession_WhileTheFirstIsStillBeingCommitted is a process that was
+// taken for dead.
+func TestCreateSession_WhileTheFirstIsStillBeingCommitted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	n := f.newSession()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	slow := make(chan error)
+	go func() {
+		_, err := f.CreateSession(t.Context(), n, func(context.Context, checkout.Session) error {
+			close(reached)
+			<-goOn
+			return nil
+		})
+		slow <- err
+	}()
+	<-reached
+	again := make(chan error)
+	go func() {
+		got, err := f.CreateSession(t.Context(), n, started)
+		if err == nil && got.ID != n.ID {
+			err = errors.New("another session")
+		}
+		again <- err
+	}()
+	select {
+	case err := <-again:
+		require.Fail(t, "it must wait for the first", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(goOn)
+	require.NoError(t, <-slow)
+	require.NoError(t, <-again)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session`))
+}
+
+func TestCreateEndpoint_AgainWithTheSameID(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	first := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	for range webhook.MaxEndpoints - 1 {
+		f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	}
+	again, err := f.CreateEndpoint(t.Context(), first)
+	require.NoError(t, err, "it is one of the 50")
+	require.Equal(t, first.ID, again.ID)
+	require.Equal(t, first.Secret, again.Secret)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, first.ID))
+	_, err = f.CreateEndpoint(t.Context(), first)
+	require.ErrorIs(t, err, checkout.ErrNotFound, "it was deleted in the meantime")
+}
+
+func TestRotateSecret_AgainWithTheSameSecretKeepsThePrevious(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	secret := webhook.SeededSecret(f.claim(t, f.request("k"), "a"))
+	rotate := func(overlap time.Duration) webhook.Endpoint {
+		got, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, secret, overlap)
+		require.NoError(t, err)
+		require.Equal(t, secret, got.Secret)
+		return got
+	}
+	first := rotate(time.Hour)
+	require.Equal(t, first.RotatingUntil, rotate(time.Hour).RotatingUntil, "its time does not begin again")
+	keys, err := f.SigningKeys(t.Context(), e.MerchantID, e.Mode, "")
+	require.NoError(t, err)
+	require.Equal(t, webhook.SecretDigest(secret), keys[0].Current)
+	require.Equal(t, webhook.SecretDigest(e.Secret), keys[0].Previous)
+}
+
+func TestPublishTest_AgainWithTheSameSubjectIsTheSameEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	test := storage.TestEvent{
+		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.CheckoutCompleted,
+		Data: func(at time.Time) any { return map[string]any{"at": at} },
+	}
+	first, delivery, err := f.PublishTest(t.Context(), test)
+	require.NoError(t, err)
+	for _, typ := range []webhook.EventType{webhook.CheckoutCompleted, webhook.PayoutSent} {
+		test.Type = typ
+		again, ref, err := f.PublishTest(t.Context(), test)
+		require.NoError(t, err)
+		require.Equal(t, first, again)
+		require.Equal(t, delivery, ref)
+	}
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event`))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_delivery`))
+}
+
+func TestSeeds_MakeTheSameIDsAndSecretsAndNoOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var ids []string
+	for _, key := range []string{"a", "b", "c"} {
+		seed := f.claim(t, f.request(key), "body")
+		id := checkout.SeededID(checkout.PrefixSession, seed)
+		require.Equal(t, id, checkout.SeededID(checkout.PrefixSession, seed))
+		require.NotEqual(t, id[3:], checkout.SeededID(checkout.PrefixEvent, seed)[4:], "ids of other things are not told by it")
+		made, ok := checkout.IDTime(checkout.PrefixSession, id)
+		require.True(t, ok)
+		require.WithinDuration(t, time.Now(), made, time.Minute)
+		require.Regexp(t, `^whsec_[0-9a-f]{64}$`, webhook.SeededSecret(seed))
+		ids = append(ids, id, webhook.SeededSecret(seed))
+	}
+	slices.Sort(ids)
+	require.Len(t, slices.Compact(ids), 6)
+}
