@@ -43,7 +43,7 @@ func (s *Server) keyed(resource string, h handler) handler {
 // from that of the address when there is no valid key.
 func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	ctx, ex := r.Context(), exchangeFrom(r.Context())
-	caller, allowance, err := storage.Caller{}, storage.Allowance{}, error(checkout.ErrAPIKey)
+	caller, allowance, err := storage.Caller{}, storage.Allowance{}, checkout.ErrAPIKey
 	if hash, ok := bearerHash(r.Header.Values("Authorization")); ok {
 		caller, allowance, err = s.Store.Authenticate(ctx, hash, kind, s.Limits.rates(kind))
 	}

@@ -455,7 +455,7 @@ func TestIdempotency_AnUnknownOutcomeMayBeRepeatedAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	ids := []string{}
-	failure := error(serviceerror.NewUnavailable("gone"))
+	failure := serviceerror.NewUnavailable("gone")
 	f.temporal.start = func(o client.StartWorkflowOptions) error {
 		ids = append(ids, o.ID)
 		return failure

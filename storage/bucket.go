@@ -23,10 +23,10 @@ type Allowance struct {
 	Wait      time.Duration // until the next request is let through; 0 when it is now
 }
 
-// takeToken takes a token from a bucket that exists, refilled since the last
+// takeOne takes a token from a bucket that exists, refilled since the last
 // request; excluded is the bucket as it would be new, with its first token
 // taken. It is one statement, so it is right across processes.
-const takeToken = `
+const takeOne = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
 		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
 		allowed = b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
@@ -52,7 +52,7 @@ func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allow
 	)
 	err := s.pool.QueryRow(ctx, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
-		VALUES ($1, 'address', $2, $3, $3 - 1, true, clock_timestamp()) `+takeToken, address, r.PerSecond, r.Burst).Scan(&ok, &tokens, &rate, &burst)
+		VALUES ($1, 'address', $2, $3, $3 - 1, true, clock_timestamp()) `+takeOne, address, r.PerSecond, r.Burst).Scan(&ok, &tokens, &rate, &burst)
 	if err != nil {
 		return Allowance{}, fmt.Errorf("token bucket: %w", err)
 	}
