@@ -13,7 +13,7 @@ import (
 
 // CreateAPIKey stores the hash of secret, which must come from
 // checkout.NewAPIKey for the same mode.
-func (s *Store) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string) error {
+func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string) error {
 	hash, ok := checkout.HashAPIKey(secret)
 	if !ok {
 		return checkout.ErrAPIKey
@@ -21,7 +21,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret stri
 	if k.Scopes == nil {
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
-	_, err := s.pool.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	_, err := a.pool.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
 	if violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
@@ -34,8 +34,8 @@ func (s *Store) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret stri
 
 // APIKeys returns a merchant's keys of both modes, newest first, revoked ones
 // included.
-func (s *Store) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
-	rows, err := s.pool.Query(ctx, `
+func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
+	rows, err := a.pool.Query(ctx, `
 		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at, b.used_at
 		FROM api_key k LEFT JOIN (SELECT owner, max(at) AS used_at FROM token_bucket GROUP BY owner) b ON b.owner = k.id
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
@@ -54,8 +54,8 @@ func (s *Store) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIK
 
 // RevokeAPIKey makes every later Authenticate with the key fail. Repeating it
 // changes nothing; it returns checkout.ErrNotFound for an unknown key.
-func (s *Store) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+func (a *Accounts) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string) error {
+	tag, err := a.pool.Exec(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		keyID, merchantID, mode)
 	if err != nil {
 		return fmt.Errorf("revoke api key: %w", err)
@@ -68,9 +68,9 @@ func (s *Store) RevokeAPIKey(ctx context.Context, merchantID string, mode checko
 
 // APIKey returns one key for an operator who knows only its id. It returns
 // checkout.ErrNotFound.
-func (s *Store) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
+func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
 	var k checkout.APIKey
-	err := s.pool.QueryRow(ctx, `SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key WHERE id = $1`, id).Scan(
+	err := a.pool.QueryRow(ctx, `SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key WHERE id = $1`, id).Scan(
 		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.APIKey{}, checkout.ErrNotFound

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,8 +12,8 @@ import (
 
 // CreateMerchant stores a merchant with payout addresses for mode. Repeating it
 // with the same id changes nothing.
-func (s *Store) CreateMerchant(ctx context.Context, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
+func (a *Accounts) CreateMerchant(ctx context.Context, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress) error {
+	return a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts, order_id_guard)
 			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
@@ -20,16 +21,69 @@ func (s *Store) CreateMerchant(ctx context.Context, m checkout.Merchant, mode ch
 		if err != nil {
 			return fmt.Errorf("create merchant: %w", err)
 		}
-		for _, a := range addresses {
+		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
-				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, m.ID, mode, a.Currency, a.Network, a.Address)
+				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, m.ID, mode, to.Currency, to.Network, to.Address)
 			if err != nil {
 				return fmt.Errorf("create payout address: %w", err)
 			}
 		}
 		return nil
 	})
+}
+
+const merchantColumns = `id, name, plan, fee_basis_points, payment_attempts, order_id_guard, created_at`
+
+func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
+	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard, &m.CreatedAt)
+	return m, err
+}
+
+// Merchants returns every merchant, newest first, for an operator.
+func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
+	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
+	if err != nil {
+		return nil, fmt.Errorf("merchants: %w", err)
+	}
+	merchants, err := pgx.CollectRows(rows, scanMerchant)
+	if err != nil {
+		return nil, fmt.Errorf("merchants: %w", err)
+	}
+	return merchants, nil
+}
+
+// Merchant returns one merchant. It returns checkout.ErrNotFound.
+func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, error) {
+	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1`, id)
+	if err != nil {
+		return checkout.Merchant{}, fmt.Errorf("merchant: %w", err)
+	}
+	m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return checkout.Merchant{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.Merchant{}, fmt.Errorf("merchant: %w", err)
+	}
+	return m, nil
+}
+
+// PayoutAddresses returns where a merchant is paid in one mode, by currency.
+func (a *Accounts) PayoutAddresses(ctx context.Context, merchantID string, mode checkout.Mode) ([]checkout.PayoutAddress, error) {
+	rows, err := a.pool.Query(ctx, `
+		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`, merchantID, mode)
+	if err != nil {
+		return nil, fmt.Errorf("payout addresses: %w", err)
+	}
+	addresses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (to checkout.PayoutAddress, err error) {
+		err = row.Scan(&to.Currency, &to.Network, &to.Address)
+		return to, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("payout addresses: %w", err)
+	}
+	return addresses, nil
 }
 
 // HasPayoutAddress reports whether the merchant can be paid in currency.

@@ -34,7 +34,7 @@ type Options struct {
 
 // Store is the service's PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
+	Accounts
 	keys *Keyring
 	// creates bounds the connections that wait for Temporal inside
 	// CreateSession, so that reads never starve while Temporal is slow.
@@ -47,14 +47,28 @@ const defaultMaxConns = 20
 // something in this database; it returns ErrWrongMasterKey otherwise. The
 // schema must be there: see Migrate.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(opts.URL)
-	if err != nil {
-		return nil, errors.New("the database URL is malformed") // the parser's error may quote the password
-	}
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
 	}
-	cfg.MaxConns = opts.MaxConns
+	pool, err := newPool(ctx, opts.URL, opts.MaxConns)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, creates: make(chan struct{}, max(1, opts.MaxConns/2))}
+	if err := s.checkKeys(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// newPool does not connect yet.
+func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the database URL is malformed") // the parser's error may quote the password
+	}
+	cfg.MaxConns = maxConns
 	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
 	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
 	for name, value := range map[string]string{
@@ -69,16 +83,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	s := &Store{pool: pool, keys: opts.Keys, creates: make(chan struct{}, max(1, opts.MaxConns/2))}
-	if err := s.checkKeys(ctx); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return s, nil
+	return pool, nil
 }
-
-// Close gives the connections back.
-func (s *Store) Close() { s.pool.Close() }
 
 // Ping reports whether PostgreSQL answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
@@ -108,11 +114,6 @@ func Migrate(ctx context.Context, url string) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
-}
-
-// inTx runs f in one transaction and commits when f returns nil.
-func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, f)
 }
 
 // Unavailable reports whether err means that PostgreSQL could not answer now:

@@ -28,6 +28,8 @@ const Usage = `usage: checkout COMMAND
   worker           run the workflows and activities
   migrate          bring the database's schema up to date
   replay whd_…     start a delivery again: a new run of the same workflow id
+  merchant         create, list and show merchants; merchant -h
+  key              create, list and revoke merchants' API keys; key -h
   listen           forward a merchant's test-mode events to a local server; listen -h
 
 Settings come from the environment; README.md, "Configuration", lists them.
@@ -40,15 +42,23 @@ var errUsage = errors.New("unknown command")
 type command func(ctx context.Context, cfg config.Config, args []string) error
 
 // Main runs the command that args name until ctx ends or it is done. Log lines
-// go to out. It returns an error that names what is wrong.
-func Main(ctx context.Context, args, environment []string, out io.Writer) error {
+// go to out; where a script takes what a command prints, the words around it go
+// to notes. It returns an error that names what is wrong.
+func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
 	commands := map[string]command{"api": API, "worker": Worker, "migrate": migrate, "replay": replay}
 	if len(args) == 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
 		_, err := io.WriteString(out, Usage)
 		return err
 	}
-	if len(args) > 0 && args[0] == "listen" {
-		return runListen(ctx, args[1:], environment, out)
+	if len(args) > 0 {
+		switch args[0] {
+		case "listen":
+			return runListen(ctx, args[1:], environment, out)
+		case "merchant":
+			return runAccounts(ctx, merchantCommands, args[1:], environment, out, notes)
+		case "key":
+			return runAccounts(ctx, keyCommands, args[1:], environment, out, notes)
+		}
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("%w\n\n%s", errUsage, Usage)

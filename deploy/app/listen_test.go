@@ -16,7 +16,7 @@ var testKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
 func listen(t *testing.T, key string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := app.Main(t.Context(), append([]string{"listen"}, args...), []string{"CHECKOUT_API_KEY=" + key}, &out)
+	err := app.Main(t.Context(), append([]string{"listen"}, args...), []string{"CHECKOUT_API_KEY=" + key}, &out, &out)
 	return out.String(), err
 }
 

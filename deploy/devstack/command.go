@@ -23,7 +23,7 @@ func RunCommand() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := app.Main(ctx, []string{name}, os.Environ(), os.Stdout)
+	err := app.Main(ctx, []string{name}, os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

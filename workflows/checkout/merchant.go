@@ -1,5 +1,7 @@
 package checkout
 
+import "time"
+
 // Mode separates test from live: every row, query and key has one.
 type Mode string
 
@@ -32,9 +34,10 @@ type Merchant struct {
 	ID              string
 	Name            string
 	Plan            string
-	FeeBasisPoints  int64 // of the amount; 100 is 1 %
-	PaymentAttempts int   // failed payments that end a session, 1 to 10
-	OrderIDGuard    bool  // refuse a second open session for one order id
+	FeeBasisPoints  int64     // of the amount; 100 is 1 %
+	PaymentAttempts int       // failed payments that end a session, 1 to 10
+	OrderIDGuard    bool      // refuse a second open session for one order id
+	CreatedAt       time.Time // zero in the merchant of a request, which has no use for it
 }
 
 // PayoutAddress is where a merchant receives one payout currency in one mode.

@@ -1,0 +1,107 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// shownMerchant is what merchant list and show --json show.
+type shownMerchant struct {
+	ID        string                                     `json:"id"`
+	Name      string                                     `json:"name"`
+	Plan      string                                     `json:"plan"`
+	Fee       int                                        `json:"fee_basis_points"`
+	Settings  checkout.MerchantSettings                  `json:"settings"`
+	CreatedAt string                                     `json:"created_at"`
+	Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
+}
+
+func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--name", "Café <Ann & Bob>")
+	require.NoError(t, err)
+	require.Regexp(t, "^mer_[0-9a-z]{26}\n$", out)
+	require.Contains(t, notes, "no payout address")
+	text := o.must("merchant", "show", strings.TrimSpace(out), "--json")
+	require.Contains(t, text, "Café <Ann & Bob>", "without escapes")
+	got := decode[shownMerchant](t, text)
+	require.NotEmpty(t, got.CreatedAt)
+	got.CreatedAt = ""
+	require.Equal(t, shownMerchant{
+		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100,
+		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
+		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
+	}, got)
+}
+
+func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: "0xabc"}
+	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: "bc1q"}
+	both := []checkout.PayoutAddress{btc, usdc} // by currency
+	for _, c := range []struct {
+		mode string
+		want map[checkout.Mode][]checkout.PayoutAddress
+	}{
+		{"test", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": {}}},
+		{"live", map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": both}},
+		{"both", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": both}},
+	} {
+		out, notes, err := o.run("merchant", "create", "--name", "Shop", "--plan", "large", "--mode", c.mode,
+			"--payout", "USDC=ethereum:0xabc", "--payout", "BTC=bitcoin:bc1q")
+		require.NoError(t, err)
+		require.Empty(t, notes)
+		got := decode[shownMerchant](t, o.must("merchant", "show", "--json", strings.TrimSpace(out)))
+		require.Equal(t, c.want, got.Addresses, c.mode)
+		require.Equal(t, "large", got.Plan)
+	}
+	sandbox := strings.TrimSpace(o.must("merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:sandbox:shop"))
+	shown := o.must("merchant", "show", sandbox)
+	require.Regexp(t, `payout USDC, test mode +ethereum:sandbox:shop\n`, shown)
+	require.Regexp(t, `(?m)^fee +1\.00 %$`, shown)
+}
+
+func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--with-key", "--name", "Shop", "--mode", "live", "--payout", "ETH=ethereum:0xabc")
+	require.NoError(t, err)
+	require.Contains(t, notes, "it is not shown again")
+	lines := strings.Split(out, "\n")
+	require.Len(t, lines, 3)
+	require.Regexp(t, "^sk_test_[0-9a-f]{64}$", lines[1], "the last line")
+	caller, err := authenticate(t, o.store(), lines[1])
+	require.NoError(t, err)
+	require.Equal(t, lines[0], caller.Merchant.ID)
+	require.Equal(t, checkout.Scopes{"full"}, caller.Key.Scopes)
+}
+
+func TestMerchantList_IsNewestFirst(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	require.Equal(t, "[]\n", o.must("merchant", "list", "--json"))
+	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED"}}, words(o.must("merchant", "list")))
+	first := o.merchant()
+	time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
+	second := o.merchant()
+	table := words(o.must("merchant", "list"))
+	require.Len(t, table, 3)
+	require.Equal(t, []string{second, "Shop", "standard"}, table[1][:3])
+	require.Equal(t, []string{first, "Shop", "standard"}, table[2][:3])
+	got := decode[[]shownMerchant](t, o.must("merchant", "list", "--json"))
+	require.Len(t, got, 2)
+	require.Equal(t, second, got[0].ID)
+}
+
+func TestMerchantShow_NeedsAMerchantThatThereIs(t *testing.T) {
+	t.Parallel()
+	unknown := checkout.NewID(checkout.PrefixMerchant)
+	newOperator(t).refused("there is no merchant "+unknown, "merchant", "show", unknown)
+}
