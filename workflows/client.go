@@ -39,24 +39,23 @@ type Client struct {
 	Temporal client.Client
 }
 
-// StartSession starts the session's workflow. Repeating it changes nothing. It
-// returns ErrOutcomeUnknown.
+// StartSession starts the workflow of a session that is being created. A run
+// that is there already is of an earlier try whose row was rolled back; it has
+// another time of expiry and is replaced. It returns ErrOutcomeUnknown.
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	owner := Owner{MerchantID: s.MerchantID, Mode: s.Mode}
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                    s.ID,
-		TaskQueue:             TaskQueueCheckout,
-		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: owner.searchAttributes(SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
-		StaticSummary:         string(s.Mode) + " session in " + string(s.Currency),
+		ID:                       s.ID,
+		TaskQueue:                TaskQueueCheckout,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
+		TypedSearchAttributes:    owner.searchAttributes(SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
+		StaticSummary:            string(s.Mode) + " session in " + string(s.Currency),
 	}, TypeCheckoutSession, CheckoutSessionInput{
 		Owner: owner, SessionID: s.ID, ExpiresAt: s.ExpiresAt, ActionTimeout: ActionTimeout,
 	})
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return nil
-	}
 	return answer("start session", err)
 }
 

@@ -109,6 +109,11 @@ func (a answer) field(path string) any {
 
 // call makes one request to the REST API; an error means that none was answered.
 func (m *merchant) call(method, path, body string) (answer, error) {
+	return m.callWith("", method, path, body)
+}
+
+// callWith is call with an Idempotency-Key, unless that is empty.
+func (m *merchant) callWith(key, method, path, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, m.stack.APIURL()+path, strings.NewReader(body))
@@ -118,6 +123,9 @@ func (m *merchant) call(method, path, body string) (answer, error) {
 	req.Header.Set("Authorization", "Bearer "+m.key)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
