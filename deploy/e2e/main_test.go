@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +27,11 @@ var shared *devstack.Stack
 
 func TestMain(m *testing.M) {
 	devstack.RunCommand()
-	flag.Parse()
+	// The tests mostly wait, for schedules above all: more of them at a time than this computer has cores.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+	flag.Parse() // -parallel says otherwise
 	os.Exit(run(m))
 }
 
