@@ -47,6 +47,7 @@ type temporalDouble struct {
 	signal   func(workflowID, name string) error
 	cancel   func(workflowID string) error
 	trigger  func() error
+	state    workflows.SessionState // answers updates
 	triggers atomic.Int32
 }
 
@@ -58,7 +59,7 @@ func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkfl
 }
 
 func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
-	return answered{}, d.update(o)
+	return answered{state: d.state}, d.update(o)
 }
 
 func (d *temporalDouble) SignalWorkflow(_ context.Context, workflowID, _, name string, _ any) error {
@@ -95,9 +96,17 @@ func (d *temporalDouble) CheckHealth(context.Context, *client.CheckHealthRequest
 	return &client.CheckHealthResponse{}, nil
 }
 
-type answered struct{ client.WorkflowUpdateHandle }
+type answered struct {
+	client.WorkflowUpdateHandle
+	state workflows.SessionState
+}
 
-func (answered) Get(context.Context, any) error { return nil }
+func (a answered) Get(_ context.Context, result any) error {
+	if state, ok := result.(*workflows.SessionState); ok {
+		*state = a.state
+	}
+	return nil
+}
 
 // unreachableTemporal is a client to a port that nobody listens on.
 func unreachableTemporal(t *testing.T) client.Client {

@@ -18,6 +18,7 @@ var scopedRoutes = [][]string{
 	{"POST", "/v1/checkout", "checkout:write"},
 	{"GET", "/v1/checkout/{id}", "read", "checkout:read", "checkout:write"},
 	{"POST", "/v1/checkout/{id}/expire", "checkout:write"},
+	{"POST", "/v1/test/checkout/{id}/advance", "checkout:write"},
 	{"GET", "/v1/webhooks", "read", "webhooks:read", "webhooks:write"},
 	{"POST", "/v1/webhooks", "webhooks:write"},
 	{"POST", "/v1/webhooks/verify", "webhooks:write"},

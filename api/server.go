@@ -92,6 +92,7 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(s.getSession)})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(s.expireSession)})
+	s.route(router, "/v1/test/checkout/{id}/advance", methods{post: checkouts(s.advanceSession)})
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})

@@ -233,16 +233,21 @@ func (s *Server) expireSession(r *http.Request) (int, any, error) {
 		return s.ended(session)
 	}
 	_, expireErr := s.Workflows.Expire(r.Context(), session.ID)
-	if expireErr != nil && !errors.Is(expireErr, checkout.ErrNotFound) && !errors.Is(expireErr, checkout.ErrNotPending) {
-		return 0, nil, expireErr
+	return s.decided(r, expireErr)
+}
+
+// decided answers from the row after the workflow was asked to end the session.
+func (s *Server) decided(r *http.Request, askErr error) (int, any, error) {
+	if askErr != nil && !errors.Is(askErr, checkout.ErrNotFound) && !errors.Is(askErr, checkout.ErrNotPending) {
+		return 0, nil, askErr
 	}
-	session, err = s.session(r)
+	session, err := s.session(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	if session.Status == checkout.StatusPending {
 		// The workflow has decided, the row does not tell yet.
-		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow ended before its row"), expireErr))
+		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow ended before its row"), askErr))
 	}
 	return s.ended(session)
 }

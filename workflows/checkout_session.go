@@ -42,15 +42,15 @@ type PaymentResult struct {
 	Status  checkout.Status         `json:"status"` // of the session
 }
 
-// SessionState answers the query status and the update expire.
+// SessionState answers the query status and the updates expire and advance.
 type SessionState struct {
 	Status          checkout.Status `json:"status"`
 	PaymentInFlight bool            `json:"payment_in_flight"`
 }
 
 // CheckoutSession runs one session from creation to its final status. It sleeps
-// toward ExpiresAt and takes the messages pay, expire and complete; a payment
-// that was accepted in time may finish after it. An operator's cancel expires
+// toward ExpiresAt and takes the messages pay, expire, complete and advance; a
+// payment that was accepted in time may finish after it. An operator's cancel expires
 // the session. Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
 	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}

@@ -251,6 +251,49 @@ func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {
 	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
 }
 
+func TestCheckoutSession_TheTestClockReachesTheExpiry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	advanced := update(env, time.Minute, workflows.UpdateAdvance, "a")
+	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Equal(t, time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Second))
+	require.NoError(t, advanced.err)
+	require.Equal(t, workflows.SessionState{Status: checkout.StatusExpired}, advanced.result)
+	require.Equal(t, checkout.StatusExpired, w.read(s.ID).Status)
+}
+
+func TestCheckoutSession_APaymentInFlightHoldsTheTestClockBack(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		outcome checkout.PaymentOutcome
+		failure checkout.FailureCode
+		want    checkout.Status
+	}{
+		"paid":     {checkout.OutcomeSucceeded, "", checkout.StatusCompleted},
+		"declined": {checkout.OutcomeFailed, checkout.FailureCardDeclined, checkout.StatusExpired}, // no further try
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			id := w.payment(s.ID, card3DS)
+			env := w.env(s.ID, s.CreatedAt)
+			update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			advanced := update(env, 2*time.Minute, workflows.UpdateAdvance, "a")
+			env.RegisterDelayedCallback(func() {
+				require.True(t, advanced.done, "nobody waits for the customer's bank")
+				decide(tc.outcome, tc.failure)(w, id)
+			}, 3*time.Minute)
+			update(env, 3*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+			require.Equal(t, tc.want, runSession(t, env, in).Status)
+			require.Equal(t, workflows.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}, advanced.result)
+			require.Equal(t, 3*time.Minute, env.Now().Sub(s.CreatedAt).Round(time.Minute))
+		})
+	}
+}
+
 func TestCheckoutSession_MalformedAndUnknownMessagesChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -82,6 +82,13 @@ func (c *Client) Expire(ctx context.Context, sessionID string) (SessionState, er
 	return got, c.update(ctx, sessionID, UpdateExpire, askAgain, &got)
 }
 
+// Advance asks a test session to behave as if its time were over and returns
+// the state it has then. Errors as Pay.
+func (c *Client) Advance(ctx context.Context, sessionID string) (SessionState, error) {
+	var got SessionState
+	return got, c.update(ctx, sessionID, UpdateAdvance, askAgain, &got)
+}
+
 // askAgain is the update id of messages that may be repeated with another
 // answer: a payment that was not decided yet may be now. Pay has a fixed id, so
 // that a repeat never charges again.

@@ -16,6 +16,7 @@ const (
 	opPay      op = "pay"
 	opComplete op = "complete"
 	opExpire   op = "expire"
+	opAdvance  op = "advance"
 )
 
 // listen registers the updates, signals and the query of a session. All of the
@@ -50,6 +51,12 @@ func (s *session) listen(ctx workflow.Context) error {
 	if err != nil {
 		return err
 	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateAdvance, s.advance, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context) error {
+		return s.refuses(ctx, message{op: opAdvance})
+	}})
+	if err != nil {
+		return err
+	}
 	workflow.GoNamed(ctx, "signal expire", func(ctx workflow.Context) {
 		for {
 			workflow.GetSignalChannel(ctx, SignalExpire).Receive(ctx, nil)
@@ -64,6 +71,14 @@ func (s *session) listen(ctx workflow.Context) error {
 		}
 	})
 	return nil
+}
+
+// advance makes the session due as its timer would: it expires now, or once the
+// payment in flight is decided.
+func (s *session) advance(ctx workflow.Context) (SessionState, error) {
+	s.due = true
+	err := workflow.Await(ctx, func() bool { return s.status.Final() || s.orphaned || s.payment != nil })
+	return s.state(), err
 }
 
 func (s *session) state() SessionState {

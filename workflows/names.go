@@ -35,6 +35,7 @@ const (
 	UpdatePay      = "pay"
 	UpdateExpire   = "expire"
 	UpdateComplete = "complete"
+	UpdateAdvance  = "advance" // the test-mode clock; no signal
 	SignalExpire   = "expire"
 	SignalComplete = "complete"
 	QueryStatus    = "status"

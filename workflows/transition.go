@@ -35,11 +35,11 @@ func (s *session) transition(ctx workflow.Context, m message) (PaymentResult, er
 func (s *session) refuses(ctx workflow.Context, m message) error {
 	_, known := s.decided[m.transactionID]
 	switch {
-	case m.op != opExpire && !checkout.IsID(checkout.PrefixTransaction, m.transactionID):
+	case (m.op == opPay || m.op == opComplete) && !checkout.IsID(checkout.PrefixTransaction, m.transactionID):
 		return refusal(ErrTypePaymentNotFound, s.status)
 	case m.op == opComplete && known:
 		return nil
-	case m.op == opExpire && (s.status == checkout.StatusExpired || s.expiring):
+	case (m.op == opExpire || m.op == opAdvance) && (s.status == checkout.StatusExpired || s.expiring):
 		return nil
 	case s.status.Final():
 		return refusal(ErrTypeSessionNotPending, s.status)
@@ -47,7 +47,7 @@ func (s *session) refuses(ctx workflow.Context, m message) error {
 		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
 	case m.op == opComplete && (s.payment == nil || s.payment.transactionID != m.transactionID):
 		return refusal(ErrTypePaymentNotFound, s.status)
-	case m.op == opComplete:
+	case m.op == opComplete, m.op == opAdvance:
 		return nil
 	case s.payment != nil:
 		return refusal(ErrTypePaymentInFlight, s.status)

@@ -148,6 +148,26 @@ func TestExpire(t *testing.T) {
 	require.Equal(t, "completed", refused.field("status"))
 }
 
+// TestAdvance is what a merchant's own tests do: the expiry of a session of one
+// hour, seen in a moment.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, shared)
+	id := m.create(terms)
+	got := m.must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+id+"/advance", "")
+	require.Equal(t, "expired", got.field("status"))
+	require.Contains(t, m.mustPay(id, cardSucceeds), "expired")
+	require.Equal(t, 0, query[int](t, shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1`, id))
+
+	slow := m.create(terms)
+	m.mustPay(slow, cardSlow)
+	got = m.must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
+	require.Equal(t, "pending", got.field("status"), "the payment in flight comes first")
+	m.awaitStatus(slow, checkout.StatusCompleted, 20*time.Second)
+	refused := m.must(http.StatusConflict, http.MethodPost, "/v1/test/checkout/"+slow+"/advance", "")
+	require.Equal(t, "completed", refused.field("status"))
+}
+
 // TestRaces_OneWinner lets pay, expire and the timer race on the real server,
 // 200 times, and holds what everybody was told against what happened.
 func TestRaces_OneWinner(t *testing.T) {

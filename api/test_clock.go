@@ -1,0 +1,33 @@
+package api
+
+import (
+	"net/http"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// advanceSession serves POST /v1/test/checkout/{id}/advance: the clock of a test
+// session reaches its expiry. What follows is what the timer would do: a payment
+// in flight is decided first, and the answer is then the session as it is.
+// Source: decisions.md, "test clock".
+func (s *Server) advanceSession(r *http.Request) (int, any, error) {
+	if callerFrom(r.Context()).Key.Mode.Live() {
+		return 0, nil, forbidden("The clock of live sessions cannot be advanced: use a test key.")
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	if session.Status != checkout.StatusPending {
+		return s.ended(session)
+	}
+	state, err := s.Workflows.Advance(r.Context(), session.ID)
+	if err == nil && state.PaymentInFlight {
+		session, err = s.session(r)
+		return http.StatusOK, s.withURL(session), err
+	}
+	return s.decided(r, err)
+}

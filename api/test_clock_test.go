@@ -1,0 +1,78 @@
+package api
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestAdvanceSession_ReachesTheExpiryThroughTheWorkflow(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	var asked []string
+	f.temporal.update = func(o client.UpdateWorkflowOptions) error {
+		asked = append(asked, o.UpdateName+" "+o.WorkflowID)
+		return f.endsExpired(f.merchant, checkout.ModeTest)(o.WorkflowID)
+	}
+	for _, body := range []string{"", "{}"} { // a repeat after a lost answer is safe
+		got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, "expired", got.json["status"])
+		require.Equal(t, got.body, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").body)
+	}
+	require.Equal(t, []string{"advance " + id}, asked)
+}
+
+func TestAdvanceSession_IsNotForLiveKeys(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, id := range []string{f.newSession(f.merchant.liveKey), f.newSession(f.merchant.testKey), "cs_unknown"} {
+		got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.liveKey, "")
+		require.Equal(t, 403, got.status, got.body)
+		require.Contains(t, got.json["message"], "test key")
+	}
+	live := f.newSession(f.merchant.liveKey)
+	require.Equal(t, 403, f.do("POST", "/v1/test/checkout/"+live+"/advance", f.merchant.testKey, "").status)
+}
+
+func TestAdvanceSession_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	advance := func(id, body string) answer {
+		return f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, body)
+	}
+	require.Equal(t, 404, advance(checkout.NewID(checkout.PrefixSession), "").status)
+	require.Equal(t, 400, advance(f.newSession(f.merchant.testKey), `{"to":"expiry"}`).status)
+	for _, status := range []string{"completed", "failed"} {
+		id := f.newSession(f.merchant.testKey)
+		f.exec(`UPDATE checkout_session SET status = $1, ended_at = now() WHERE id = $2`, status, id)
+		got := advance(id, "")
+		require.Equal(t, 409, got.status)
+		require.Equal(t, "session_not_pending", got.json["error"])
+		require.Equal(t, status, got.json["status"])
+	}
+	for _, err := range []error{serviceerror.NewUnavailable("10.1.1.1"), errors.New("inner words"), serviceerror.NewNotFound("closed, but the row is behind")} {
+		f.expireAs(func(string) error { return err })
+		got := advance(f.newSession(f.merchant.testKey), "")
+		require.Equal(t, 503, got.status)
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+}
+
+func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	id := f.newSession(f.merchant.testKey)
+	f.temporal.update = func(client.UpdateWorkflowOptions) error { return nil }
+	f.temporal.state = workflows.SessionState{Status: checkout.StatusPending, PaymentInFlight: true}
+	got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
+	require.Equal(t, 200, got.status, got.body)
+	require.Equal(t, "pending", got.json["status"])
+}
