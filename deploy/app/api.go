@@ -96,7 +96,7 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, Protocols: protocols(), ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan error, 1)
 	go func() {
@@ -110,4 +110,13 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return <-stopped
+}
+
+// protocols are HTTP/1.1 and, without TLS, HTTP/2: a proxy in front then needs one
+// connection for all its requests, and a stop is told to it before it takes effect.
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
 }

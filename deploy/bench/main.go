@@ -24,6 +24,7 @@ type benchmark struct {
 }
 
 var benchmarks = map[string]benchmark{
+	"create":     {"sessions created over REST, against starting the same workflow and inserting the same row", create},
 	"neighbours": {"healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
 }
 

@@ -6,17 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/devstack"
@@ -28,9 +23,7 @@ import (
 
 // neighbourhood is a stack with one healthy merchant and many sick ones.
 type neighbourhood struct {
-	stack *devstack.Stack
-	store *storage.Store
-	flows *workflows.Client
+	*rig
 
 	hanging atomic.Int64 // requests that a hanging endpoint has and does not answer
 }
@@ -46,11 +39,13 @@ func neighbours(ctx context.Context, args []string) (report, error) {
 	if err := flags.Parse(args); err != nil {
 		return report{}, err
 	}
-	n, stop, err := newNeighbourhood(ctx)
+	// Failed attempts wait for hours, so that waiting retries only wait.
+	r, err := newRig(ctx, devstack.Options{RetrySchedule: "12h,12h,12h,12h,12h"})
 	if err != nil {
 		return report{}, err
 	}
-	defer stop()
+	defer r.stop()
+	n := &neighbourhood{rig: r}
 
 	nobody := func() (func(), error) { return func() {}, nil }
 	phases := []struct {
@@ -79,56 +74,13 @@ func neighbours(ctx context.Context, args []string) (report, error) {
 		if err != nil {
 			return report{}, err
 		}
-		slices.Sort(latencies)
-		at := func(q float64) time.Duration { return latencies[int(q*float64(len(latencies)-1))] }
+		at := quantiles(latencies)
 		p99 = append(p99, at(0.99))
 		got.Rows = append(got.Rows, []string{phase.name, fmt.Sprint(len(latencies)), ms(at(0.5)), ms(at(0.99)), ms(at(1)), fmt.Sprint(hanging)})
 	}
 	got.Result = fmt.Sprintf("p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone",
 		float64(p99[2])/float64(p99[1]), 2*float64(p99[2])/float64(p99[0]+p99[3]))
 	return got, nil
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
-
-func newNeighbourhood(ctx context.Context) (*neighbourhood, func(), error) {
-	dir, err := os.MkdirTemp("", "checkout-bench-")
-	if err != nil {
-		return nil, nil, err
-	}
-	n := &neighbourhood{}
-	stop := func() {
-		if n.store != nil {
-			n.store.Close()
-		}
-		if n.stack != nil {
-			n.stack.Stop()
-		}
-		_ = os.RemoveAll(dir) // the system cleans up what is left
-	}
-	// Failed attempts wait for hours, so that waiting retries only wait.
-	n.stack, err = devstack.Start(ctx, devstack.Options{
-		Dir: dir, NoUI: true, Out: os.Stderr, RetrySchedule: "12h,12h,12h,12h,12h", Env: []string{"CHECKOUT_LOG_LEVEL=warn"},
-	})
-	if err != nil {
-		stop()
-		return nil, nil, err
-	}
-	keys, err := storage.ParseKeyring(n.stack.Demo.MasterKeys)
-	if err == nil {
-		n.store, err = storage.Open(ctx, storage.Options{URL: n.stack.DatabaseURL(), Keys: keys, MaxConns: 16})
-	}
-	var temporal client.Client
-	if err == nil {
-		temporal, err = client.DialContext(ctx, client.Options{
-			HostPort: n.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
-		})
-	}
-	n.flows = &workflows.Client{Temporal: temporal}
-	if err != nil {
-		stop()
-	}
-	return n, stop, err
 }
 
 // endpoints registers count endpoints at base, 50 for each merchant.
@@ -297,16 +249,3 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 		closeServer()
 	}, nil
 }
-
-// serve listens on a free port until closeServer.
-func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // ends with Close
-	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
-}
-
-var quiet = slog.New(slog.DiscardHandler)

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+)
+
+// rig is a stack to measure, and the ways into it that merchants do not have.
+type rig struct {
+	dir      string
+	stack    *devstack.Stack
+	store    *storage.Store
+	temporal client.Client
+	flows    *workflows.Client
+}
+
+// newRig starts a stack of its own in a directory that goes with it.
+func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
+	r = &rig{}
+	defer func() {
+		if err != nil {
+			r.stop()
+		}
+	}()
+	if r.dir, err = os.MkdirTemp("", "checkout-bench-"); err != nil {
+		return r, err
+	}
+	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
+	o.Env = append(o.Env, "CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000")
+	if r.stack, err = devstack.Start(ctx, o); err != nil {
+		return r, err
+	}
+	keys, err := storage.ParseKeyring(r.stack.Demo.MasterKeys)
+	if err != nil {
+		return r, err
+	}
+	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys, MaxConns: 16}); err != nil {
+		return r, err
+	}
+	r.temporal, err = client.DialContext(ctx, client.Options{
+		HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
+	})
+	r.flows = &workflows.Client{Temporal: r.temporal}
+	return r, err
+}
+
+func (r *rig) stop() {
+	if r.temporal != nil {
+		r.temporal.Close()
+	}
+	if r.store != nil {
+		r.store.Close()
+	}
+	if r.stack != nil {
+		r.stack.Stop()
+	}
+	_ = os.RemoveAll(r.dir) // the system cleans up what is left
+}
+
+// quantiles sorts took and returns its quantiles, 0..1; 0 when there are none.
+func quantiles(took []time.Duration) func(q float64) time.Duration {
+	slices.Sort(took)
+	return func(q float64) time.Duration {
+		if len(took) == 0 {
+			return 0
+		}
+		return took[int(q*float64(len(took)-1))]
+	}
+}
+
+// median returns the middle of values, the upper one of an even number.
+func median(values []float64) float64 {
+	values = slices.Sorted(slices.Values(values))
+	return values[len(values)/2]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+// serve listens on a free port until closeServer.
+func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: handle, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
+}
+
+var quiet = slog.New(slog.DiscardHandler)
