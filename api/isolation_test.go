@@ -1,0 +1,435 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// A reach is one way in which a route names or lists things. {wh} and the like in
+// path and body stand for a thing of the owner whom the caller reaches for.
+type reach struct {
+	route string // as the router has it: "GET /v1/webhooks/{id}"
+	path  string // with names of things
+	body  string
+
+	foreign int      // what a caller is answered who is not the owner
+	own     int      // what the owner is answered
+	lists   []string // of a list: the names of the owner's things that it has for the owner
+	changes bool     // it changes something when it is the owner's
+}
+
+// reaches are in the order in which the owners do them to their own.
+var reaches = []reach{
+	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{cs}", foreign: 404, own: 200},
+	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{paid}", foreign: 404, own: 200},
+	{route: "GET /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200},
+	{route: "GET /v1/deliveries/{id}", path: "/v1/deliveries/{whd}", foreign: 404, own: 200},
+	{route: "GET /v1/events/{id}", path: "/v1/events/{evt}", foreign: 404, own: 200},
+	{route: "GET /v1/replays/{id}", path: "/v1/replays/{whr}", foreign: 404, own: 200},
+	{route: "GET /v1/payouts/{id}", path: "/v1/payouts/{po}", foreign: 404, own: 200},
+
+	{route: "GET /v1/checkout", path: "/v1/checkout", foreign: 200, own: 200, lists: []string{"paid", "cs"}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?status=pending", foreign: 200, own: 200, lists: []string{"cs"}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?order_id={order}", foreign: 200, own: 200, lists: []string{"cs"}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?cursor={paid}", foreign: 200, own: 200, lists: []string{"cs"}},
+	{route: "GET /v1/webhooks", path: "/v1/webhooks", foreign: 200, own: 200, lists: []string{"wh"}},
+	{route: "GET /v1/webhooks", path: "/v1/webhooks?status=enabled", foreign: 200, own: 200, lists: []string{"wh"}},
+	{route: "GET /v1/webhooks", path: "/v1/webhooks?cursor={wh}", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries", foreign: 200, own: 200, lists: []string{"whd"}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries?status=pending", foreign: 200, own: 200, lists: []string{"whd"}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries?webhook={wh}", foreign: 200, own: 200, lists: []string{"whd"}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries?event={evt}", foreign: 200, own: 200, lists: []string{"whd"}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries?session={paid}", foreign: 200, own: 200, lists: []string{"whd"}},
+	{route: "GET /v1/deliveries", path: "/v1/deliveries?cursor={whd}", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/events", path: "/v1/events", foreign: 200, own: 200, lists: []string{"evt"}},
+	{route: "GET /v1/events", path: "/v1/events?type=checkout.completed", foreign: 200, own: 200, lists: []string{"evt"}},
+	{route: "GET /v1/events", path: "/v1/events?session={paid}", foreign: 200, own: 200, lists: []string{"evt"}},
+	{route: "GET /v1/events", path: "/v1/events?cursor={evt}", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/replays", path: "/v1/replays", foreign: 200, own: 200, lists: []string{"whr"}},
+	{route: "GET /v1/replays", path: "/v1/replays?webhook={wh}", foreign: 200, own: 200, lists: []string{"whr"}},
+	{route: "GET /v1/replays", path: "/v1/replays?cursor={whr}", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/payouts", path: "/v1/payouts", foreign: 200, own: 200, lists: []string{"po"}},
+	{route: "GET /v1/payouts", path: "/v1/payouts?status=sent", foreign: 200, own: 200, lists: []string{"po"}},
+	{route: "GET /v1/payouts", path: "/v1/payouts?session={paid}", foreign: 200, own: 200, lists: []string{"po"}},
+	{route: "GET /v1/payouts", path: "/v1/payouts?cursor={po}", foreign: 200, own: 200, lists: []string{}},
+
+	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"webhook":"{wh}","header":"","body":""}`, foreign: 400, own: 200},
+	{route: "POST /v1/webhooks/verify", path: "/v1/webhooks/verify", body: `{"header":"{header}","body":{body},"computed":"{computed}"}`, foreign: 200, own: 200},
+
+	{route: "POST /v1/checkout/{id}/expire", path: "/v1/checkout/{cs}/expire", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/test/checkout/{id}/advance", path: "/v1/test/checkout/{cs}/advance", foreign: 404, own: 200, changes: true},
+	{route: "PATCH /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", body: `{"status":"enabled","description":"changed"}`, foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/webhooks/{id}/hold", path: "/v1/webhooks/{wh}/hold", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/webhooks/{id}/resume", path: "/v1/webhooks/{wh}/resume", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/webhooks/{id}/rotate_secret", path: "/v1/webhooks/{wh}/rotate_secret", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/webhooks/{id}/test", path: "/v1/webhooks/{wh}/test", foreign: 404, own: 202, changes: true},
+	{route: "POST /v1/webhooks/{id}/replay", path: "/v1/webhooks/{wh}/replay", body: `{"since":"2026-01-01T00:00:00Z","status":"failed"}`, foreign: 404, own: 202, changes: true},
+	{route: "POST /v1/deliveries/{id}/hold", path: "/v1/deliveries/{whd}/hold", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/deliveries/{id}/resume", path: "/v1/deliveries/{whd}/resume", foreign: 404, own: 200, changes: true},
+	{route: "POST /v1/deliveries/{id}/retry_now", path: "/v1/deliveries/{whd}/retry_now", foreign: 404, own: 202, changes: true},
+	{route: "POST /v1/deliveries/{id}/replay", path: "/v1/deliveries/{whd}/replay", foreign: 404, own: 202, changes: true},
+	{route: "POST /v1/replays/{id}/cancel", path: "/v1/replays/{whr}/cancel", foreign: 404, own: 200, changes: true},
+	{route: "DELETE /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200, changes: true},
+}
+
+// creates make something new for whoever asks, whatever they name; they are
+// looked at one by one in isolation.create.
+var creates = []string{"POST /v1/checkout", "POST /v1/webhooks"}
+
+// owner is a merchant in one mode. Every owner has one of everything.
+type owner struct {
+	merchant merchant
+	mode     checkout.Mode
+	things   map[string]string // by the name in a reach
+	unknown  map[string]string // what looks like each of them, stands at its place in an order, and does not exist
+}
+
+func (o owner) String() string { return o.merchant.ID + "/" + string(o.mode) }
+
+func (o owner) key() string { return o.merchant.key(o.mode) }
+
+// isolation is the matrix.
+type isolation struct {
+	*front
+	conn     *pgx.Conn
+	owners   []owner
+	tables   string // reads a fingerprint of all tables
+	asked    int    // calls to Temporal
+	requests int
+}
+
+func newIsolation(t *testing.T) *isolation {
+	t.Helper()
+	m := &isolation{front: newFront(t)}
+	var err error
+	m.conn, err = pgx.Connect(t.Context(), m.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.conn.Close(context.Background()) })
+	m.tables = m.fingerprintSQL()
+	for i, merchant := range []merchant{m.merchant, m.newMerchant(true)} {
+		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+			m.owners = append(m.owners, m.newOwner(merchant, mode, fmt.Sprintf("%s-%c", mode, 'a'+i)))
+		}
+	}
+	note := func() error { m.asked++; return nil }
+	m.temporal.start = func(client.StartWorkflowOptions) error { return note() }
+	m.temporal.update = func(client.UpdateWorkflowOptions) error { return note() }
+	m.temporal.signal = func(string, string) error { return note() }
+	m.temporal.cancel = func(string) error { return note() }
+	m.temporal.trigger = note
+	return m
+}
+
+// newOwner makes one of everything; name tells it from the others'.
+func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owner {
+	m.t.Helper()
+	o := owner{merchant: who, mode: mode}
+	created := m.do("POST", "/v1/webhooks", o.key(), registrationOf("https://"+name+".example/hook"), idempotencyHeader, "register-"+name)
+	require.Equal(m.t, 201, created.status, created.body)
+	endpoint, secret := created.json["id"].(string), created.json["secret"].(string)
+	event, delivery := m.newDelivery(o.key(), endpoint)
+	session := m.do("POST", "/v1/checkout", o.key(), orderOf("order-"+name, "https://"+name+".example/hook"))
+	require.Equal(m.t, 201, session.status, session.body)
+	paid, payout := m.newPayout(who, mode)
+	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none
+	e, err := m.store.Event(m.t.Context(), who.ID, mode, event)
+	require.NoError(m.t, err)
+	things := map[string]string{
+		"wh": endpoint, "evt": event, "whd": delivery, "whr": m.newReplay(o.key(), endpoint), "cs": session.json["id"].(string), "paid": paid,
+		"po": payout, "order": "order-" + name, "secret": secret,
+		"url": "https://" + name + ".example/hook", "idempotency": "register-" + name,
+	}
+	o.unknown = map[string]string{}
+	for thing, id := range things {
+		o.unknown[thing] = id[:len(id)-1] + map[bool]string{true: "1", false: "0"}[id[len(id)-1] == '0']
+	}
+	sign(things, string(e.Body))
+	sign(o.unknown, strings.ReplaceAll(string(e.Body), event, o.unknown["evt"]))
+	o.things = things
+	return o
+}
+
+// sign adds a delivery of body, signed with the secret.
+func sign(things map[string]string, body string) {
+	text, _ := json.Marshal(body) // a string
+	things["body"], things["header"] = string(text), webhook.Sign([]byte(things["secret"]), time.Now(), []byte(body))
+	_, things["computed"], _ = strings.Cut(things["header"], "v1=")
+}
+
+func registrationOf(url string) string { return `{"url":"` + url + `","events":["*"]}` }
+
+func orderOf(order, url string) string {
+	return strings.TrimSuffix(validSession, "}") + `,"metadata":{"order_id":"` + order + `"},"webhook_url":"` + url + `"}`
+}
+
+// fingerprintSQL reads all rows of all tables but the rate limits.
+func (m *isolation) fingerprintSQL() string {
+	m.t.Helper()
+	rows, err := m.conn.Query(m.t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'token_bucket'`)
+	require.NoError(m.t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(m.t, err)
+	require.Greater(m.t, len(tables), 10)
+	parts := make([]string, len(tables))
+	for i, table := range tables {
+		parts[i] = `SELECT '` + table + ` ' || count(*) || ' ' || md5(coalesce(string_agg(r::text, ',' ORDER BY r::text), '')) AS line FROM ` + table + ` r`
+	}
+	return `SELECT array_agg(line ORDER BY line) FROM (` + strings.Join(parts, " UNION ALL ") + `) all_tables`
+}
+
+// fingerprint has a line for each table: its name, how many rows it has, and a
+// hash of them.
+func (m *isolation) fingerprint() (lines []string) {
+	m.t.Helper()
+	require.NoError(m.t, m.conn.QueryRow(m.t.Context(), m.tables).Scan(&lines))
+	return lines
+}
+
+// ask makes the request of a reach for things.
+func (m *isolation) ask(c owner, r reach, things map[string]string) answer {
+	m.t.Helper()
+	var pairs []string
+	for name, id := range things {
+		pairs = append(pairs, "{"+name+"}", id)
+	}
+	fill := strings.NewReplacer(pairs...)
+	m.requests++
+	method, _, _ := strings.Cut(r.route, " ")
+	return m.do(method, fill.Replace(r.path), c.key(), fill.Replace(r.body))
+}
+
+var ageSeconds = regexp.MustCompile(`"age_seconds":-?\d+`)
+
+// seen is what a caller sees of an answer, apart from what differs between any
+// two: the request's id, what is left of the rate limit, the age of a signature.
+func seen(a answer) string {
+	header := a.header.Clone()
+	maps.DeleteFunc(header, func(name string, _ []string) bool {
+		return name == http.CanonicalHeaderKey("X-Request-Id") || strings.HasPrefix(name, "Ratelimit-")
+	})
+	return fmt.Sprint(a.status, " ", header, " ", ageSeconds.ReplaceAllString(a.withoutID(), `"age_seconds":0`))
+}
+
+// foreignStatus is what the caller is answered who reaches for what is not the
+// caller's. The exceptions are those of decisions.md.
+func foreignStatus(o, c owner, r reach) int {
+	switch {
+	case strings.HasPrefix(r.route, "POST /v1/test/") && c.mode.Live():
+		return 403 // whatever the id
+	case strings.Contains(r.route, "/checkout/{id}") && o.merchant.ID == c.merchant.ID:
+		return 403 // one's own session in the other mode
+	}
+	return r.foreign
+}
+
+// malformed are forms that no id has.
+func malformed(id string) []string {
+	prefix, rest, _ := strings.Cut(id, "_")
+	return []string{"x", id[:len(id)-1], id + "0", strings.ToUpper(id), "txn_" + rest, prefix + "_", "%00", id + "%0a", "null", "..%2f" + id}
+}
+
+// TestIsolation_EveryRouteAndPair is the matrix: two merchants and two modes as
+// caller and as owner, and every route. What is not the caller's own is answered
+// as what does not exist, byte for byte, and nothing happens to it.
+func TestIsolation_EveryRouteAndPair(t *testing.T) {
+	t.Parallel()
+	m := newIsolation(t)
+	m.knowsEveryRoute()
+	cells := 0
+	for _, o := range m.owners {
+		for _, c := range m.owners {
+			for _, r := range reaches {
+				cells++
+				switch {
+				case o.key() != c.key():
+					m.foreign(o, c, r)
+				case !r.changes:
+					m.own(o, r)
+				}
+			}
+		}
+	}
+	for _, o := range m.owners {
+		for _, c := range m.owners {
+			cells += len(creates)
+			m.create(o, c)
+		}
+	}
+	for _, o := range m.owners {
+		for _, r := range reaches {
+			if r.changes {
+				m.prepare(o, r)
+				m.own(o, r)
+			}
+		}
+	}
+	for _, o := range m.owners { // the last that each did was to delete its registration
+		for _, r := range reaches {
+			if strings.HasPrefix(r.path, "/v1/webhooks/{wh}") {
+				require.Equal(t, seen(m.ask(o, r, o.unknown)), seen(m.ask(o, r, o.things)), "%s of what is deleted", r.route)
+			}
+		}
+	}
+	t.Logf("%d routes, %d ways to reach for something, %d pairs: %d cells, %d requests",
+		len(m.routes()), len(reaches)+len(creates), len(m.owners)*len(m.owners), cells, m.requests)
+}
+
+// knowsEveryRoute fails when a route, or a filter that takes an id, was added to
+// the front end and not to the matrix.
+func (m *isolation) knowsEveryRoute() {
+	m.t.Helper()
+	have := slices.Clone(creates)
+	for _, r := range reaches {
+		have = append(have, r.route)
+	}
+	slices.Sort(have)
+	require.Equal(m.t, m.routes(), slices.Compact(have), "every route has a row in the matrix")
+	for _, l := range lists {
+		for _, filter := range append([]string{"cursor"}, l.filters...) {
+			require.True(m.t, slices.ContainsFunc(reaches, func(r reach) bool { return strings.HasPrefix(r.path, l.path+"?"+filter+"=") }), "%s by %s", l.path, filter)
+		}
+	}
+}
+
+// foreign reaches for what is another's.
+func (m *isolation) foreign(o, c owner, r reach) {
+	m.t.Helper()
+	what := fmt.Sprintf("%s %s of %s by %s", r.route, r.path, o, c)
+	before, asked := m.fingerprint(), m.asked
+	got, unknown := m.ask(c, r, o.things), m.ask(c, r, o.unknown)
+	want := foreignStatus(o, c, r)
+	require.Equal(m.t, want, got.status, "%s: %s", what, got.body)
+	if want != 403 || unknown.status == 403 {
+		require.Equal(m.t, seen(unknown), seen(got), "%s: as if it did not exist", what)
+	}
+	for name, id := range o.things {
+		require.NotContains(m.t, got.body, id, "%s: the owner's %s", what, name)
+	}
+	if strings.Contains(r.route, "{id}") {
+		require.Len(m.t, got.json, 3, "%s: error, message and request_id", what)
+		name := r.path[strings.Index(r.path, "{")+1 : strings.Index(r.path, "}")]
+		for _, bad := range malformed(o.things[name]) {
+			require.Equal(m.t, seen(unknown), seen(m.ask(c, r, map[string]string{name: bad})), "%s: %s", what, bad)
+		}
+	}
+	require.Equal(m.t, before, m.fingerprint(), "%s: nothing happened", what)
+	require.Equal(m.t, asked, m.asked, "%s: Temporal was not asked", what)
+}
+
+// own reaches for one's own.
+func (m *isolation) own(o owner, r reach) {
+	m.t.Helper()
+	what := fmt.Sprintf("%s %s of %s", r.route, r.path, o)
+	before := m.fingerprint()
+	got := m.ask(o, r, o.things)
+	want := r.own
+	if strings.HasPrefix(r.route, "POST /v1/test/") && o.mode.Live() {
+		want = 403
+	}
+	require.Equal(m.t, want, got.status, "%s: %s", what, got.body)
+	if !r.changes {
+		require.Equal(m.t, before, m.fingerprint(), what)
+	}
+	if r.lists != nil {
+		ids := []string{}
+		for _, name := range r.lists {
+			ids = append(ids, o.things[name])
+		}
+		require.Equal(m.t, ids, got.ids(), what)
+	}
+	if r.path == "/v1/webhooks/verify" && strings.Contains(r.body, "{header}") {
+		require.Equal(m.t, true, got.json["valid"], got.body)
+		require.Equal(m.t, o.things["wh"], got.json["signed_by"])
+	}
+	m.locationOf(o, got)
+}
+
+// locationOf looks at what an answer leads to: it is the owner's alone.
+func (m *isolation) locationOf(o owner, created answer) {
+	m.t.Helper()
+	location := created.header.Get("Location")
+	if location == "" {
+		return
+	}
+	for _, c := range m.owners {
+		want := 404
+		switch {
+		case c.key() == o.key():
+			want = 200
+		case c.merchant.ID == o.merchant.ID && strings.HasPrefix(location, "/v1/checkout/"):
+			want = 403
+		}
+		m.requests++
+		require.Equal(m.t, want, m.do("GET", location, c.key(), "").status, "%s of %s by %s", location, o, c)
+	}
+}
+
+// create names the owner's order id, address and Idempotency-Key in creates.
+func (m *isolation) create(o, c owner) {
+	m.t.Helper()
+	own := o.key() == c.key()
+	what := fmt.Sprintf("what %s has, named by %s", o, c)
+	m.requests += 3
+	session := m.do("POST", "/v1/checkout", c.key(), orderOf(o.things["order"], o.things["url"]))
+	register := func() answer {
+		return m.do("POST", "/v1/webhooks", c.key(), registrationOf(o.things["url"]), idempotencyHeader, o.things["idempotency"])
+	}
+	registration, again := register(), register()
+	require.Equal(m.t, registration.body, again.body, "%s: the caller's own answer is kept", what)
+	require.Equal(m.t, 201, registration.status, what)
+	if own {
+		require.Equal(m.t, 409, session.status, what)
+		require.Equal(m.t, o.things["cs"], session.json["session_id"], what)
+		require.Equal(m.t, "true", registration.header.Get("Idempotent-Replayed"), what)
+		require.Equal(m.t, o.things["wh"], registration.json["id"], what)
+		return
+	}
+	require.Equal(m.t, 201, session.status, "%s: %s", what, session.body)
+	require.Empty(m.t, registration.header.Get("Idempotent-Replayed"), what)
+	for _, name := range []string{"cs", "wh", "secret"} {
+		require.NotContains(m.t, session.body+registration.body, o.things[name], what)
+	}
+	m.locationOf(c, session)
+	m.locationOf(c, registration)
+	require.Zero(m.t, m.count(`checkout_session s JOIN webhook_endpoint e ON e.id = s.signing_endpoint_id WHERE (e.merchant_id, e.mode) <> (s.merchant_id, s.mode)`),
+		"%s: another's secret signs", what)
+}
+
+// prepare makes the owner's things ready for what the owner does to them.
+func (m *isolation) prepare(o owner, r reach) {
+	m.t.Helper()
+	d := deliveryFront{m.front, o.things["wh"], o.things["whd"], storage.DeliveryRef{ID: o.things["whd"], MerchantID: o.merchant.ID, Mode: o.mode}}
+	switch r.route {
+	case "POST /v1/checkout/{id}/expire":
+		m.expireAs(m.endsExpired(o.merchant, o.mode))
+	case "POST /v1/deliveries/{id}/replay":
+		d.attempt("run-a", 1, 500)
+		d.end(webhook.DeliveryFailed)
+		m.temporal.start = func(client.StartWorkflowOptions) error {
+			d.attempt("run-b", 1, 0)
+			return nil
+		}
+	case "POST /v1/replays/{id}/cancel":
+		m.temporal.start = nil
+		m.temporal.cancel = func(id string) error {
+			m.exec(`UPDATE webhook_replay SET status = 'canceled', finished_at = now() WHERE id = $1`, id)
+			return nil
+		}
+	}
+}
