@@ -385,11 +385,14 @@ func (m *isolation) create(o, c owner) {
 	m.t.Helper()
 	own := o.key() == c.key()
 	what := fmt.Sprintf("what %s has, named by %s", o, c)
-	m.requests += 3
-	session := m.do("POST", "/v1/checkout", c.key(), orderOf(o.things["order"], o.things["url"]))
+	m.requests += 4
+	order := func() answer {
+		return m.do("POST", "/v1/checkout", c.key(), orderOf(o.things["order"], o.things["url"]))
+	}
 	register := func() answer {
 		return m.do("POST", "/v1/webhooks", c.key(), registrationOf(o.things["url"]), idempotencyHeader, o.things["idempotency"])
 	}
+	session, inUse := order(), order()
 	registration, again := register(), register()
 	require.Equal(m.t, registration.body, again.body, "%s: the caller's own answer is kept", what)
 	require.Equal(m.t, 201, registration.status, what)
@@ -401,6 +404,7 @@ func (m *isolation) create(o, c owner) {
 		return
 	}
 	require.Equal(m.t, 201, session.status, "%s: %s", what, session.body)
+	require.Equal(m.t, session.json["id"], inUse.json["session_id"], "%s: the caller's own session has it", what)
 	require.Empty(m.t, registration.header.Get("Idempotent-Replayed"), what)
 	for _, name := range []string{"cs", "wh", "secret"} {
 		require.NotContains(m.t, session.body+registration.body, o.things[name], what)
