@@ -297,7 +297,7 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 		"the activity reset": {RunID: "run-a", Number: 1, NewRun: true},
 		"a replay":           {RunID: "run-b", Number: 1},
 	} {
-		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a' WHERE id = $1`, d.ID, due)
+		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a', run = 1 WHERE id = $1`, d.ID, due)
 		out, err := f.BeginAttempt(t.Context(), d, turn)
 		require.NoError(t, err)
 		require.Zero(t, out.Early, name)
