@@ -15,6 +15,7 @@ import (
 
 // publication is an event to be stored together with its deliveries.
 type publication struct {
+	ID         string // evt_…, a new one when ""
 	MerchantID string
 	Mode       checkout.Mode
 	Type       webhook.EventType
@@ -34,7 +35,10 @@ type publication struct {
 // for each address that gets it. It must run at most once per subject and type
 // (a unique constraint holds it to that); published reads the result again.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryRef, error) {
-	id := checkout.NewID(checkout.PrefixEvent)
+	id := p.ID
+	if id == "" {
+		id = checkout.NewID(checkout.PrefixEvent)
+	}
 	body, err := webhook.Envelope(id, p.Type, p.At, p.Data)
 	if err != nil {
 		return nil, err
@@ -186,4 +190,14 @@ func (s *Store) Events(ctx context.Context, merchantID string, mode checkout.Mod
 		return nil, fmt.Errorf("events: %w", err)
 	}
 	return got, nil
+}
+
+// EventDeliveries returns the deliveries of an event, oldest first.
+func (s *Store) EventDeliveries(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]webhook.DeliveryRef, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, endpoint_id, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, merchantID, mode, eventID)
+	if err != nil {
+		return nil, fmt.Errorf("deliveries of an event: %w", err)
+	}
+	return collectDeliveryRefs(rows)
 }

@@ -71,15 +71,21 @@ func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, 
 
 // PayoutAddresses returns where a merchant is paid in one mode, by currency.
 func (a *Accounts) PayoutAddresses(ctx context.Context, merchantID string, mode checkout.Mode) ([]checkout.PayoutAddress, error) {
-	rows, err := a.pool.Query(ctx, `
+	return payoutAddresses(ctx, a.pool, merchantID, mode)
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func payoutAddresses(ctx context.Context, from querier, merchantID string, mode checkout.Mode) ([]checkout.PayoutAddress, error) {
+	rows, err := from.Query(ctx, `
 		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`, merchantID, mode)
 	if err != nil {
 		return nil, fmt.Errorf("payout addresses: %w", err)
 	}
-	addresses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (to checkout.PayoutAddress, err error) {
-		err = row.Scan(&to.Currency, &to.Network, &to.Address)
-		return to, err
-	})
+	addresses, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.PayoutAddress])
 	if err != nil {
 		return nil, fmt.Errorf("payout addresses: %w", err)
 	}

@@ -136,6 +136,25 @@ func (c *Client) startDelivery(ctx context.Context, owner Owner, typ webhook.Eve
 	return err
 }
 
+// StartMerchantUpdate starts the deliveries of a change of a merchant's settings.
+// Repeating it changes nothing. It returns ErrOutcomeUnknown.
+func (c *Client) StartMerchantUpdate(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	owner := Owner{merchantID, mode}
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                    eventID,
+		TaskQueue:             TaskQueueCheckout,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		TypedSearchAttributes: owner.searchAttributes(SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
+		StaticSummary:         "settings of a merchant changed",
+	}, TypeMerchantUpdate, MerchantUpdateInput{Owner: owner, EventID: eventID})
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return answer("start merchant update", err)
+}
+
 // RetryNow makes a waiting delivery's next attempt at once. It returns
 // checkout.ErrNotFound (it has no run) and ErrOutcomeUnknown.
 func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {

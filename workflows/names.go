@@ -18,12 +18,13 @@ const (
 )
 
 // Workflow types as registered. Workflow ids are the public ids of what they
-// are about: cs_…, po_…, whd_…, whr_….
+// are about: cs_…, po_…, whd_…, whr_…, evt_….
 const (
 	TypeCheckoutSession = "CheckoutSession"
 	TypePayout          = "Payout"
 	TypeWebhookDelivery = "WebhookDelivery"
 	TypeWebhookReplay   = "WebhookReplay"
+	TypeMerchantUpdate  = "MerchantUpdate"
 	TypeReconcile       = "Reconcile"
 	TypeRetention       = "Retention"
 )

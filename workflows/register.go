@@ -9,6 +9,7 @@ import (
 func RegisterCheckout(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(CheckoutSession, workflow.RegisterOptions{Name: TypeCheckoutSession})
 	r.RegisterWorkflowWithOptions(Payout, workflow.RegisterOptions{Name: TypePayout})
+	r.RegisterWorkflowWithOptions(MerchantUpdate, workflow.RegisterOptions{Name: TypeMerchantUpdate})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: TypeReconcile})
 	r.RegisterWorkflowWithOptions(Retention, workflow.RegisterOptions{Name: TypeRetention})
 }

@@ -34,6 +34,8 @@ type console struct {
 	*storage.Accounts
 	out   io.Writer // what was asked for, as a script takes it
 	notes io.Writer // words around it
+
+	dashboardURL string
 }
 
 // runAccounts runs one of the commands. Its errors never quote a word that
@@ -70,7 +72,7 @@ func runAccounts(ctx context.Context, commands accountCommands, args, environmen
 		return err
 	}
 	defer accounts.Close()
-	return act(ctx, console{accounts, out, notes})
+	return act(ctx, console{accounts, out, notes, strings.TrimSuffix(stores.DashboardURL, "/")})
 }
 
 // parseWords reads flags wherever they stand and returns the other words, of

@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api"
+	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
@@ -24,7 +25,7 @@ import (
 // challengePath is where the sandbox's bank asks customers to confirm.
 const challengePath = "/sandbox/3ds"
 
-// API serves the REST API and the hosted page until ctx ends. It starts without
+// API serves the REST API, the hosted page and the dashboard until ctx ends. It starts without
 // Temporal and then answers what it can.
 func API(ctx context.Context, cfg config.Config, _ []string) error {
 	store, err := openStore(ctx, cfg)
@@ -59,9 +60,15 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Log: slog.Default(),
 	}))
 
+	people := dashboard.New(dashboard.Config{
+		Store: store, Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL,
+		CheckAddress: guard.Check, Log: slog.Default(),
+	})
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, rest) })
 	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, pages) })
+	group.Go(func() error { return serve(ctx, "dashboard", cfg.DashboardAddress, people) })
 	return group.Wait()
 }
 

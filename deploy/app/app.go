@@ -24,7 +24,7 @@ import (
 // Usage explains the commands.
 const Usage = `usage: checkout COMMAND
 
-  api              serve the REST API and the hosted page
+  api              serve the REST API, the hosted page and the dashboard
   worker           run the workflows and activities
   migrate          bring the database's schema up to date
   replay whd_…     start a delivery again: a new run of the same workflow id

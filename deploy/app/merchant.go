@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"example.com/checkout/api/dashboard"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -15,9 +16,11 @@ var merchantCommands = accountCommands{
 	name: "merchant",
 	usage: `usage: checkout merchant COMMAND
 
-  create --name "Shop" [--plan standard] [--payout USDC=ethereum:0xabc …] [--mode test|live|both] [--with-key]
-                   make a merchant and print its id; with --with-key also a first test key, on the last line, which
-                   is not shown again
+  create --name "Shop" [--plan standard] [--payout USDC=ethereum:0xabc …] [--mode test|live|both] [--owner e-mail] [--with-key]
+                   make a merchant and print its id; with --owner also the link with which its first owner signs in to
+                   the dashboard; with --with-key also a first test key, on the last line. Neither is shown again
+  invite mer_… --email somebody@shop.example [--role owner|developer|viewer]
+                   print a link with which somebody signs in to the dashboard, an owner unless --role says otherwise
   list [--json]    every merchant, newest first
   show mer_… [--json]
                    one merchant with its payout addresses
@@ -25,9 +28,9 @@ var merchantCommands = accountCommands{
 --payout says where a currency is paid out, once for each currency; --mode for which mode, test unless it is given.
 Networks: ` + payoutNetworks() + `.
 
-These need DATABASE_URL and no other setting.
+These need DATABASE_URL, and CHECKOUT_DASHBOARD_URL for links, and no other setting.
 `,
-	parse: map[string]func([]string) (accountAction, error){"create": parseMerchantCreate, "list": parseMerchantList, "show": parseMerchantShow},
+	parse: map[string]func([]string) (accountAction, error){"create": parseMerchantCreate, "invite": parseMerchantInvite, "list": parseMerchantList, "show": parseMerchantShow},
 }
 
 func payoutNetworks() string {
@@ -49,6 +52,7 @@ type newMerchant struct {
 	checkout.Merchant
 	modes     []checkout.Mode // that the addresses are for
 	addresses []checkout.PayoutAddress
+	owner     string // e-mail address, "" for none yet
 	withKey   bool
 }
 
@@ -62,6 +66,7 @@ func parseMerchantCreate(args []string) (accountAction, error) {
 	flags.StringVar(&n.Name, "name", "", "")
 	flags.StringVar(&n.Plan, "plan", standardPlan, "")
 	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "")
+	flags.StringVar(&n.owner, "owner", "", "")
 	flags.BoolVar(&n.withKey, "with-key", false, "")
 	flags.Func("payout", "", func(text string) error {
 		to, err := parsePayout(text)
@@ -76,6 +81,9 @@ func parseMerchantCreate(args []string) (accountAction, error) {
 	}
 	if err := errors.Join(checkWords("name", n.Name), checkWords("plan", n.Plan)); err != nil {
 		return nil, err
+	}
+	if n.owner != "" && !dashboard.ValidEmail(n.owner) {
+		return nil, errOwner
 	}
 	switch mode {
 	case "both":
@@ -126,6 +134,11 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 	}
 	if len(n.addresses) == 0 {
 		fmt.Fprintln(c.notes, "The merchant has no payout address: its payouts will fail.")
+	}
+	if n.owner != "" {
+		if err := c.invite(ctx, checkout.Member{MerchantID: n.ID, Email: n.owner, Role: checkout.RoleOwner}); err != nil {
+			return fmt.Errorf("%s has no owner yet; checkout merchant invite makes one: %w", n.ID, err)
+		}
 	}
 	if !n.withKey {
 		return nil

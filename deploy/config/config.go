@@ -32,6 +32,9 @@ type Config struct {
 	APIAddress        string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
 	PageAddress       string `env:"CHECKOUT_PAGE_ADDRESS" envDefault:"127.0.0.1:8081"`
 	PageURL           string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
+	DashboardAddress  string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
+	DashboardURL      string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
+	TemporalUIURL     string `env:"CHECKOUT_TEMPORAL_UI_URL"` // "": the dashboard has no links to runs
 	LogLevel          string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
 	ReconcileEvery    time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
@@ -75,6 +78,12 @@ func Load(environment []string) (Config, error) {
 	check("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
 	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
 	check("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
+	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
+	check("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
+	if c.TemporalUIURL != "" {
+		check("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
+	}
+	check("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
 	check("TEMPORAL_ADDRESS", checkAddress(c.TemporalAddress))
 	check("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
 	check("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))

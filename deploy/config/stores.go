@@ -16,6 +16,7 @@ type Stores struct {
 	DatabaseURL       string        `env:"DATABASE_URL,required,notEmpty"`
 	TemporalAddress   string        `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
 	TemporalNamespace string        `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
+	DashboardURL      string        `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 }
 
@@ -28,6 +29,7 @@ func LoadStores(environment []string) (Stores, error) {
 	}
 	for name, err := range map[string]error{
 		"DATABASE_URL": CheckDatabaseURL(s.DatabaseURL), "TEMPORAL_ADDRESS": checkAddress(s.TemporalAddress),
+		"CHECKOUT_DASHBOARD_URL":      checkPageURL(s.DashboardURL),
 		"CHECKOUT_DELIVERY_RETENTION": atLeast(s.DeliveryRetention, minRetention),
 	} {
 		if err != nil && faults[name] == nil {

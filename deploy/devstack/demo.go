@@ -2,12 +2,14 @@ package devstack
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"example.com/checkout/api/dashboard"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -20,8 +22,12 @@ type Demo struct {
 	MerchantID string `json:"merchant_id"`
 	APIKey     string `json:"api_key"`
 	EndpointID string `json:"endpoint_id"`
-	Secret     string `json:"secret"` // signs what the receiver gets
+	Secret     string `json:"secret"`   // signs what the receiver gets
+	Password   string `json:"password"` // of DemoOwner, for the dashboard
 }
+
+// DemoOwner signs in to the dashboard of the demo merchant.
+const DemoOwner = "owner@demo.example"
 
 // loadDemo reads the demo merchant, or creates it on the first start with a
 // registration for receiverURL.
@@ -40,6 +46,7 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	d = Demo{
 		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
 		APIKey: checkout.NewAPIKey(checkout.ModeTest), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
+		Password: rand.Text(),
 	}
 	keys, err := storage.ParseKeyring(d.MasterKeys)
 	if err != nil {
@@ -75,9 +82,22 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
 		return err
 	}
+	if err := createOwner(ctx, store, d); err != nil {
+		return err
+	}
 	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
 		ID: d.EndpointID, MerchantID: d.MerchantID, Mode: checkout.ModeTest, URL: receiverURL,
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: d.Secret,
 	})
+	return err
+}
+
+func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
+	owner := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.MerchantID, Email: DemoOwner, Role: checkout.RoleOwner}
+	token, err := dashboard.Invite(ctx, &store.Accounts, owner, "local stack")
+	if err != nil {
+		return err
+	}
+	_, err = dashboard.Accept(ctx, &store.Accounts, token, d.Password)
 	return err
 }

@@ -20,7 +20,7 @@ import (
 
 // Ports are the ports of a stack on 127.0.0.1; 0 is a free one.
 type Ports struct {
-	API, Page, Receiver, UI, Temporal, Postgres int
+	API, Page, Dashboard, Receiver, UI, Temporal, Postgres int
 }
 
 // Options say what stack to start.
@@ -38,7 +38,7 @@ type Options struct {
 }
 
 // Stack is the whole service on loopback: PostgreSQL, Temporal with its UI, the
-// API with the hosted page, a worker, a demo merchant and a receiver. Each part
+// API with the hosted page and the dashboard, a worker, a demo merchant and a receiver. Each part
 // can be killed and started again.
 type Stack struct {
 	options  Options
@@ -98,7 +98,7 @@ func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "
 // choosePorts fills in free ports and refuses taken ones before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(6)
+	free, err := Free(7)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Stack) choosePorts() error {
 		number *int
 		flag   string
 	}{
-		{&p.API, "-api-port"}, {&p.Page, "-page-port"}, {&p.Receiver, "-receiver-port"},
+		{&p.API, "-api-port"}, {&p.Page, "-page-port"}, {&p.Dashboard, "-dashboard-port"}, {&p.Receiver, "-receiver-port"},
 		{&p.UI, "-ui-port"}, {&p.Temporal, "-temporal-port"}, {&p.Postgres, "-postgres-port"},
 	} {
 		switch {
@@ -263,7 +263,12 @@ func (s *Stack) Environment() []string {
 		"CHECKOUT_API_ADDRESS=" + loopback(s.options.Ports.API),
 		"CHECKOUT_PAGE_ADDRESS=" + loopback(s.options.Ports.Page),
 		"CHECKOUT_PAGE_URL=" + s.PageURL(),
+		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(s.options.Ports.Dashboard),
+		"CHECKOUT_DASHBOARD_URL=" + s.DashboardURL(),
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=true",
+	}
+	if !s.options.NoUI {
+		environment = append(environment, "CHECKOUT_TEMPORAL_UI_URL="+s.UIURL())
 	}
 	if s.options.SessionLifetime != "" {
 		environment = append(environment, "CHECKOUT_TEST_SESSION_LIFETIME="+s.options.SessionLifetime)
@@ -279,6 +284,9 @@ func (s *Stack) APIURL() string { return "http://" + loopback(s.options.Ports.AP
 
 // PageURL is the address of the hosted page.
 func (s *Stack) PageURL() string { return "http://" + loopback(s.options.Ports.Page) }
+
+// DashboardURL is the address of the dashboard.
+func (s *Stack) DashboardURL() string { return "http://" + loopback(s.options.Ports.Dashboard) }
 
 // ReceiverURL is the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }

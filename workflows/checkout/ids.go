@@ -26,6 +26,9 @@ const (
 	PrefixAPIKey      = "key"
 	PrefixMerchant    = "mer"
 	PrefixRequest     = "req"
+	PrefixMember      = "usr"
+	PrefixAuditEntry  = "aud"
+	PrefixChange      = "chg"
 )
 
 // idEncoding is Crockford's base32 in lower case: it keeps the order of the

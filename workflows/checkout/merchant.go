@@ -29,6 +29,21 @@ const DefaultPaymentAttempts = 3
 // DefaultFeeBasisPoints is the service's fee of the standard plan, 1 %.
 const DefaultFeeBasisPoints = 100
 
+// Plan is what a merchant pays for the service.
+type Plan struct {
+	Name           string
+	FeeBasisPoints int64 // of the amount; 100 is 1 %
+}
+
+// Plans lists the plans that merchants can choose.
+var Plans = []Plan{{"standard", DefaultFeeBasisPoints}, {"growth", 80}}
+
+// Limits of PaymentAttempts. Source: api/decisions.md, "failed payments".
+const (
+	MinPaymentAttempts = 1
+	MaxPaymentAttempts = 10
+)
+
 // Merchant is who accepts payments.
 type Merchant struct {
 	ID              string

@@ -64,6 +64,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
 	flags.IntVar(&o.Ports.Receiver, "receiver-port", 8082, "port of the sample receiver")
+	flags.IntVar(&o.Ports.Dashboard, "dashboard-port", 8083, "port of the dashboard")
 	flags.IntVar(&o.Ports.UI, "ui-port", 8233, "port of Temporal's UI")
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
@@ -123,6 +124,8 @@ The service runs. Ctrl-C stops it.
 
   REST API          %s
   hosted page       %s
+  dashboard         %s
+                    sign in as %s with the password %s
   sample receiver   %s
   Temporal UI       %s/namespaces/checkout/workflows
   logs and data     %s
@@ -138,5 +141,5 @@ export $(xargs < %s)
 
 Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
 
-`, s.APIURL(), s.PageURL(), s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
+`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password, s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
 }

@@ -1,0 +1,68 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// showRoot serves GET /: live things once there are any, else test.
+func (s *server) showRoot(v visit) (answer, error) {
+	addresses, err := s.Store.PayoutAddresses(v.Context(), v.MerchantID(), checkout.ModeLive)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(addresses) > 0 {
+		return goTo("/live/", "")
+	}
+	return goTo("/test/", "")
+}
+
+// accountPage is the visitor's own account.
+type accountPage struct{ Fault string }
+
+func (s *server) showAccount(v visit) (answer, error) {
+	return show("account", "Your account", accountPage{})
+}
+
+var passwordChanged = notice("password_changed", "Your password was changed, and every other browser is signed out.")
+
+// changePassword serves POST /account/password. Every browser is signed out, and
+// this one signed in again.
+func (s *server) changePassword(v visit) (answer, error) {
+	fault := passwordFault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
+	if fault == "" {
+		ok, err := s.confirmed(v)
+		if err != nil {
+			return answer{}, err
+		}
+		if !ok {
+			fault = "Your present password is not right."
+		}
+	}
+	if fault != "" {
+		return refuse("account", "Your account", accountPage{fault})
+	}
+	hash, err := hashPassword(v.Context(), v.PostFormValue("new_password"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash, v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
+		return answer{}, err
+	}
+	token, sum := newToken()
+	if err := s.Store.SignIn(v.Context(), v.Member.ID, sum); err != nil {
+		return answer{}, err
+	}
+	got, err := goTo("/account", passwordChanged)
+	got.token = &token
+	return got, err
+}
+
+// signOutEverywhere serves POST /account/signout.
+func (s *server) signOutEverywhere(v visit) (answer, error) {
+	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusSeeOther, location: "/signin"}, nil
+}

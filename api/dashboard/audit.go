@@ -1,0 +1,43 @@
+package dashboard
+
+import (
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// auditPage is who changed what.
+type auditPage struct {
+	Entries []checkout.AuditEntry
+	Next    string // cursor of the next page, "" on the last
+}
+
+const pageSize = 50
+
+// listAudit serves GET /{mode}/audit.
+func (s *server) listAudit(v visit) (answer, error) {
+	entries, err := s.Store.AuditEntries(v.Context(), v.MerchantID(), v.Mode, storage.Page{Before: v.before(checkout.PrefixAuditEntry), Limit: pageSize + 1})
+	if err != nil {
+		return answer{}, err
+	}
+	p := auditPage{}
+	p.Entries, p.Next = onePage(entries, func(e checkout.AuditEntry) string { return e.ID })
+	return show("audit", "Audit log", p)
+}
+
+// before is where the page of a list begins: the query's cursor, "" for the
+// newest and for one that is none.
+func (v visit) before(prefix string) string {
+	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
+		return cursor
+	}
+	return ""
+}
+
+// onePage cuts what was read, one more than a page, to a page, and returns the
+// cursor of the next.
+func onePage[T any](read []T, id func(T) string) (page []T, next string) {
+	if len(read) <= pageSize {
+		return read, ""
+	}
+	return read[:pageSize], id(read[pageSize-1])
+}

@@ -1,0 +1,144 @@
+// Package dashboard is what a merchant's people see: sessions, deliveries, keys,
+// webhooks and settings, rendered on the server. Everything works without
+// JavaScript; htmx makes it live. It loads nothing from anywhere else.
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gorilla/mux"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Config is what New needs.
+type Config struct {
+	Store     *storage.Store
+	Workflows *workflows.Client
+	// URL is where the dashboard is, without a trailing slash or a path.
+	URL         string
+	CheckoutURL string // {checkout_url}, for links to the hosted page
+	TemporalUI  string // of Temporal's UI, for links to runs; "" for none
+	// CheckAddress says why events cannot be sent to host; the text of its error
+	// reads on from a field's name.
+	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
+	Log          *slog.Logger // nil: slog.Default()
+}
+
+type server struct {
+	Config
+	secure bool // the dashboard is reached over https
+	router *mux.Router
+}
+
+// New returns the handler of the dashboard. It panics when cfg.URL is not an
+// absolute URL.
+func New(cfg Config) http.Handler {
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil || u.Host == "" {
+		panic("dashboard: URL is not an absolute URL")
+	}
+	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true)}
+	s.routes()
+	own := http.NewCrossOriginProtection() // a form of another origin changes nothing
+	own.SetDenyHandler(s.problem(problems[http.StatusForbidden]))
+	return s.secured(own.Handler(s.router))
+}
+
+// routes is every page. Those of a mode are below /test and /live; each says
+// which role it needs.
+func (s *server) routes() {
+	s.open(http.MethodGet, "/static/{file}", s.static)
+	s.open(http.MethodGet, "/signin", s.showSignIn)
+	s.open(http.MethodPost, "/signin", s.signIn)
+	s.open(http.MethodPost, "/signout", s.signOut)
+	s.open(http.MethodGet, "/invitation/{token}", s.showInvitation)
+	s.open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)
+
+	s.get("/", checkout.RoleViewer, s.showRoot)
+	s.get("/account", checkout.RoleViewer, s.showAccount)
+	s.post("/account/password", checkout.RoleViewer, s.changePassword)
+	s.post("/account/signout", checkout.RoleViewer, s.signOutEverywhere)
+
+	s.get(inMode+"/", checkout.RoleViewer, s.showHome)
+	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
+	s.post(inMode+"/members", checkout.RoleOwner, s.inviteMember)
+	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
+	s.post(inMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
+	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
+	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
+
+	s.router.NotFoundHandler = s.traced("not found", s.problem(problems[http.StatusNotFound]))
+	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.problem(problems[http.StatusMethodNotAllowed]))
+}
+
+// inMode is the beginning of the path of everything that belongs to a mode.
+const inMode = "/{mode:test|live}"
+
+// open is a route for everybody.
+func (s *server) open(method, path string, h http.HandlerFunc) {
+	s.router.Handle(path, s.traced(path, h)).Methods(method)
+}
+
+func (s *server) get(path string, needs checkout.Role, h handler) {
+	s.open(http.MethodGet, path, s.signedIn(needs, h))
+}
+
+func (s *server) post(path string, needs checkout.Role, h handler) {
+	s.open(http.MethodPost, path, s.signedIn(needs, h))
+}
+
+// traced gives a span the route's template for a name.
+func (s *server) traced(route string, h http.Handler) http.Handler {
+	span := otelhttp.NewHandler(h, route,
+		otelhttp.WithSpanNameFormatter(func(route string, r *http.Request) string { return r.Method + " " + route }),
+		otelhttp.WithServerName("checkout-dashboard"),
+		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = route
+		span.ServeHTTP(w, r)
+	})
+}
+
+// maxForm is the largest form that is read, but for those with a file.
+const maxForm = 64 << 10
+
+// contentSecurityPolicy allows what this package serves and nothing else.
+const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+func (s *server) secured(next http.Handler) http.Handler {
+	headers := map[string]string{
+		"Content-Security-Policy":      contentSecurityPolicy,
+		"Referrer-Policy":              "no-referrer",
+		"Cache-Control":                "no-store",
+		"X-Content-Type-Options":       "nosniff",
+		"X-Frame-Options":              "DENY",
+		"X-Robots-Tag":                 "noindex, nofollow",
+		"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+		"Cross-Origin-Opener-Policy":   "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+	}
+	if s.secure {
+		headers["Strict-Transport-Security"] = "max-age=31536000"
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

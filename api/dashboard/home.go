@@ -1,0 +1,4 @@
+package dashboard
+
+// showHome serves GET /{mode}/.
+func (s *server) showHome(v visit) (answer, error) { return show("home", "Home", nil) }

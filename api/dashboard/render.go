@@ -1,0 +1,166 @@
+package dashboard
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// pages are the templates by name. Each file defines "main" for layout.html;
+// parts.html has what several of them use.
+var pages = func() map[string]*template.Template {
+	shared := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	entries, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err) // embedded
+	}
+	m := map[string]*template.Template{}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), path.Ext(e.Name()))
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		m[name] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, "templates/"+e.Name()))
+	}
+	return m
+}()
+
+var functions = template.FuncMap{
+	"asset":  asset,
+	"time":   showTime,
+	"money":  showMoney,
+	"title":  func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] },
+	"words":  func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+	"roles":  func() []checkout.Role { return checkout.Roles },
+	"string": func(v any) string { return fmt.Sprint(v) },
+}
+
+// showTime is a time as people read it, in UTC.
+func showTime(t any) string {
+	switch t := t.(type) {
+	case time.Time:
+		return t.UTC().Format("2 Jan 2006 15:04:05")
+	case *time.Time:
+		if t != nil {
+			return showTime(*t)
+		}
+	}
+	return "–"
+}
+
+// showMoney is an amount of minor units with its currency, such as "1,234.50 EUR".
+func showMoney(a checkout.Amount, c checkout.Currency) string {
+	digits := fmt.Sprintf("%03d", int64(a))
+	whole, cents := digits[:len(digits)-2], digits[len(digits)-2:]
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	return whole + "." + cents + " " + string(c)
+}
+
+// view is what the templates know.
+type view struct {
+	visit
+	Title  string
+	Notice string
+	Data   any // of the page
+
+	ui string
+}
+
+func (s *server) view(v visit, title string, data any) view {
+	return view{visit: v, Title: title, Notice: notices[v.URL.Query().Get("notice")], Data: data, ui: s.TemporalUI}
+}
+
+// SignedIn reports whether somebody is.
+func (v view) SignedIn() bool { return v.Member.ID != "" }
+
+// Live reports whether the page shows live things.
+func (v view) Live() bool { return v.Mode.Live() }
+
+// In reports whether the page belongs to a section of the navigation.
+func (v view) In(section string) bool {
+	path := strings.TrimPrefix(v.URL.Path, v.Path(""))
+	if section == "" {
+		return path == "" || path == "/"
+	}
+	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
+}
+
+// OtherMode is the same section in the other mode: an id exists in one only.
+func (v view) OtherMode() string {
+	section, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(v.URL.Path, v.Path("")), "/"), "/")
+	return "/" + string(v.Mode.Other()) + "/" + section
+}
+
+// Run is the address of a run in Temporal's UI, "" where there is none.
+func (v view) Run(workflowID string) string {
+	if v.ui == "" {
+		return ""
+	}
+	return v.ui + "/namespaces/checkout/workflows/" + workflowID
+}
+
+// notices are what a page can say after something was done, by the key in its
+// address: nobody can make a page say anything else.
+var notices = map[string]string{}
+
+// notice adds to notices and returns the key.
+func notice(key, text string) string {
+	notices[key] = text
+	return key
+}
+
+// render writes a page; what it shows is complete before the first byte leaves.
+func (s *server) render(w http.ResponseWriter, r *http.Request, status int, page string, v view) {
+	var text bytes.Buffer
+	if err := pages[page].ExecuteTemplate(&text, "layout.html", v); err != nil {
+		s.Log.ErrorContext(r.Context(), "dashboard", "page", page, "error", err)
+		http.Error(w, "Something went wrong on our side.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // an error means that whoever asked is gone
+}
+
+// problem is a page that only says what went wrong.
+type problem struct {
+	Status int
+	Title  string
+	Text   string
+}
+
+var problems = map[int]problem{
+	http.StatusForbidden:           {http.StatusForbidden, "Not allowed", "Your role does not allow this, or the form came from another site."},
+	http.StatusNotFound:            {http.StatusNotFound, "Not found", "There is nothing here, or it belongs to the other mode."},
+	http.StatusMethodNotAllowed:    {http.StatusMethodNotAllowed, "Not possible", "This address does not take that kind of request."},
+	http.StatusConflict:            {http.StatusConflict, "Not possible now", ""},
+	http.StatusTooManyRequests:     {http.StatusTooManyRequests, "Too many attempts", "Wait a minute, then try again."},
+	http.StatusInternalServerError: {http.StatusInternalServerError, "Something went wrong", "It is our fault, and it has been noted."},
+	http.StatusServiceUnavailable:  {http.StatusServiceUnavailable, "Not available now", "We cannot say whether that was done. It is safe to try again."},
+}
+
+// problem serves a problem, with the navigation for who is signed in.
+func (s *server) problem(p problem) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := s.visitor(r)
+		if err != nil {
+			v = visit{Request: r, Mode: checkout.ModeTest}
+		}
+		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "60")
+		}
+		s.render(w, r, p.Status, "problem", s.view(v, p.Title, p))
+	})
+}

@@ -1,0 +1,37 @@
+// What pages cannot do without a script, and can do without.
+"use strict";
+
+// A button with data-copy copies the text of the element of that id.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  event.preventDefault();
+  const said = button.textContent;
+  try {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select and copy it";
+  }
+  setTimeout(() => { button.textContent = said; }, 2000);
+});
+
+// A button with data-confirm asks before its form is sent.
+document.addEventListener("submit", (event) => {
+  const question = event.submitter && event.submitter.dataset.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});
+
+// A time with data-countdown counts down to it.
+function countDown() {
+  for (const element of document.querySelectorAll("time[data-countdown]")) {
+    const left = Math.round((Date.parse(element.dateTime) - Date.now()) / 1000);
+    const pad = (n) => String(n).padStart(2, "0");
+    element.textContent = left <= 0 ? "now" :
+      left < 3600 ? `in ${Math.floor(left / 60)}:${pad(left % 60)}` :
+      `in ${Math.floor(left / 3600)}:${pad(Math.floor(left / 60) % 60)}:${pad(left % 60)}`;
+  }
+}
+setInterval(countDown, 1000);
+document.addEventListener("DOMContentLoaded", countDown);
+document.addEventListener("htmx:afterSettle", countDown);

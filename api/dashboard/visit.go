@@ -1,0 +1,186 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// visit is a request of somebody who is signed in.
+type visit struct {
+	*http.Request
+	Member   checkout.Member
+	Merchant string        // name
+	Mode     checkout.Mode // of the path; test where the path has none
+}
+
+// ID is the id in the path.
+func (v visit) ID() string { return mux.Vars(v.Request)["id"] }
+
+// MerchantID is whose things the visitor may see.
+func (v visit) MerchantID() string { return v.Member.MerchantID }
+
+// Path is the address of a page of the visit's mode.
+func (v visit) Path(path string) string { return "/" + string(v.Mode) + path }
+
+// May reports whether the visitor may do what needs a role.
+func (v visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
+
+// audit is the entry of the audit log for something that the visitor does in
+// the mode of the visit; detail is in words, without secrets.
+func (v visit) audit(action, subject, detail string) checkout.AuditEntry {
+	e := v.auditBoth(action, subject, detail)
+	e.Mode = &v.Mode
+	return e
+}
+
+// auditBoth is audit for what concerns both modes.
+func (v visit) auditBoth(action, subject, detail string) checkout.AuditEntry {
+	return checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: v.Member.MerchantID, Actor: v.Member.Email,
+		Action: action, Subject: subject, Detail: detail,
+	}
+}
+
+// handler decides what a visitor gets. It never sees the ResponseWriter.
+type handler func(v visit) (answer, error)
+
+// answer is a page, or where to go.
+type answer struct {
+	status   int
+	page     string // name of the template
+	title    string
+	data     any
+	location string
+	token    *string // of a new session for the browser
+}
+
+// show answers with a page.
+func show(page, title string, data any) (answer, error) {
+	return answer{status: http.StatusOK, page: page, title: title, data: data}, nil
+}
+
+// refuse answers a form that cannot be accepted with the page that it was on;
+// data says why.
+func refuse(page, title string, data any) (answer, error) {
+	return answer{status: http.StatusUnprocessableEntity, page: page, title: title, data: data}, nil
+}
+
+// goTo answers a form that was accepted. notice is a key of notices, "" for none.
+func goTo(path, notice string) (answer, error) {
+	if notice != "" {
+		path += "?notice=" + url.QueryEscape(notice)
+	}
+	return answer{status: http.StatusSeeOther, location: path}, nil
+}
+
+const requestTimeout = 10 * time.Second
+
+// signedIn lets members with at least the role needed through to h. It asks
+// storage each time, so that signing out, a removal and a change of role hold
+// from the next request on.
+func (s *server) signedIn(needs checkout.Role, h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		v, err := s.visitor(r)
+		switch {
+		case errors.Is(err, checkout.ErrNotFound):
+			s.askToSignIn(w, r)
+			return
+		case err != nil:
+			s.fail(w, r, err)
+			return
+		case !v.May(needs):
+			s.problem(problems[http.StatusForbidden]).ServeHTTP(w, r)
+			return
+		}
+		got, err := h(v)
+		switch {
+		case err != nil:
+			s.fail(w, r, err)
+		case got.location != "":
+			if got.token != nil {
+				s.setCookie(w, *got.token, 0)
+			}
+			http.Redirect(w, r, got.location, got.status)
+		default:
+			s.render(w, r, got.status, got.page, s.view(v, got.title, got.data))
+		}
+	}
+}
+
+// visitor finds out who asks. It returns checkout.ErrNotFound for nobody.
+func (s *server) visitor(r *http.Request) (visit, error) {
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return visit{}, checkout.ErrNotFound
+	}
+	hash := sha256.Sum256([]byte(cookie.Value))
+	member, merchant, err := s.Store.SignedIn(r.Context(), hash[:])
+	mode := checkout.ModeTest
+	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
+		mode = checkout.ModeLive
+	}
+	return visit{r, member, merchant, mode}, err
+}
+
+// askToSignIn sends the visitor to sign in, and back afterwards.
+func (s *server) askToSignIn(w http.ResponseWriter, r *http.Request) {
+	to := "/signin"
+	if r.Method == http.MethodGet && r.URL.Path != "/" {
+		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	if r.Header.Get("HX-Request") != "" { // a part of a page cannot sign in
+		w.Header().Set("HX-Redirect", to)
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// fail is the one door for errors. Only what is known is told.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, checkout.ErrNotFound), errors.Is(err, checkout.ErrWrongMode), storage.Malformed(err):
+		status = http.StatusNotFound
+	case errors.Is(err, checkout.ErrNotPending), errors.Is(err, checkout.ErrPaymentInFlight), errors.Is(err, webhook.ErrDeliveryInProgress),
+		errors.Is(err, webhook.ErrDeliveryNotPending), errors.Is(err, webhook.ErrDeliveryHeld), errors.Is(err, webhook.ErrEndpointDeleted):
+		status = http.StatusConflict
+	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusServiceUnavailable
+	default:
+		s.Log.ErrorContext(r.Context(), "dashboard", "route", r.Pattern, "error", err)
+	}
+	p := problems[status]
+	if status == http.StatusConflict {
+		p.Text = conflictText(err)
+	}
+	s.problem(p).ServeHTTP(w, r)
+}
+
+func conflictText(err error) string {
+	for known, text := range map[error]string{
+		checkout.ErrNotPending:        "The session has ended meanwhile.",
+		checkout.ErrPaymentInFlight:   "A payment of the session is being decided. Look again in a moment.",
+		webhook.ErrDeliveryInProgress: "An attempt is under way, or the delivery is still waiting for one.",
+		webhook.ErrDeliveryNotPending: "The delivery has ended meanwhile.",
+		webhook.ErrDeliveryHeld:       "The delivery is on hold. Resume it first.",
+		webhook.ErrEndpointDeleted:    "The webhook was deleted, so nothing can be sent to it.",
+	} {
+		if errors.Is(err, known) {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,50 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// executor is a pool or a transaction.
+type executor interface {
+	Exec(ctx context.Context, sql string, arguments ...any) (pgconn.CommandTag, error)
+}
+
+// audit notes a change in the transaction that makes it.
+func audit(ctx context.Context, to executor, e checkout.AuditEntry) error {
+	_, err := to.Exec(ctx, `INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		e.ID, e.MerchantID, e.Mode, e.Actor, e.Action, e.Subject, e.Detail)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	return nil
+}
+
+// Audit notes a change that was made by another way in.
+func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
+	return audit(ctx, a.pool, e)
+}
+
+// AuditEntries lists what was changed in one mode, and what concerns both,
+// newest first.
+func (a *Accounts) AuditEntries(ctx context.Context, merchantID string, mode checkout.Mode, p Page) ([]checkout.AuditEntry, error) {
+	l := &list{
+		sql:  `WHERE e.merchant_id = $1 AND (e.mode = $2 OR e.mode IS NULL)`,
+		args: []any{merchantID, mode},
+	}
+	l.page(checkout.PrefixAuditEntry, "e", p)
+	rows, err := a.pool.Query(ctx, `SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.created_at FROM audit_entry e `+l.sql, l.args...)
+	if err != nil {
+		return nil, fmt.Errorf("audit entries: %w", err)
+	}
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.AuditEntry])
+	if err != nil {
+		return nil, fmt.Errorf("audit entries: %w", err)
+	}
+	return entries, nil
+}

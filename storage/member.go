@@ -1,0 +1,174 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+const memberColumns = `m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
+
+func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
+	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt, &m.SignedInAt, &m.InvitationExpiresAt}, more...)...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	return m, err
+}
+
+// InviteMember stores a member without a password. Whoever has the token of
+// invitationHash, its SHA-256, may set one until expires. It returns
+// checkout.ErrEmailInUse, and checkout.ErrNotFound for an unknown merchant.
+func (a *Accounts) InviteMember(ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time, by checkout.AuditEntry) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO member (id, merchant_id, email, role, invitation_hash, invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			m.ID, m.MerchantID, m.Email, m.Role, invitationHash, expires)
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, by)
+	})
+	switch {
+	case violates(err, "member_email_key"):
+		return checkout.ErrEmailInUse
+	case violates(err, "member_merchant_id_fkey"):
+		return checkout.ErrNotFound
+	case err != nil:
+		return fmt.Errorf("invite member: %w", err)
+	}
+	return nil
+}
+
+// RenewInvitation gives a member who has no password yet another link. It
+// returns checkout.ErrNotFound.
+func (a *Accounts) RenewInvitation(ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time, by checkout.AuditEntry) error {
+	return a.changeMember(ctx, by, `UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
+		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`, memberID, merchantID, invitationHash, expires)
+}
+
+// Invitation returns the member whom an invitation that has not run out is for,
+// and the name of the merchant. It returns checkout.ErrNotFound.
+func (a *Accounts) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
+	var merchant string
+	m, err := scanMember(a.pool.QueryRow(ctx, `
+		SELECT `+memberColumns+`, r.name FROM member m JOIN merchant r ON r.id = m.merchant_id
+		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL`, hash), &merchant)
+	if err != nil {
+		return checkout.Member{}, "", fmt.Errorf("invitation: %w", err)
+	}
+	return m, merchant, nil
+}
+
+// AcceptInvitation sets the first password. The invitation is used up. It
+// returns checkout.ErrNotFound when it is unknown or has run out.
+func (a *Accounts) AcceptInvitation(ctx context.Context, hash []byte, passwordHash string) (checkout.Member, error) {
+	m, err := scanMember(a.pool.QueryRow(ctx, `
+		UPDATE member m SET password_hash = $2, invitation_hash = NULL, invitation_expires_at = NULL
+		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL
+		RETURNING `+memberColumns, hash, passwordHash))
+	if err != nil {
+		return checkout.Member{}, fmt.Errorf("accept invitation: %w", err)
+	}
+	return m, nil
+}
+
+// Members returns who may sign in for a merchant, oldest first.
+func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
+	rows, err := a.pool.Query(ctx, `SELECT `+memberColumns+` FROM member m WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) })
+	if err != nil {
+		return nil, fmt.Errorf("members: %w", err)
+	}
+	return members, nil
+}
+
+// MemberByEmail returns a member who can sign in, and the hash of the password.
+// It returns checkout.ErrNotFound.
+func (a *Accounts) MemberByEmail(ctx context.Context, email string) (checkout.Member, string, error) {
+	return a.memberWithPassword(ctx, `lower(m.email) = lower($1)`, email)
+}
+
+// MemberPassword returns the hash of a member's password, to confirm what is
+// dangerous. It returns checkout.ErrNotFound.
+func (a *Accounts) MemberPassword(ctx context.Context, merchantID, memberID string) (string, error) {
+	_, hash, err := a.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
+	return hash, err
+}
+
+func (a *Accounts) memberWithPassword(ctx context.Context, where string, args ...any) (checkout.Member, string, error) {
+	var hash string
+	m, err := scanMember(a.pool.QueryRow(ctx, `
+		SELECT `+memberColumns+`, m.password_hash FROM member m
+		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL`, args...), &hash)
+	if err != nil {
+		return checkout.Member{}, "", fmt.Errorf("member: %w", err)
+	}
+	return m, hash, nil
+}
+
+// SetPassword replaces a member's password and signs every browser out. It
+// returns checkout.ErrNotFound.
+func (a *Accounts) SetPassword(ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry) error {
+	return a.changeMember(ctx, by, `
+		WITH gone AS (DELETE FROM member_session WHERE member_id = $1)
+		UPDATE member SET password_hash = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		memberID, merchantID, passwordHash)
+}
+
+// SetRole gives a member another role. It returns checkout.ErrNotFound, and
+// checkout.ErrLastOwner when nobody would be left who is one.
+func (a *Accounts) SetRole(ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry) error {
+	return a.changeMember(ctx, by, `UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
+		memberID, merchantID, role)
+}
+
+// RemoveMember takes a member's access away at once. Errors as SetRole.
+func (a *Accounts) RemoveMember(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
+	return a.changeMember(ctx, by, `
+		WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.id = $1 AND m.merchant_id = $2)
+		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
+		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
+}
+
+// changeMember changes one member, whose merchant is the second argument, and
+// notes it. Changes of one merchant's members take turns, so that two cannot
+// both take the last owner away.
+func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, statement string, args ...any) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		merchantID := args[1]
+		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, merchantID); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return checkout.ErrNotFound
+		}
+		var owners int
+		err = tx.QueryRow(ctx, `
+			SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
+			merchantID).Scan(&owners)
+		if err != nil {
+			return err
+		}
+		if owners == 0 {
+			return checkout.ErrLastOwner
+		}
+		return audit(ctx, tx, by)
+	})
+	if err != nil {
+		return fmt.Errorf("change member: %w", err)
+	}
+	return nil
+}
