@@ -148,6 +148,10 @@ func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, sta
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, merchantID); err != nil {
 			return err
 		}
+		before, err := owners(ctx, tx, merchantID)
+		if err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, statement, args...)
 		if err != nil {
 			return err
@@ -155,14 +159,11 @@ func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, sta
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
 		}
-		var owners int
-		err = tx.QueryRow(ctx, `
-			SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
-			merchantID).Scan(&owners)
+		after, err := owners(ctx, tx, merchantID)
 		if err != nil {
 			return err
 		}
-		if owners == 0 {
+		if after == 0 && before > 0 {
 			return checkout.ErrLastOwner
 		}
 		return audit(ctx, tx, by)
@@ -171,4 +172,12 @@ func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, sta
 		return fmt.Errorf("change member: %w", err)
 	}
 	return nil
+}
+
+// owners counts who can sign in as owner.
+func owners(ctx context.Context, tx pgx.Tx, merchantID any) (n int, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		merchantID).Scan(&n)
+	return n, err
 }

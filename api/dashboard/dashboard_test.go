@@ -1,0 +1,249 @@
+package dashboard
+
+import (
+	"context"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+const password = "correct horse battery"
+
+// desk is a dashboard on a PostgreSQL of its own, with two merchants.
+type desk struct {
+	t        *testing.T
+	url      string // of the database
+	store    *storage.Store
+	temporal *temporalDouble
+	config   Config
+	server   *httptest.Server
+	merchant string // id
+	other    string // id of another merchant
+}
+
+func newDesk(t *testing.T, change ...func(*Config)) *desk {
+	t.Helper()
+	d := &desk{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}}
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	d.store, err = storage.Open(t.Context(), storage.Options{URL: d.url, Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(d.store.Close)
+	d.config = Config{
+		Store: d.store, Workflows: &workflows.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
+		CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example",
+		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
+	}
+	for _, c := range change {
+		c(&d.config)
+	}
+	d.server = httptest.NewServer(New(d.config))
+	t.Cleanup(d.server.Close)
+	d.merchant, d.other = d.newMerchant("Shop"), d.newMerchant("Other shop")
+	return d
+}
+
+func (d *desk) newMerchant(name string) string {
+	d.t.Helper()
+	m := checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: "standard",
+		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	require.NoError(d.t, d.store.CreateMerchant(d.t.Context(), m, checkout.ModeTest, []checkout.PayoutAddress{
+		{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"},
+	}))
+	return m.ID
+}
+
+// temporalDouble stands for Temporal where only the dashboard is looked at.
+type temporalDouble struct {
+	client.Client
+	start  func(client.StartWorkflowOptions) error
+	update func(client.UpdateWorkflowOptions) error
+	signal func(workflowID, name string) error
+}
+
+func (d *temporalDouble) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	if d.start == nil {
+		return nil, nil
+	}
+	return nil, d.start(o)
+}
+
+func (d *temporalDouble) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return answered{}, d.update(o)
+}
+
+func (d *temporalDouble) SignalWorkflow(_ context.Context, workflowID, _, name string, _ any) error {
+	if d.signal == nil {
+		return nil
+	}
+	return d.signal(workflowID, name)
+}
+
+func (d *temporalDouble) CancelWorkflow(context.Context, string, string) error { return nil }
+
+func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{} }
+
+// scheduleDouble is the schedule of Reconcile.
+type scheduleDouble struct {
+	client.ScheduleClient
+	client.ScheduleHandle
+}
+
+func (s scheduleDouble) GetHandle(context.Context, string) client.ScheduleHandle { return s }
+
+func (scheduleDouble) Trigger(context.Context, client.ScheduleTriggerOptions) error { return nil }
+
+type answered struct{ client.WorkflowUpdateHandle }
+
+func (answered) Get(context.Context, any) error { return nil }
+
+// browser is somebody's, with cookies, following no redirect.
+type browser struct {
+	t    *testing.T
+	base string
+	http *http.Client
+}
+
+func (d *desk) browser() *browser {
+	d.t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(d.t, err)
+	return &browser{d.t, d.server.URL, &http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// page is what came back.
+type page struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// text is the page as people read it, more or less.
+func (p page) text() string { return html.UnescapeString(p.body) }
+
+func (b *browser) get(path string) page { b.t.Helper(); return b.send("GET", path, nil) }
+
+// post sends a form as the pages do; fields are names and values by turns.
+func (b *browser) post(path string, fields ...string) page {
+	b.t.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Add(fields[i], fields[i+1])
+	}
+	return b.send("POST", path, form)
+}
+
+func (b *browser) send(method, path string, form url.Values, header ...string) page {
+	b.t.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, body)
+	require.NoError(b.t, err)
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := b.http.Do(r)
+	require.NoError(b.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(b.t, err)
+	require.Less(b.t, answer.StatusCode, 500, "%s %s", method, path)
+	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
+	require.NotContains(b.t, string(text), "<no value>")
+	return page{answer.StatusCode, answer.Header, string(text)}
+}
+
+// newMember makes a member with password.
+func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Member {
+	d.t.Helper()
+	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: role}
+	token, err := Invite(d.t.Context(), &d.store.Accounts, m, "test")
+	require.NoError(d.t, err)
+	m, err = Accept(d.t.Context(), &d.store.Accounts, token, password)
+	require.NoError(d.t, err)
+	return m
+}
+
+// as is a browser signed in as a new member of the merchant.
+func (d *desk) as(role checkout.Role) *browser {
+	d.t.Helper()
+	email := string(role) + "." + checkout.NewID("x") + "@shop.example"
+	d.newMember(d.merchant, email, role)
+	b := d.browser()
+	require.Equal(d.t, "/", b.signIn(email, password).header.Get("Location"))
+	return b
+}
+
+func (b *browser) signIn(email, password string) page {
+	b.t.Helper()
+	return b.post("/signin", "email", email, "password", password)
+}
+
+// exec changes rows behind the dashboard's back.
+func (d *desk) exec(sql string, args ...any) {
+	d.t.Helper()
+	conn, err := pgx.Connect(d.t.Context(), d.url)
+	require.NoError(d.t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(d.t.Context(), sql, args...)
+	require.NoError(d.t, err)
+}
+
+// value asks the database for one value.
+func value[T any](d *desk, sql string, args ...any) (v T) {
+	d.t.Helper()
+	conn, err := pgx.Connect(d.t.Context(), d.url)
+	require.NoError(d.t, err)
+	defer conn.Close(context.Background())
+	require.NoError(d.t, conn.QueryRow(d.t.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+// route is one of the dashboard's.
+type route struct{ method, path string }
+
+// routesOf are all routes of a method, with ids that nothing has.
+func routesOf(t *testing.T, method string) (all []route) {
+	t.Helper()
+	s := &server{router: mux.NewRouter()}
+	s.routes()
+	require.NoError(t, s.router.Walk(func(r *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := r.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := r.GetMethods()
+		if len(methods) == 1 && methods[0] == method {
+			path = strings.NewReplacer("{mode:test|live}", "test", "{id}", "x", "{token}", "x", "{file}", "x").Replace(path)
+			require.NotContains(t, path, "{")
+			all = append(all, route{method, path})
+		}
+		return err
+	}))
+	require.NotEmpty(t, all)
+	return all
+}

@@ -1,0 +1,134 @@
+package dashboard
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+var invitationLink = regexp.MustCompile(`http://dashboard\.example(/invitation/[A-Za-z0-9_-]{43})`)
+
+func TestInvitation_MakesAMember(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	got := owner.post("/test/members", "email", "bob@shop.example", "role", "developer")
+	require.Equal(t, 200, got.status)
+	link := invitationLink.FindStringSubmatch(got.body)[1]
+	require.NotContains(t, owner.get("/test/members").body, "/invitation/x", "shown once")
+
+	bob := d.browser()
+	require.Contains(t, bob.get(link).text(), "bob@shop.example")
+	require.Contains(t, bob.post(link, "password", "short", "password_again", "short").text(), "at least 12")
+	require.Equal(t, "/", bob.post(link, "password", password, "password_again", password).header.Get("Location"))
+	require.Equal(t, 200, bob.get("/test/members").status, "and signs in")
+	require.Equal(t, 403, bob.post("/test/members", "email", "eve@shop.example", "role", "owner").status)
+
+	require.Equal(t, 404, d.browser().get(link).status, "used up")
+	require.Equal(t, 404, d.browser().post(link, "password", password, "password_again", password).status)
+	require.Contains(t, owner.get("/test/audit").text(), "bob@shop.example as developer")
+}
+
+func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	first := invitationLink.FindStringSubmatch(owner.post("/live/members", "email", "bob@shop.example", "role", "viewer").body)[1]
+	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
+	require.Equal(t, 404, d.browser().get(first).status)
+	id := value[string](d, `SELECT id FROM member WHERE email = 'bob@shop.example'`)
+	second := invitationLink.FindStringSubmatch(owner.post("/live/members/" + id + "/invitation").body)[1]
+	require.NotEqual(t, first, second)
+	require.Equal(t, 404, d.browser().get(first).status)
+	require.Equal(t, 200, d.browser().get(second).status)
+}
+
+func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	d.newMember(d.other, "taken@other.example", checkout.RoleViewer)
+	for email, role := range map[string]string{
+		"": "viewer", "x": "viewer", "a@b.example, c@d.example": "viewer", "Bob <bob@shop.example>": "viewer",
+		"bob@shop.example": "admin", "eve@shop.example": "", "TAKEN@other.example": "viewer", "<script>alert(1)</script>@x.example": "viewer",
+	} {
+		got := owner.post("/test/members", "email", email, "role", role)
+		require.Equal(t, 422, got.status, email)
+		require.NotContains(t, got.body, "<script>alert")
+	}
+}
+
+func TestMembers_SomebodyStaysOwner(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.newMember(d.merchant, "first@shop.example", checkout.RoleOwner)
+	b := d.browser()
+	b.signIn("first@shop.example", password)
+	require.Contains(t, b.post("/test/members/"+first.ID+"/remove").text(), "must stay owner")
+	require.Contains(t, b.post("/test/members/"+first.ID+"/role", "role", "viewer").text(), "must stay owner")
+	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
+	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "viewer").status)
+	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "owner").status)
+	require.Equal(t, 303, b.post("/test/members/"+first.ID+"/role", "role", "developer").status)
+	require.Equal(t, 403, b.post("/test/members/"+second.ID+"/role", "role", "viewer").status, "holds at once")
+}
+
+func TestMembers_RemovedIsSignedOutAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	bob := d.newMember(d.merchant, "bob@shop.example", checkout.RoleDeveloper)
+	b := d.browser()
+	b.signIn("bob@shop.example", password)
+	require.Equal(t, 200, b.get("/test/").status)
+	require.Equal(t, 303, owner.post("/test/members/"+bob.ID+"/remove").status)
+	require.Equal(t, 303, b.get("/test/").status)
+	require.False(t, strings.Contains(owner.get("/test/members").body, "bob@shop.example"))
+	d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer) // the address is free again
+}
+
+func TestMembers_OfAnotherMerchantAreNotFound(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	foreign := d.newMember(d.other, "eve@other.example", checkout.RoleOwner)
+	unknown := checkout.NewID(checkout.PrefixMember)
+	for _, action := range []string{"/remove", "/role", "/invitation"} {
+		a := owner.post("/test/members/"+foreign.ID+action, "role", "viewer")
+		b := owner.post("/test/members/"+unknown+action, "role", "viewer")
+		require.Equal(t, 404, a.status, action)
+		require.Equal(t, b.body, a.body, action)
+	}
+	require.NotContains(t, owner.get("/test/members").body, "eve@other.example")
+	require.Equal(t, "owner", value[string](d, `SELECT role FROM member WHERE id = $1`, foreign.ID))
+}
+
+func TestAudit_ShowsTheModeAndPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleViewer)
+	for i := range 60 {
+		mode := []checkout.Mode{checkout.ModeTest, checkout.ModeLive}[i%2]
+		d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail) VALUES ($1, $2, $3, 'ann', 'x.y', 'sub', $4)`,
+			checkout.NewID(checkout.PrefixAuditEntry), d.merchant, mode, "in "+string(mode)+" <b>"+strings.Repeat("i", i)+"</b>")
+	}
+	d.exec(`INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail) VALUES ($1, $2, 'eve', 'x.y', 'sub', 'foreign')`,
+		checkout.NewID(checkout.PrefixAuditEntry), d.other)
+	test := b.get("/test/audit")
+	require.Contains(t, test.body, "in test &lt;b&gt;")
+	require.NotContains(t, test.body, "in live")
+	require.NotContains(t, test.body, "foreign")
+	require.NotContains(t, test.body, "?before=", "30 and the invitations")
+	d.exec(`UPDATE audit_entry SET mode = NULL WHERE mode = 'live'`)
+	first := b.get("/test/audit")
+	next := regexp.MustCompile(`\?before=(aud_[0-9a-z]{26})`).FindStringSubmatch(first.body)
+	require.NotNil(t, next)
+	rest := b.get("/test/audit?before=" + next[1])
+	require.Equal(t, 50, strings.Count(first.body, "<tr><td>"))
+	require.Equal(t, 11, strings.Count(rest.body, "<tr><td>"), "60 and one invitation")
+	require.Equal(t, 200, b.get("/test/audit?before='").status)
+}

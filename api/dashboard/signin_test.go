@@ -1,0 +1,230 @@
+package dashboard
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestSignIn_OpensTheMerchantsPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "Ann@Shop.example", checkout.RoleOwner)
+	b := d.browser()
+	require.Equal(t, "/signin?next=%2Ftest%2Fmembers%3Fa%3Db", b.get("/test/members?a=b").header.Get("Location"))
+	got := b.post("/signin", "email", " ann@shop.EXAMPLE ", "password", password, "next", "/test/members?a=b")
+	require.Equal(t, 303, got.status)
+	require.Equal(t, "/test/members?a=b", got.header.Get("Location"))
+	cookie := got.header.Get("Set-Cookie")
+	require.Contains(t, cookie, "HttpOnly")
+	require.Contains(t, cookie, "SameSite=Lax")
+	require.NotContains(t, cookie, "Max-Age", "it ends with the browser")
+	page := b.get("/test/members")
+	require.Equal(t, 200, page.status)
+	require.Contains(t, page.body, "Ann@Shop.example")
+	require.Contains(t, page.body, "Test mode.")
+	require.NotContains(t, b.get("/live/members").body, "Test mode.")
+	require.Equal(t, "/test/", b.get("/").header.Get("Location"))
+	require.Equal(t, "/", b.get("/signin").header.Get("Location"), "who is signed in need not")
+}
+
+func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	gone := d.newMember(d.merchant, "gone@shop.example", checkout.RoleViewer)
+	d.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, gone.ID)
+	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
+	require.NoError(t, err)
+	b := d.browser()
+	want := ""
+	for name, c := range map[string][2]string{
+		"wrong password":          {"ann@shop.example", password + "!"},
+		"other case":              {"ann@shop.example", strings.ToUpper(password)},
+		"none":                    {"ann@shop.example", ""},
+		"too long":                {"ann@shop.example", strings.Repeat("x", 300)},
+		"unknown":                 {"nobody@shop.example", password},
+		"removed":                 {"gone@shop.example", password},
+		"invited":                 {"new@shop.example", password},
+		"no address":              {"", password},
+		"not an address":          {"' or 1=1 --", password},
+		"what PostgreSQL refuses": {"a\x00b", password},
+	} {
+		got := b.signIn(c[0], c[1])
+		require.Equal(t, 422, got.status, name)
+		require.Empty(t, got.header.Get("Set-Cookie"), name)
+		same := strings.ReplaceAll(got.text(), `value="`+strings.ReplaceAll(c[0], "\x00", "\uFFFD")+`"`, `value=""`)
+		if want == "" {
+			want = same
+		}
+		require.Equal(t, want, same, name)
+	}
+	require.Contains(t, want, "do not belong together")
+	require.Equal(t, 303, b.get("/test/").status)
+}
+
+func TestSignIn_GuessingIsSlow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	b := d.browser()
+	var answers []int
+	for range 20 {
+		answers = append(answers, b.signIn("ann@shop.example", "wrong").status)
+	}
+	require.Equal(t, 422, answers[0])
+	require.Equal(t, 429, answers[8])
+	last := b.signIn("ann@shop.example", password)
+	require.Equal(t, 429, last.status, "the right one too: else guessing could go on")
+	require.NotEmpty(t, last.header.Get("Retry-After"))
+	require.Equal(t, 422, b.signIn("bob@shop.example", "wrong").status, "another account is not hurt")
+	for range 60 {
+		b.signIn(checkout.NewID("x")+"@shop.example", "wrong")
+	}
+	require.Equal(t, 429, b.signIn("carl@shop.example", "wrong").status, "many accounts from one address")
+}
+
+func TestSignIn_NextIsAPageOfOurs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	for next, want := range map[string]string{
+		"/live/sessions": "/live/sessions", "/account": "/account",
+		"https://evil.example/": "/", "//evil.example": "/", "/\\evil.example": "/", "javascript:alert(1)": "/", "/signout": "/", "": "/",
+	} {
+		d.exec(`DELETE FROM token_bucket`)
+		got := d.browser().post("/signin", "email", "ann@shop.example", "password", password, "next", next)
+		require.Equal(t, want, got.header.Get("Location"), next)
+	}
+}
+
+func TestSignOut_HoldsOnTheServer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	first, second := d.browser(), d.browser()
+	kept := cookieOf(first.signIn("ann@shop.example", password))
+	second.signIn("ann@shop.example", password)
+	require.Equal(t, 303, first.post("/signout").status)
+	require.Equal(t, 303, first.send("GET", "/test/", nil, "Cookie", kept).status, "the old cookie is worth nothing")
+	require.Equal(t, 200, second.get("/test/").status)
+	first.signIn("ann@shop.example", password)
+	require.Equal(t, "/signin", second.post("/account/signout").header.Get("Location"))
+	require.Equal(t, 303, first.get("/test/").status, "everywhere")
+	require.Equal(t, 303, second.get("/test/").status)
+}
+
+func cookieOf(p page) string {
+	name, _, _ := strings.Cut(p.header.Get("Set-Cookie"), ";")
+	return name
+}
+
+func TestSessions_EndWhenIdleAndAfterADay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleViewer)
+	require.Equal(t, 200, b.get("/test/").status)
+	d.exec(`UPDATE member_session SET seen_at = now() - interval '119 minutes'`)
+	require.Equal(t, 200, b.get("/test/").status)
+	d.exec(`UPDATE member_session SET seen_at = now() - interval '61 minutes', created_at = now() - interval '23 hours'`)
+	require.Equal(t, 200, b.get("/test/").status, "a request keeps it")
+	d.exec(`UPDATE member_session SET seen_at = now() - interval '121 minutes'`)
+	require.Equal(t, 303, b.get("/test/").status, "idle")
+	c := d.as(checkout.RoleViewer)
+	d.exec(`UPDATE member_session SET created_at = now() - interval '25 hours'`)
+	require.Equal(t, 303, c.get("/test/").status)
+}
+
+func TestSessions_AreNotInTheDatabase(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	got := d.browser().signIn("ann@shop.example", password)
+	_, token, _ := strings.Cut(cookieOf(got), "=")
+	require.Len(t, token, 43)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM member_session WHERE encode(hash, 'escape') LIKE '%' || $1 || '%'`, token))
+	require.Contains(t, value[string](d, `SELECT password_hash FROM member WHERE email = 'ann@shop.example'`), "$argon2id$")
+}
+
+func TestPassword_ChangeSignsOthersOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	here, there := d.browser(), d.browser()
+	here.signIn("ann@shop.example", password)
+	there.signIn("ann@shop.example", password)
+	change := func(present, next, again string) page {
+		d.exec(`DELETE FROM token_bucket`)
+		return here.post("/account/password", "password", present, "new_password", next, "new_password_again", again)
+	}
+	const better = "a much better one"
+	require.Contains(t, change("wrong", better, better).text(), "present password is not right")
+	require.Contains(t, change(password, "short", "short").text(), "at least 12")
+	require.Contains(t, change(password, better, better+"!").text(), "not the same")
+	require.Contains(t, change(password, strings.Repeat("x", 257), strings.Repeat("x", 257)).text(), "at most 256")
+	require.Equal(t, 303, change(password, better, better).status)
+	require.Equal(t, 200, here.get("/account").status, "this browser stays")
+	require.Equal(t, 303, there.get("/account").status)
+	require.Equal(t, 422, there.signIn("ann@shop.example", password).status)
+	require.Equal(t, 303, there.signIn("ann@shop.example", better).status)
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_changed'`))
+}
+
+func TestCookie_OverHTTPSIsForTheHostOnly(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.URL = "https://dashboard.example" })
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	got := d.browser().signIn("ann@shop.example", password)
+	require.Regexp(t, `^__Host-member=.*Secure`, got.header.Get("Set-Cookie"))
+	require.Contains(t, got.header.Get("Strict-Transport-Security"), "max-age=")
+}
+
+// TestForms_OfAnotherOriginChangeNothing takes every POST route there is.
+func TestForms_OfAnotherOriginChangeNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleOwner)
+	for _, r := range routesOf(t, "POST") {
+		for _, header := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example"}, {"Origin", "null"},
+		} {
+			got := b.send("POST", r.path, url.Values{}, header...)
+			require.Equal(t, 403, got.status, "%s with %v", r.path, header)
+		}
+	}
+	require.Equal(t, 200, b.get("/test/").status, "still signed in")
+}
+
+// TestRoutes_NeedSomebodyWhoIsSignedIn takes every route there is.
+func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.browser()
+	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true}
+	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
+		if open[r.path] {
+			continue
+		}
+		got := b.send(r.method, r.path, url.Values{})
+		require.Equal(t, 303, got.status, r.path)
+		require.True(t, strings.HasPrefix(got.header.Get("Location"), "/signin"), r.path)
+	}
+}
+
+// TestRoutes_OfAViewerChangeNothing takes every POST route there is.
+func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleViewer)
+	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true}
+	for _, r := range routesOf(t, "POST") {
+		if !own[r.path] {
+			require.Equal(t, 403, b.post(r.path).status, r.path)
+		}
+	}
+}
