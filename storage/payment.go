@@ -145,14 +145,16 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID 
 }
 
 // RecordCharge notes what the card network said of a payment in flight. rate is
-// the exchange rate that was locked for it, "" to keep the one noted before. It
-// decides nothing; FinishPayment does.
+// the exchange rate that was locked for it, "" to keep the one noted before. A
+// network that gives up a charge which never reached it knows no card; then the
+// one that was tokenized stays. It decides nothing; FinishPayment does.
 func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult, rate string) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''), payment_method = $8,
+		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
+		       payment_method = CASE WHEN $10 THEN $8 ELSE payment_method END,
 		       exchange_rate = coalesce(nullif($9, ''), exchange_rate)
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, rate)
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, rate, result.Method.Last4 != "")
 	if err != nil {
 		return fmt.Errorf("record charge: %w", err)
 	}

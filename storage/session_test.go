@@ -178,6 +178,16 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	require.Nil(t, f.query(t, `SELECT card_token FROM transaction`), "the token is gone once the payment is decided")
 }
 
+func TestRecordCharge_KeepsTheCardThatTheNetworkNeverSaw(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	f.pay(t, s, checkout.ChargeResult{
+		Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError, Method: checkout.PaymentMethod{Type: "card"},
+	})
+	require.Equal(t, "4242", f.query(t, `SELECT payment_method->>'last4' FROM transaction`), "the merchant would see a payment by no card")
+}
+
 func TestFinishPayment_EndsTheSessionAfterTheLastAttemptOrAFraudBlock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
