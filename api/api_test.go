@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api/conformance"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows"
@@ -35,7 +36,11 @@ var spans = tracetest.NewInMemoryExporter()
 
 func TestMain(m *testing.M) {
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 && !everyAnswerWasSeen() {
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // temporalDouble stands for Temporal where only the front end is looked at. The
@@ -210,6 +215,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	}
 	f.handler = New(f.config)
 	f.merchant = f.newMerchant(true)
+	t.Cleanup(f.checkEvents)
 	return f
 }
 
@@ -272,8 +278,7 @@ func (f *front) do(method, path, key, body string, header ...string) answer {
 
 func (f *front) send(r *http.Request) answer {
 	f.t.Helper()
-	w := httptest.NewRecorder()
-	f.handler.ServeHTTP(w, r)
+	w := f.serve(r)
 	got := answer{status: w.Code, header: w.Header(), body: w.Body.String()}
 	require.Equal(f.t, "application/json", got.header.Get("Content-Type"), got.body)
 	require.Equal(f.t, "no-store", got.header.Get("Cache-Control"))
@@ -286,6 +291,21 @@ func (f *front) send(r *http.Request) answer {
 		require.NotEmpty(f.t, got.json["message"])
 	}
 	return got
+}
+
+// serve answers a request; the answer must be one that openapi.yaml promises.
+func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
+	f.t.Helper()
+	w, body := httptest.NewRecorder(), &bytes.Buffer{}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.TeeReader(r.Body, body), r.Body}
+	f.handler.ServeHTTP(w, r)
+	checkAnswer(f.t, conformance.Exchange{
+		Method: r.Method, URL: r.URL, Request: r.Header, RequestBody: body.Bytes(), Status: w.Code, Header: w.Header(), Body: w.Body.Bytes(),
+	})
+	return w
 }
 
 // withoutID is the body apart from the request's id.
@@ -365,7 +385,7 @@ func (f *front) newPayout(m merchant, mode checkout.Mode) (session, payout strin
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
 	transaction := checkout.NewID(checkout.PrefixTransaction)
 	f.exec(`INSERT INTO transaction (id, session_id, merchant_id, mode, status, attempt, fee, net, exchange_rate, payment_method, session_status, created_at, completed_at)
-		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242"}', 'completed', created_at, created_at
+		SELECT $2, id, merchant_id, mode, 'succeeded', 1, 11, 1039, '1', '{"type":"card","brand":"visa","last4":"4242","exp_month":8,"exp_year":2029,"country":"US","three_d_secure":false}', 'completed', created_at, created_at
 		FROM checkout_session WHERE id = $1`, session, transaction)
 	f.exec(`INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, amount, currency, network, destination,
 			source_amount, source_currency, exchange_rate, fee, tx_hash, created_at, sent_at)

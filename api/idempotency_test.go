@@ -408,8 +408,7 @@ func TestIdempotency_HundredAtOnceInTwoProcessesMakeOneSession(t *testing.T) {
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
 			r.Header.Set(idempotent, "k")
-			w := httptest.NewRecorder()
-			processes[i%2].handler.ServeHTTP(w, r)
+			w := processes[i%2].serve(r)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[w.Code]++

@@ -108,8 +108,7 @@ func TestLimits_HoldAcrossProcessesAndAtOnce(t *testing.T) {
 		wg.Go(func() {
 			r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/checkout", nil)
 			r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
-			w := httptest.NewRecorder()
-			processes[i%2].handler.ServeHTTP(w, r)
+			w := processes[i%2].serve(r)
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[w.Code]++

@@ -31,7 +31,7 @@ func (f *front) routes() []string {
 	(&Server{f.config}).routes(router)
 	require.NoError(f.t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := route.GetPathTemplate()
-		if strings.HasPrefix(path, "/v1/") {
+		if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {
 			allow := f.do("PUT", path, "", "").header.Get("Allow") // no route has it
 			for method := range strings.SplitSeq(allow, ", ") {
 				routes = append(routes, method+" "+path)

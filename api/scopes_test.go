@@ -75,7 +75,14 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 func TestScopes_KnowEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	want := map[string]bool{"/healthz": true, "/readyz": true}
+	keyless := []string{"/healthz", "/readyz"}
+	for _, a := range assets {
+		keyless = append(keyless, a.path)
+	}
+	want := map[string]bool{}
+	for _, path := range keyless {
+		want[path] = true
+	}
 	for _, route := range scopedRoutes {
 		want[route[1]] = true
 	}
@@ -92,7 +99,7 @@ func TestScopes_KnowEveryRoute(t *testing.T) {
 		allow := f.do("PUT", strings.Replace(path, "{id}", "x", 1), "", "").header.Get("Allow")
 		for method := range strings.SplitSeq(allow, ", ") {
 			known := slices.ContainsFunc(scopedRoutes, func(r []string) bool { return r[0] == method && r[1] == path })
-			require.Equal(t, !strings.HasSuffix(path, "z"), known, "%s %s", method, path)
+			require.Equal(t, !slices.Contains(keyless, path), known, "%s %s", method, path)
 		}
 	}
 }

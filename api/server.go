@@ -122,6 +122,7 @@ func (s *Server) routes(router *mux.Router) {
 
 	s.route(router, "/healthz", methods{get: s.healthz})
 	s.route(router, "/readyz", methods{get: s.readyz})
+	s.assetRoutes(router)
 }
 
 // handler decides one answer; it never sees the ResponseWriter. body is written

@@ -28,24 +28,13 @@ func TestTimeline_TellsWhatHappenedInItsOrder(t *testing.T) {
 		require.Equal(t, got.json["created_at"], entries[0]["at"])
 		return statuses, entries
 	}
-	pay := func(session string, result checkout.ChargeResult) (string, storage.Settlement) {
-		ref := storage.SessionRef{ID: session, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
-		id := checkout.NewID(checkout.PrefixTransaction)
-		require.NoError(t, f.store.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: checkout.PaymentMethod{Type: "card"}}))
-		_, _, err := f.store.BeginPayment(t.Context(), ref, id)
-		require.NoError(t, err)
-		require.NoError(t, f.store.RecordCharge(t.Context(), ref, id, result, "1.08"))
-		got, err := f.store.FinishPayment(t.Context(), ref, id)
-		require.NoError(t, err)
-		return id, got
-	}
 	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureInsufficientFunds}
 
 	session := f.newSession(key)
 	statuses, _ := moments(session)
 	require.Equal(t, []string{"pending"}, statuses)
-	first, _ := pay(session, declined)
-	second, settled := pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	first, _ := f.pay(session, declined)
+	second, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	statuses, _ = moments(session)
 	require.Equal(t, []string{"pending", "payment_failed", "completed", "payout_pending"}, statuses)
 	_, err := f.store.FinishPayout(t.Context(), storage.PayoutRef{ID: settled.PayoutID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
@@ -59,13 +48,13 @@ func TestTimeline_TellsWhatHappenedInItsOrder(t *testing.T) {
 	require.Equal(t, settled.PayoutID, entries[4]["payout_id"])
 
 	failed := f.newSession(key)
-	pay(failed, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
+	f.pay(failed, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
 	statuses, entries = moments(failed)
 	require.Equal(t, []string{"pending", "payment_failed", "failed"}, statuses)
 	require.Equal(t, "fraud_blocked", entries[2]["reason"])
 
 	late := f.newSession(key)
-	pay(late, declined)
+	f.pay(late, declined)
 	f.exec(`UPDATE checkout_session SET expires_at = clock_timestamp() WHERE id = $1`, late)
 	statuses, entries = moments(late)
 	require.Equal(t, []string{"pending", "payment_failed", "expired"}, statuses, "by the clock")

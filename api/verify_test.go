@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -80,14 +79,7 @@ func TestVerifySignature_KnowsTheSecretOfASession(t *testing.T) {
 	key := f.merchant.testKey
 	created := f.do("POST", "/v1/checkout", key, with("webhook_url", `"https://shop.example/own"`))
 	session, secret := created.json["id"].(string), created.json["webhook_secret"].(string)
-	payment := checkout.NewID(checkout.PrefixTransaction)
-	ref := storage.SessionRef{ID: session, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
-	require.NoError(t, f.store.CreatePayment(t.Context(), storage.NewPayment{ID: payment, SessionID: session, CardToken: "tok_1"}))
-	_, _, err := f.store.BeginPayment(t.Context(), ref, payment)
-	require.NoError(t, err)
-	require.NoError(t, f.store.RecordCharge(t.Context(), ref, payment, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, "1.08"))
-	_, err = f.store.FinishPayment(t.Context(), ref, payment)
-	require.NoError(t, err)
+	f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	event := f.do("GET", "/v1/events?session="+session, key, "").ids()[0]
 	sent := f.sentBody(checkout.ModeTest, event)
 	got := f.verify(key, map[string]any{"header": webhook.Sign([]byte(secret), time.Now(), sent), "body": string(sent)})

@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"worker":             {"workflows", "activities"},
 	"api":                {"workflows", "storage", leaves[0], leaves[1]},
+	"api/conformance":    {},
 	"api/hosted":         {"workflows", "storage", leaves[0], leaves[1]},
 	"api/dashboard":      {"workflows", "storage", leaves[0], leaves[1]},
 }

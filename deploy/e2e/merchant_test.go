@@ -9,15 +9,19 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
+	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
@@ -57,7 +61,9 @@ func newMerchant(t *testing.T, stack *devstack.Stack) *merchant {
 	m.receiver, err = devstack.StartReceiver(address, m.secret)
 	require.NoError(t, err)
 	m.receiver.LogTo(stack.ReceiverLog)
-	if stack != shared { // that one's goes on until the end: what is still on its way comes, and is logged
+	if stack == shared { // its receivers go on until the end: what is still on its way comes, and is logged
+		t.Cleanup(m.checkArrivals)
+	} else { // where tests also make up events
 		t.Cleanup(m.receiver.Close)
 	}
 
@@ -133,8 +139,36 @@ func (m *merchant) callWith(key, method, path, body string) (answer, error) {
 	}
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
-	return answer{res.StatusCode, res.Header, got}, err
+	if err != nil {
+		return answer{}, err
+	}
+	_, fault := openAPI().Check(conformance.Exchange{
+		Method: method, URL: req.URL, Request: req.Header, RequestBody: []byte(body), Status: res.StatusCode, Header: res.Header, Body: got,
+	})
+	assert.NoError(m.t, fault, "openapi.yaml says otherwise; the answer was %s", got)
+	return answer{res.StatusCode, res.Header, got}, nil
 }
+
+// checkArrivals holds what the receiver got against the webhooks of openapi.yaml.
+func (m *merchant) checkArrivals() {
+	arrivals, _ := m.receiver.Arrivals()
+	for _, a := range arrivals {
+		assert.NoError(m.t, openAPI().CheckDelivery(a.Header, a.Body), "openapi.yaml says otherwise; it got %s", a.Body)
+	}
+}
+
+// openAPI is the document that every answer and every delivery is held against.
+var openAPI = sync.OnceValue(func() *conformance.Document {
+	text, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		panic(err)
+	}
+	d, err := conformance.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
 
 // must is call for a request that has to be answered with status.
 func (m *merchant) must(status int, method, path, body string) answer {

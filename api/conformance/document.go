@@ -1,0 +1,225 @@
+// Package conformance holds HTTP answers and webhook events against an OpenAPI
+// 3.1 document. It is for tests: what it reports is a difference between what
+// the service does and what its document promises.
+//
+// Schemas of OpenAPI 3.1 are JSON Schema 2020-12, so a library for that checks
+// them, where they stand in the document. This package knows the rest: which
+// operation a request belongs to, and which statuses, headers and bodies it may
+// have.
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// outside holds the answers of requests that belong to no operation, by status:
+// OpenAPI has no place for them.
+const outside = "/x-answers-outside-operations"
+
+// Document is an OpenAPI document. Several goroutines may use it.
+type Document struct {
+	root     any // as encoding/json would read it, numbers as json.Number
+	compiler *jsonschema.Compiler
+
+	mu      sync.Mutex // guards compiler and schemas
+	schemas map[string]*jsonschema.Schema
+}
+
+// resource is the address of the document, which is never fetched.
+const resource = "file:///openapi.json"
+
+// Parse reads a document in YAML or JSON. It does not say whether it is good
+// OpenAPI; a linter does.
+func Parse(text []byte) (*Document, error) {
+	var parsed any
+	if err := yaml.Unmarshal(text, &parsed); err != nil {
+		return nil, fmt.Errorf("parse document: %w", err)
+	}
+	asJSON, err := json.Marshal(parsed)
+	if err != nil {
+		return nil, fmt.Errorf("parse document: %w", err)
+	}
+	d := &Document{compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	if d.root, err = jsonschema.UnmarshalJSON(bytes.NewReader(asJSON)); err != nil {
+		return nil, fmt.Errorf("parse document: %w", err)
+	}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource(resource, d.root); err != nil {
+		return nil, fmt.Errorf("parse document: %w", err)
+	}
+	return d, nil
+}
+
+// Operation is a method of a path, such as GET /v1/checkout/{id}.
+type Operation struct {
+	Method string // in upper case
+	Path   string // its template
+}
+
+func (o Operation) String() string { return o.Method + " " + o.Path }
+
+func (o Operation) pointer() string {
+	return "/paths" + token(o.Path) + token(strings.ToLower(o.Method))
+}
+
+var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// Operations are all operations, sorted.
+func (d *Document) Operations() []Operation {
+	var all []Operation
+	for path, item := range d.object("/paths") {
+		for name := range item.(map[string]any) {
+			if slices.Contains(methods, name) {
+				all = append(all, Operation{strings.ToUpper(name), path})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+	return all
+}
+
+// Statuses are the statuses that an operation can answer with, sorted.
+func (d *Document) Statuses(o Operation) []int {
+	var all []int
+	for name := range d.object(o.pointer() + "/responses") {
+		if status, err := strconv.Atoi(name); err == nil {
+			all = append(all, status)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// path returns the template that an escaped path belongs to, one without
+// parameters first; false when there is none.
+func (d *Document) path(escaped string) (string, bool) {
+	paths := d.object("/paths")
+	if _, ok := paths[escaped]; ok {
+		return escaped, true
+	}
+	for template := range paths {
+		if fits(template, escaped) {
+			return template, true
+		}
+	}
+	return "", false
+}
+
+func fits(template, escaped string) bool {
+	want, got := strings.Split(template, "/"), strings.Split(escaped, "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i := range want {
+		if want[i] != got[i] && (!strings.HasPrefix(want[i], "{") || got[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// object returns the object at a pointer, empty when there is none.
+func (d *Document) object(pointer string) map[string]any {
+	object, _ := d.value(pointer).(map[string]any)
+	return object
+}
+
+// value returns what a JSON pointer without references in it leads to, nil when
+// that is nothing.
+func (d *Document) value(pointer string) any {
+	at := d.root
+	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		switch parent := at.(type) {
+		case map[string]any:
+			at = parent[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(parent) {
+				return nil
+			}
+			at = parent[i]
+		default:
+			return nil
+		}
+	}
+	return at
+}
+
+// follow returns where a pointer leads to when what is there is only a reference.
+func (d *Document) follow(pointer string) string {
+	for {
+		ref, ok := d.object(pointer)["$ref"].(string)
+		if !ok {
+			return pointer
+		}
+		pointer = strings.TrimPrefix(ref, "#")
+	}
+}
+
+// token is a name as a part of a JSON pointer.
+func token(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
+
+// check holds a value, as jsonschema.UnmarshalJSON reads it, against the schema
+// at a pointer.
+func (d *Document) check(pointer string, value any) error {
+	schema, err := d.schema(pointer)
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if schema, ok := d.schemas[pointer]; ok {
+		return schema, nil
+	}
+	schema, err := d.compiler.Compile(resource + "#" + fragment(pointer))
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", pointer, err)
+	}
+	d.schemas[pointer] = schema
+	return schema, nil
+}
+
+// fragment escapes what may not stand in the fragment of a URL.
+func fragment(pointer string) string {
+	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(pointer)
+}
+
+// checkText holds a text against the schema at a pointer, as the type that the
+// schema asks for.
+func (d *Document) checkText(pointer, text string) error {
+	var value any = text
+	if typ := d.object(d.follow(pointer))["type"]; typ == "integer" || typ == "boolean" || typ == "number" {
+		parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			return fmt.Errorf("%q is not of type %v", text, typ)
+		}
+		value = parsed
+	}
+	return d.check(pointer, value)
+}
+
+// checkJSON holds a JSON text against the schema at a pointer.
+func (d *Document) checkJSON(pointer string, text []byte) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return d.check(pointer, value)
+}

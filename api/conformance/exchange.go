@@ -1,0 +1,223 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Exchange is a request and its answer.
+type Exchange struct {
+	Method      string
+	URL         *url.URL
+	Request     http.Header
+	RequestBody []byte // what was read of it
+	Status      int
+	Header      http.Header
+	Body        []byte
+}
+
+// ordinary headers are said once for all answers, or are HTTP's own business.
+var ordinary = []string{
+	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Referrer-Policy",
+	"Vary", "X-Content-Type-Options",
+}
+
+// Check returns the operation of an exchange, and as an error how the answer
+// differs from what the document promises: another status, a header or a field
+// that is not documented or that is missing, a value of another shape. When the
+// request was accepted, it must be one that the document allows. An exchange of
+// no operation must be a documented 404 or 405; its operation is zero.
+func (d *Document) Check(e Exchange) (Operation, error) {
+	path, known := d.path(e.URL.EscapedPath())
+	o := Operation{e.Method, path}
+	at := d.follow(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
+	if !known || d.object(o.pointer()) == nil || e.Method != strings.ToUpper(e.Method) { // methods have a case
+		want := http.StatusNotFound
+		if known {
+			want = http.StatusMethodNotAllowed
+		}
+		if e.Status != want {
+			return Operation{}, fmt.Errorf("%s %s is not documented, but answered %d", e.Method, e.URL.EscapedPath(), e.Status)
+		}
+		o, at = Operation{}, outside+"/"+strconv.Itoa(want)
+	}
+	if d.object(at) == nil {
+		return o, fmt.Errorf("%s: status %d is not documented", o, e.Status)
+	}
+	errs := []error{d.checkHeaders(at, e.Header), d.checkBody(at, e.Header.Get("Content-Type"), e.Body)}
+	if e.Status < 300 {
+		errs = append(errs, d.checkRequest(o, e))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return o, fmt.Errorf("%s %s answered %d: %w", e.Method, e.URL.EscapedPath(), e.Status, err)
+	}
+	return o, nil
+}
+
+// checkHeaders holds headers against those of the response at a pointer.
+func (d *Document) checkHeaders(response string, got http.Header) error {
+	var errs []error
+	documented := d.object(response + "/headers")
+	for name := range got {
+		if !slices.Contains(ordinary, name) && !slices.ContainsFunc(names(documented), func(n string) bool { return strings.EqualFold(n, name) }) {
+			errs = append(errs, fmt.Errorf("header %s is not documented", name))
+		}
+	}
+	for name := range documented {
+		at := d.follow(response + "/headers" + token(name))
+		switch values := got.Values(name); {
+		case len(values) == 1:
+			if err := d.checkText(at+"/schema", values[0]); err != nil {
+				errs = append(errs, fmt.Errorf("header %s: %w", name, err))
+			}
+		case len(values) > 1:
+			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
+		case d.object(at)["required"] == true:
+			errs = append(errs, fmt.Errorf("header %s is missing", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func names(object map[string]any) []string {
+	all := make([]string, 0, len(object))
+	for name := range object {
+		all = append(all, name)
+	}
+	return all
+}
+
+// checkBody holds a body against the content of what is at a pointer.
+func (d *Document) checkBody(owner, contentType string, body []byte) error {
+	content := d.object(owner + "/content")
+	if len(content) == 0 {
+		if len(body) > 0 {
+			return errors.New("a body is not documented")
+		}
+		return nil
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil || content[mediaType] == nil {
+		return fmt.Errorf("media type %q is not documented", contentType)
+	}
+	schema := owner + "/content" + token(mediaType) + "/schema"
+	if mediaType != "application/json" {
+		return d.check(schema, string(body))
+	}
+	return d.checkJSON(schema, body)
+}
+
+// checkRequest holds a request that was accepted against its operation.
+func (d *Document) checkRequest(o Operation, e Exchange) error {
+	return errors.Join(d.checkParameters(o, e), d.checkRequestBody(o, e))
+}
+
+// checkParameters looks at the query and the documented headers. Whoever can
+// reach something knew its id, so the path needs no look.
+func (d *Document) checkParameters(o Operation, e Exchange) error {
+	query, known := e.URL.Query(), 0
+	var errs []error
+	parameters, _ := d.value(o.pointer() + "/parameters").([]any)
+	for i := range parameters {
+		at := d.follow(fmt.Sprintf("%s/parameters/%d", o.pointer(), i))
+		name, _ := d.object(at)["name"].(string)
+		var values []string
+		switch d.object(at)["in"] {
+		case "query":
+			values = query[name]
+			delete(query, name)
+			known++
+		case "header":
+			values = e.Request.Values(name)
+		}
+		for _, value := range values {
+			if err := d.checkText(at+"/schema", value); err != nil {
+				errs = append(errs, fmt.Errorf("parameter %s: %w", name, err))
+			}
+		}
+	}
+	for name := range query {
+		if known == 0 {
+			break // an operation without parameters takes no notice of a query
+		}
+		errs = append(errs, fmt.Errorf("parameter %s was accepted but is not documented", name))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Document) checkRequestBody(o Operation, e Exchange) error {
+	body := bytes.TrimSpace(e.RequestBody)
+	described := d.object(o.pointer() + "/requestBody")
+	switch {
+	case described == nil && (len(body) == 0 || string(body) == "{}"):
+		return nil
+	case described == nil:
+		return errors.New("a body was accepted but is not documented")
+	case len(body) == 0 && described["required"] != true:
+		return nil
+	}
+	if err := d.checkBody(o.pointer()+"/requestBody", e.Request.Get("Content-Type"), e.RequestBody); err != nil {
+		return fmt.Errorf("the request was accepted: %w", err)
+	}
+	return nil
+}
+
+// CheckDelivery holds the headers and the body of a delivery against the webhook
+// of its event's type.
+func (d *Document) CheckDelivery(header http.Header, body []byte) error {
+	var errs []error
+	for name := range header {
+		if strings.HasPrefix(name, "X-") && !d.hasParameter(webhookOf(body), name) {
+			errs = append(errs, fmt.Errorf("header %s is not documented", name))
+		}
+	}
+	parameters, _ := d.value(webhookOf(body) + "/parameters").([]any)
+	for i := range parameters {
+		at := d.follow(fmt.Sprintf("%s/parameters/%d", webhookOf(body), i))
+		name, _ := d.object(at)["name"].(string)
+		switch values := header.Values(name); {
+		case len(values) > 1:
+			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
+		case len(values) == 1:
+			if err := d.checkText(at+"/schema", values[0]); err != nil {
+				errs = append(errs, fmt.Errorf("header %s: %w", name, err))
+			}
+		case d.object(at)["required"] == true:
+			errs = append(errs, fmt.Errorf("header %s is missing", name))
+		}
+	}
+	return errors.Join(append(errs, d.CheckEvent(body))...)
+}
+
+func (d *Document) hasParameter(operation, name string) bool {
+	parameters, _ := d.value(operation + "/parameters").([]any)
+	for i := range parameters {
+		documented, _ := d.object(d.follow(fmt.Sprintf("%s/parameters/%d", operation, i)))["name"].(string)
+		if strings.EqualFold(documented, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// webhookOf points at the operation that an event is sent with.
+func webhookOf(body []byte) string { return "/webhooks" + token(eventType(body)) + "/post" }
+
+// CheckEvent holds the body of a delivery against the webhook of its type.
+func (d *Document) CheckEvent(body []byte) error {
+	at := webhookOf(body) + "/requestBody"
+	if d.object(at) == nil {
+		return fmt.Errorf("events of type %q are not documented", eventType(body))
+	}
+	if err := d.checkBody(at, "application/json", body); err != nil {
+		return fmt.Errorf("event %s: %w", eventType(body), err)
+	}
+	return nil
+}

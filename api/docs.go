@@ -1,0 +1,135 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/mux"
+)
+
+// document is the OpenAPI document of this front end, written by hand; the tests
+// hold every answer against it.
+//
+//go:embed openapi.yaml
+var document []byte
+
+// docs is the page that shows the document, with Redoc as its renderer.
+//
+//go:embed docs
+var docs embed.FS
+
+// How long clients keep what they got. What has its version in its name never
+// changes; the rest is asked for again, which an ETag makes cheap.
+const (
+	cacheForever   = "public, max-age=31536000, immutable"
+	cacheAndAskFor = "no-cache"
+)
+
+// pagePolicy lets the page load what this server serves and nothing else. Redoc
+// writes its styles into the page, so these cannot be forbidden.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// asset is a file as it is served. It is the same for everybody and needs no key.
+type asset struct {
+	path      string // of its route
+	mediaType string
+	cache     string // Cache-Control
+	policy    string // Content-Security-Policy
+	content   func() []byte
+}
+
+// assets are the document, the page and what the page loads, relative to its own
+// address.
+var assets = []asset{
+	{"/v1/openapi.yaml", "application/yaml", cacheAndAskFor, "default-src 'none'", func() []byte { return document }},
+	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("index.html")},
+	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},
+	{"/docs/page.js", "text/javascript; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.js")},
+	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", docsFile("redoc-3.0.1.js")},
+}
+
+func docsFile(name string) func() []byte {
+	return func() []byte {
+		content, err := docs.ReadFile("docs/" + name)
+		if err != nil {
+			panic(err) // embedded, so only a wrong name can be the reason
+		}
+		return content
+	}
+}
+
+// assetRoutes adds the routes of assets. As elsewhere, another method is 405.
+func (s *Server) assetRoutes(router *mux.Router) {
+	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed(http.MethodGet) })
+	for _, a := range assets {
+		served := s.serveAsset(a)
+		router.HandleFunc(a.path, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet {
+				other.ServeHTTP(w, r)
+				return
+			}
+			served.ServeHTTP(w, r)
+		})
+	}
+}
+
+// serveAsset is serve for an asset, compressed for those who take it so.
+func (s *Server) serveAsset(a asset) http.Handler {
+	packed := sync.OnceValue(func() []byte { return compressed(a.content()) })
+	etag := sync.OnceValue(func() string {
+		sum := sha256.Sum256(a.content())
+		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: compressed it has other bytes
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		ex := exchangeFrom(r.Context())
+		ex.mark(r.Context())
+		h := w.Header()
+		h.Set("Content-Type", a.mediaType)
+		h.Set("Content-Security-Policy", a.policy)
+		h.Set("Cache-Control", a.cache)
+		h.Set("ETag", etag())
+		h.Set("Vary", "Accept-Encoding")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		status, content := http.StatusOK, a.content()
+		switch {
+		case names(r.Header.Values("If-None-Match"), etag()):
+			status, content = http.StatusNotModified, nil
+			h.Del("Content-Type")
+		case names(r.Header.Values("Accept-Encoding"), "gzip"):
+			content = packed()
+			h.Set("Content-Encoding", "gzip")
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(content) // an error means that whoever asked is gone
+		s.log(r.Context(), r, ex, status, time.Since(began), nil)
+	})
+}
+
+// names reports whether one of the comma-separated values is want.
+func names(values []string, want string) bool {
+	for _, value := range values {
+		if slices.ContainsFunc(strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want }) {
+			return true
+		}
+	}
+	return false
+}
+
+func compressed(content []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(content) // to memory, which never fails
+	_ = w.Close()
+	return out.Bytes()
+}

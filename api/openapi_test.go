@@ -1,0 +1,371 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/conformance"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// openAPI is the document that every answer of every test is held against.
+var openAPI = sync.OnceValue(func() *conformance.Document {
+	d, err := conformance.Parse(document)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// pageFiles begins the paths of what the page at /docs loads: no merchant asks
+// for it, so it is not in the document.
+const pageFiles = "/docs/"
+
+// promised is a status that an operation may answer with.
+type promised struct {
+	conformance.Operation
+	Status int
+}
+
+// came are the answers that the tests have had so far.
+var came = struct {
+	sync.Mutex
+	answers map[promised]bool
+}{answers: map[promised]bool{}}
+
+// checkAnswer fails the test when the document does not promise the answer.
+func checkAnswer(t *testing.T, e conformance.Exchange) {
+	t.Helper()
+	if strings.HasPrefix(e.URL.Path, pageFiles) {
+		return
+	}
+	o, err := openAPI().Check(e)
+	if !assert.NoError(t, err, "openapi.yaml says otherwise; the answer was %s", e.Body) {
+		return
+	}
+	came.Lock()
+	defer came.Unlock()
+	came.answers[promised{o, e.Status}] = true
+}
+
+// everyAnswerWasSeen reports whether the tests had every answer that the
+// document promises. When only some tests ran, it cannot know.
+func everyAnswerWasSeen() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list", "test.bench", "test.fuzz"} {
+		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
+			return true
+		}
+	}
+	ok := true
+	for _, o := range openAPI().Operations() {
+		for _, status := range openAPI().Statuses(o) {
+			if !came.answers[promised{o, status}] {
+				ok = false
+				fmt.Fprintf(os.Stderr, "openapi.yaml: %s may answer %d, but did so in no test\n", o, status)
+			}
+		}
+	}
+	return ok
+}
+
+// checkEvents holds every event that a test leaves behind, byte for byte as it
+// would be sent, against the webhooks of the document.
+func (f *front) checkEvents() {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, f.url)
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, conn.Close(ctx)) }()
+	rows, err := conn.Query(ctx, `SELECT body FROM event`)
+	require.NoError(f.t, err)
+	bodies, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	require.NoError(f.t, err)
+	for _, body := range bodies {
+		assert.NoError(f.t, openAPI().CheckEvent(body))
+	}
+}
+
+func TestOpenAPI_HasEveryRouteAndNoOther(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	var routes, documented []string
+	router := mux.NewRouter()
+	(&Server{f.config}).routes(router)
+	require.NoError(t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		if strings.HasPrefix(path, pageFiles) {
+			return err
+		}
+		// A method that there is not names those that there are.
+		allow := f.serve(newRequest(t, "BREW", strings.Replace(path, "{id}", "x", 1), "")).Header().Get("Allow")
+		for method := range strings.SplitSeq(allow, ", ") {
+			routes = append(routes, method+" "+path)
+		}
+		return err
+	}))
+	for _, o := range openAPI().Operations() {
+		documented = append(documented, o.String())
+	}
+	require.ElementsMatch(t, routes, documented)
+}
+
+func TestOpenAPI_ExamplesHaveTheShapeOfTheirSchemas(t *testing.T) {
+	t.Parallel()
+	count, faults := openAPI().CheckExamples()
+	require.Empty(t, faults)
+	require.Greater(t, count, 80, "the test did not find the examples")
+}
+
+func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
+	t.Parallel()
+	for _, o := range openAPI().Operations() {
+		for _, status := range openAPI().Statuses(o) {
+			if o.Path != "/docs" && o.Path != "/v1/openapi.yaml" {
+				require.NotZero(t, openAPI().ExamplesOf(o, status), "%s %d", o, status)
+			}
+		}
+	}
+}
+
+// TestOpenAPI_EventsOfEveryType needs no more than to cause them: checkEvents
+// looks at what is left behind. The samples have every field that there is, the
+// real ones what the store makes of a payment and a payout.
+func TestOpenAPI_EventsOfEveryType(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	endpoint, _ := f.newEndpoint(f.merchant.testKey)
+	for _, typ := range webhook.EventTypes {
+		require.Equal(t, 202, f.do("POST", "/v1/webhooks/"+endpoint+"/test", f.merchant.testKey, `{"type":"`+string(typ)+`"}`).status)
+	}
+	for _, failure := range []checkout.PayoutFailure{"", checkout.PayoutInsufficientLiquidity} {
+		session := f.newSession(f.merchant.testKey)
+		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
+		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		ref := storage.PayoutRef{ID: settled.PayoutID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+		_, err := f.store.FinishPayout(t.Context(), ref, failure)
+		require.NoError(t, err)
+	}
+	require.Equal(t, len(webhook.EventTypes)+6, f.count("event"))
+}
+
+// pay pays a test session with a card and returns the transaction's id and what
+// was decided.
+func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	ref := storage.SessionRef{ID: session, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+	id := checkout.NewID(checkout.PrefixTransaction)
+	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
+	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))
+	_, _, err := f.store.BeginPayment(ctx, ref, id)
+	require.NoError(f.t, err)
+	require.NoError(f.t, f.store.RecordCharge(ctx, ref, id, result, "1.08"))
+	got, err := f.store.FinishPayment(ctx, ref, id)
+	require.NoError(f.t, err)
+	return id, got
+}
+
+// TestOpenAPI_RefusalsOfEveryOperation brings about every refusal that has
+// nothing to do with what an operation does, wherever the document promises it.
+func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	scopeless, id := f.newKey(f.merchant, checkout.ModeTest)
+	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
+	broken := *f
+	broken.config.Store = nil // which every handler that needs a key calls, so that it panics
+	broken.handler = New(broken.config)
+	slow := *f
+	slow.config.Limits = Limits{}
+	slow.config.Limits.BadKeys = storage.Rate{PerSecond: 0.001, Burst: 1}
+	slow.handler = New(slow.config)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	const exhausted = "192.0.2.8:1" // has had its one request without a key
+	first := newRequest(t, "GET", "/v1/checkout", "")
+	first.RemoteAddr = exhausted
+	require.Equal(t, 401, slow.send(first).status)
+
+	own := f.ownIDs()
+	refusals := map[int]func(conformance.Operation, *http.Request) *front{
+		400: func(_ conformance.Operation, r *http.Request) *front {
+			if r.Method == http.MethodGet {
+				r.URL.RawQuery = "unknown=1"
+			}
+			setBody(r, `{"unknown":1}`)
+			return f
+		},
+		401: func(_ conformance.Operation, r *http.Request) *front { r.Header.Del("Authorization"); return f },
+		403: func(_ conformance.Operation, r *http.Request) *front {
+			r.Header.Set("Authorization", "Bearer "+scopeless)
+			return f
+		},
+		404: func(_ conformance.Operation, r *http.Request) *front {
+			r.URL.Path = strings.Replace(r.URL.Path, "_", "_x", 1)
+			return f
+		},
+		413: func(_ conformance.Operation, r *http.Request) *front {
+			setBody(r, strings.Repeat(" ", maxBody+1))
+			return f
+		},
+		415: func(_ conformance.Operation, r *http.Request) *front {
+			setBody(r, "x")
+			r.Header.Set("Content-Type", "text/plain")
+			return f
+		},
+		429: func(_ conformance.Operation, r *http.Request) *front {
+			r.Header.Del("Authorization")
+			r.RemoteAddr = exhausted
+			return &slow
+		},
+		500: func(_ conformance.Operation, _ *http.Request) *front { return &broken },
+		503: func(_ conformance.Operation, r *http.Request) *front {
+			*r = *r.WithContext(gone)
+			return f
+		},
+	}
+	checked := 0
+	for _, o := range openAPI().Operations() {
+		if !strings.HasPrefix(o.Path, "/v1/") || o.Path == "/v1/openapi.yaml" {
+			continue
+		}
+		for _, status := range openAPI().Statuses(o) {
+			bring, ok := refusals[status]
+			if !ok || (status == 404 && !strings.Contains(o.Path, "{id}")) {
+				continue
+			}
+			r := newRequest(t, o.Method, strings.Replace(o.Path, "{id}", own[o.Path], 1), "")
+			r.Header.Set("Authorization", "Bearer "+key)
+			got := bring(o, r).send(r)
+			require.Equal(t, status, got.status, "%s: %s", o, got.body)
+			checked++
+		}
+	}
+	require.Greater(t, checked, 200)
+}
+
+// TestOpenAPI_IdempotencyConflictsOfEveryPOST: the document promises them.
+func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.temporal.cancel = func(string) error { return nil }
+	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
+	own := f.ownIDs()
+	for _, o := range openAPI().Operations() {
+		if o.Method != http.MethodPost || !slices.Contains(openAPI().Statuses(o), 409) {
+			continue
+		}
+		path := strings.Replace(o.Path, "{id}", own[o.Path], 1)
+		first := map[string]string{
+			"/v1/checkout": validSession, "/v1/webhooks": `{"url":"https://shop.example/hook","events":["*"]}`,
+			"/v1/webhooks/verify": `{"header":"","body":""}`, "/v1/webhooks/{id}/replay": `{"since":"2026-01-01T00:00:00Z"}`,
+		}[o.Path]
+		if o.Path == "/v1/deliveries/{id}/replay" {
+			f.exec(`UPDATE webhook_delivery SET status = 'failed', finished_at = now() WHERE id = $1`, own[o.Path])
+		}
+		got := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
+		require.Less(t, got.status, 300, "%s: %s", o, got.body)
+		repeated := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
+		require.Equal(t, "true", repeated.header.Get("Idempotent-Replayed"), o)
+		got = f.do("POST", path, f.merchant.testKey, first+" ", idempotent, "k"+o.Path)
+		require.Equal(t, 409, got.status, o)
+		require.Equal(t, "idempotency_conflict", got.json["error"])
+	}
+}
+
+// ownIDs makes one of everything and returns for each path the id to put in it,
+// a delivery of its own for each of theirs.
+func (f *front) ownIDs() map[string]string {
+	f.t.Helper()
+	key := f.merchant.testKey
+	endpoint, _ := f.newEndpoint(key)
+	session := f.newSession(key)
+	own := map[string]string{}
+	_, payout := f.newPayout(f.merchant, checkout.ModeTest)
+	replay := f.newReplay(key, endpoint)
+	event, _ := f.newDelivery(key, endpoint)
+	for _, o := range openAPI().Operations() {
+		switch {
+		case strings.Contains(o.Path, "/checkout/"):
+			own[o.Path] = session
+		case strings.HasPrefix(o.Path, "/v1/payouts/"):
+			own[o.Path] = payout
+		case strings.HasPrefix(o.Path, "/v1/webhooks/"):
+			own[o.Path] = endpoint
+		case strings.HasPrefix(o.Path, "/v1/replays/"):
+			own[o.Path] = replay
+		case strings.HasPrefix(o.Path, "/v1/events/"):
+			own[o.Path] = event
+		case strings.HasPrefix(o.Path, "/v1/deliveries/"):
+			_, own[o.Path] = f.newDelivery(key, endpoint)
+		}
+	}
+	return own
+}
+
+func setBody(r *http.Request, body string) {
+	r.Body, r.ContentLength = readCloser{bytes.NewBufferString(body)}, int64(len(body))
+}
+
+func TestOpenAPI_CanFail(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	session := f.newSession(f.merchant.testKey)
+	good := func() conformance.Exchange {
+		r := newRequest(t, "GET", "/v1/checkout/"+session, "")
+		r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+		w := f.serve(r)
+		return conformance.Exchange{Method: "GET", URL: r.URL, Request: r.Header, Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
+	}
+	_, err := openAPI().Check(good())
+	require.NoError(t, err)
+	for what, spoil := range map[string]func(*conformance.Exchange){
+		"status 418 is not documented":      func(e *conformance.Exchange) { e.Status = 418 },
+		"not documented, but answered 200":  func(e *conformance.Exchange) { e.Method = "PUT" },
+		"header X-Secret is not documented": func(e *conformance.Exchange) { e.Header.Set("X-Secret", "1") },
+		"header X-Request-Id is missing":    func(e *conformance.Exchange) { e.Header.Del("X-Request-Id") },
+		"header RateLimit-Limit: ":          func(e *conformance.Exchange) { e.Header.Set("RateLimit-Limit", "many") },
+		`media type "text/plain" is not`:    func(e *conformance.Exchange) { e.Header.Set("Content-Type", "text/plain") },
+		"missing property 'payout_currency'": func(e *conformance.Exchange) {
+			e.Body = bytes.Replace(e.Body, []byte(`"payout_currency"`), []byte(`"payoutCurrency"`), 1)
+		},
+		"'/payoutCurrency': false schema": func(e *conformance.Exchange) {
+			e.Body = bytes.Replace(e.Body, []byte(`"url"`), []byte(`"payoutCurrency":1,"url"`), 1)
+		},
+		"'/amount': got string, want number": func(e *conformance.Exchange) { e.Body = bytes.Replace(e.Body, []byte(`10.50`), []byte(`"10.50"`), 1) },
+		"'/status': value must be one of": func(e *conformance.Exchange) {
+			e.Body = bytes.Replace(e.Body, []byte(`"status":"pending"`), []byte(`"status":"open"`), 1)
+		},
+		"'/created_at': ": func(e *conformance.Exchange) {
+			e.Body = bytes.Replace(e.Body, []byte(`Z","expires_at`), []byte(`","expires_at`), 1)
+		},
+		"a body was accepted but is not": func(e *conformance.Exchange) { e.RequestBody = []byte(`{"a":1}`) },
+	} {
+		e := good()
+		spoil(&e)
+		_, err := openAPI().Check(e)
+		require.ErrorContains(t, err, what)
+	}
+	require.Error(t, openAPI().CheckEvent([]byte(`{"id":"evt_06gt1bz8sw8y4trdajdpy0v7b8","type":"payout.sent","created_at":"2026-11-03T09:14:05.391Z","data":{}}`)))
+	require.ErrorContains(t, openAPI().CheckEvent([]byte(`{"type":"payout.lost"}`)), `"payout.lost" are not documented`)
+	delivery := openAPI().CheckDelivery(http.Header{"X-Service-Attempt": {"first"}, "X-Secret": {"1"}}, []byte(`{"type":"payout.sent"}`))
+	for _, what := range []string{"header X-Service-Signature is missing", "header X-Service-Attempt: ", "header X-Secret is not documented"} {
+		require.ErrorContains(t, delivery, what)
+	}
+}
