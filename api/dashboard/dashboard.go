@@ -71,6 +71,10 @@ func (s *server) routes() {
 	s.post("/account/signout", checkout.RoleViewer, s.signOutEverywhere)
 
 	s.get(inMode+"/", checkout.RoleViewer, s.showHome)
+	s.get(inMode+"/settings", checkout.RoleViewer, s.showSettings)
+	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
+	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
+
 	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
 	s.post(inMode+"/members", checkout.RoleOwner, s.inviteMember)
 	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)

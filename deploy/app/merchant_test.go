@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/api/dashboard"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -104,4 +105,33 @@ func TestMerchantShow_NeedsAMerchantThatThereIs(t *testing.T) {
 	t.Parallel()
 	unknown := checkout.NewID(checkout.PrefixMerchant)
 	newOperator(t).refused("there is no merchant "+unknown, "merchant", "show", unknown)
+}
+
+func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key")
+	require.NoError(t, err)
+	require.Contains(t, notes, "ann@shop.example")
+	lines := strings.Split(out, "\n")
+	require.Len(t, lines, 4)
+	require.Regexp(t, `^http://127\.0\.0\.1:8083/invitation/[A-Za-z0-9_-]{43}$`, lines[1])
+	require.Regexp(t, `^sk_test_`, lines[2], "the key is still the last line")
+
+	link := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "bob@shop.example", "--role", "viewer"))
+	_, token, _ := strings.Cut(link, "/invitation/")
+	bob, err := dashboard.Accept(t.Context(), &o.store().Accounts, token, "a password of his")
+	require.NoError(t, err)
+	require.Equal(t, checkout.RoleViewer, bob.Role)
+	require.Equal(t, lines[0], bob.MerchantID)
+
+	for want, args := range map[string][]string{
+		"signs in with that address": {lines[0], "--email", "ANN@shop.example"},
+		"bare e-mail address":        {lines[0], "--email", "Ann <ann@shop.example>"},
+		"--role must be one of":      {lines[0], "--email", "eve@shop.example", "--role", "admin"},
+		"no such merchant":           {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
+	} {
+		_, _, err := o.run(append([]string{"merchant", "invite"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/workflows/checkout"
@@ -70,4 +72,29 @@ func TestDashboard_People(t *testing.T) {
 	require.True(t, strings.Contains(owner.text("main"), "as viewer"))
 	owner.do(click(".who button"), see("#password"))
 	owner.do(chromedp.Navigate(m.stack.DashboardURL()+"/test/"), see("#password"))
+}
+
+// TestDashboard_Settings changes a payout address and looks at what the merchant
+// is told.
+func TestDashboard_Settings(t *testing.T) {
+	t.Parallel()
+	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	browser, m := startBrowser(t), newMerchant(t, shared)
+	owner := newDashboard(t, browser, m, checkout.RoleOwner)
+	owner.page(m, "/test/settings")
+	owner.shoot("dashboard-settings")
+	owner.do(chromedp.Clear(chromedp.CSS("#address_USDC")), typeInto("#address_USDC", address[:41]+"e"), click("main section:first-of-type button"), see("#address_USDC-fault"))
+	require.Contains(t, owner.text("#address_USDC-fault"), "checksum")
+	require.Len(t, owner.takeFaults(), 1, "the browser notes the 422")
+	owner.do(chromedp.Clear(chromedp.CSS("#address_USDC")), typeInto("#address_USDC", address), click("main section:first-of-type button"), see("#password"))
+	require.Contains(t, owner.text("main"), "What is sent to a wrong address is lost.")
+	owner.shoot("dashboard-payout")
+	owner.do(typeInto("#password", dashboardPassword), click("main button"), see(".notice"))
+
+	got := m.arrivals(1, 20*time.Second)[0]
+	require.Equal(t, "merchant.updated", got.Type)
+	require.Contains(t, string(got.Body), `"changed":["payout_addresses"]`)
+	require.Contains(t, string(got.Body), address)
+	event := query[string](t, shared, `SELECT id FROM event WHERE merchant_id = $1`, m.id)
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, statusOf(t, temporalClient(t, shared), event))
 }

@@ -1,0 +1,99 @@
+package dashboard
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/btcsuite/btcd/btcutil"
+	"github.com/btcsuite/btcd/chaincfg"
+	"golang.org/x/crypto/sha3"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Faults of a payout address; they read on from "The address ".
+var (
+	errEthereumShape    = errors.New("must be 0x and 40 hexadecimal digits")
+	errEthereumChecksum = errors.New("has a checksum (its upper-case letters) that does not match: a character is wrong")
+	errEthereumZero     = errors.New("is the zero address, from which nobody can take anything")
+	errBitcoin          = errors.New("is not a Bitcoin address: a character is wrong or missing")
+	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
+	errSandbox          = errors.New("exists in test mode only")
+)
+
+// sandboxAddress begins the addresses of the sandbox's chain, each of which
+// shows another outcome. Source: README.md, "Test cards".
+const sandboxAddress = "sandbox:"
+
+// checkPayoutAddress says what is wrong with an address on the network of a
+// currency. In test mode those of the sandbox and of test networks are fine too.
+func checkPayoutAddress(mode checkout.Mode, network, address string) error {
+	switch {
+	case strings.HasPrefix(address, sandboxAddress):
+		if mode.Live() {
+			return errSandbox
+		}
+		return nil
+	case network == "bitcoin":
+		return checkBitcoin(mode, address)
+	default:
+		return checkEthereum(address)
+	}
+}
+
+func checkBitcoin(mode checkout.Mode, address string) error {
+	switch {
+	case bitcoinAddress(address, &chaincfg.MainNetParams):
+		return nil
+	case !bitcoinAddress(address, &chaincfg.TestNet3Params) && !bitcoinAddress(address, &chaincfg.RegressionNetParams):
+		return errBitcoin
+	case mode.Live():
+		return errBitcoinNetwork
+	}
+	return nil
+}
+
+// bitcoinAddress reports whether text is an address of the network; a public
+// key, which the library reads too, is none.
+func bitcoinAddress(text string, network *chaincfg.Params) bool {
+	got, err := btcutil.DecodeAddress(text, network)
+	if err != nil {
+		return false
+	}
+	_, isKey := got.(*btcutil.AddressPubKey)
+	return !isKey && got.IsForNet(network)
+}
+
+// checkEthereum checks the shape and, where both cases of letters are used, the
+// checksum. Source: EIP-55.
+func checkEthereum(address string) error {
+	digits, ok := strings.CutPrefix(address, "0x")
+	raw, err := hex.DecodeString(digits)
+	switch {
+	case !ok || err != nil || len(raw) != 20:
+		return errEthereumShape
+	case strings.Trim(digits, "0") == "":
+		return errEthereumZero
+	case digits == strings.ToLower(digits) || digits == strings.ToUpper(digits):
+		return nil // without a checksum
+	case digits != ethereumChecksum(strings.ToLower(digits)):
+		return errEthereumChecksum
+	}
+	return nil
+}
+
+// ethereumChecksum writes each letter in upper case where the digit of the hash
+// at its place is 8 or more.
+func ethereumChecksum(lower string) string {
+	hash := sha3.NewLegacyKeccak256()
+	hash.Write([]byte(lower))
+	sum := hex.EncodeToString(hash.Sum(nil))
+	mixed := []byte(lower)
+	for i, c := range mixed {
+		if c >= 'a' && sum[i] >= '8' {
+			mixed[i] = c - 'a' + 'A'
+		}
+	}
+	return string(mixed)
+}

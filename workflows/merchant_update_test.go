@@ -1,0 +1,36 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.endpoint(webhook.MerchantUpdated)
+	w.endpoint(webhook.CheckoutCompleted)
+	w.endpoint(webhook.EventTypes...)
+	name := "New name"
+	events, err := w.ChangeMerchant(t.Context(), storage.MerchantChange{
+		MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Name: &name,
+		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: w.merchant.ID, Actor: "ann", Action: "merchant.changed", Subject: w.merchant.ID},
+	})
+	require.NoError(t, err)
+	require.Len(t, events, 2, "of both modes")
+	require.Equal(t, checkout.ModeTest, events[0].Mode)
+	for range 2 { // a second run finds the deliveries that the first started
+		env := w.env(events[0].EventID, time.Now())
+		env.ExecuteWorkflow(workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Owner: w.owner(), EventID: events[0].EventID})
+		require.True(t, env.IsWorkflowCompleted())
+		require.NoError(t, env.GetWorkflowError())
+	}
+	require.Equal(t, 2, w.count(`SELECT count(*) FROM webhook_delivery WHERE status = 'delivered'`))
+}
