@@ -126,7 +126,7 @@ func (f fields) whole(name string, least, most, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(string(value))
-	if value.Kind() != '0' || err != nil || n < least || n > most {
+	if err != nil || strconv.Itoa(n) != string(value) || n < least || n > most { // -0 is no digits
 		f.add(name, fmt.Sprintf("must be a whole number from %d to %d", least, most))
 	}
 	return n

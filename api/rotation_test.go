@@ -40,10 +40,6 @@ func TestRotateSecret_RefusesInvalidOverlaps(t *testing.T) {
 	id, _ := f.newEndpoint(f.merchant.testKey)
 	for _, value := range []string{`-1`, `73`, `1.5`, `24.0`, `1e1`, `"24"`, `true`, `[]`, `99999999999999999999`, `-0`} {
 		got := f.do("POST", "/v1/webhooks/"+id+"/rotate_secret", f.merchant.testKey, `{"overlap_hours":`+value+`}`)
-		if value == `-0` {
-			require.Equal(t, 200, got.status, "that is 0")
-			continue
-		}
 		require.Equal(t, 400, got.status, value)
 		require.Equal(t, "overlap_hours must be a whole number from 0 to 72", got.json["message"], value)
 	}
