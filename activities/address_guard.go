@@ -87,6 +87,13 @@ const lookupTimeout = 2 * time.Second
 // one. Its text is shown to merchants.
 var ErrHostName = errors.New("must have a host name or an IP address in its usual spelling")
 
+// Lengths of what DNS can hold, in bytes, without the dot at the end. A longer name
+// can never exist. Source: RFC 1035, section 2.3.4.
+const (
+	maxLabel = 63
+	maxName  = 253
+)
+
 // canonicalHost returns host the way DNS has it, or ErrHostName or, for an
 // address with a zone, ErrBlockedAddress. Numbers in other spellings than
 // the usual one, such as 0x7f.1 or 2130706433, mean an address to some programs
@@ -99,7 +106,7 @@ func canonicalHost(host string) (string, error) {
 		return host, nil
 	}
 	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
-	if err != nil || slices.Contains(strings.Split(ascii, "."), "") {
+	if err != nil || len(ascii) > maxName || slices.ContainsFunc(strings.Split(ascii, "."), func(label string) bool { return label == "" || len(label) > maxLabel }) {
 		return "", ErrHostName
 	}
 	last := ascii[strings.LastIndexByte(ascii, '.')+1:]

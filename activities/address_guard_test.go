@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -233,6 +234,11 @@ var spellings = []spelling{
 	{"a..co", ErrHostName, noName},
 	{"a_b.invalid", ErrHostName, noName},
 	{"a\u202eb.invalid", ErrHostName, noName},
+	{strings.Repeat("a", 63) + ".invalid", nil, noName},
+	{strings.Repeat("a", 64) + ".invalid", ErrHostName, noName},
+	{strings.Repeat("ü", 60) + ".invalid", ErrHostName, noName}, // 66 in ASCII
+	{strings.Repeat("a.", 123) + "invalid", nil, noName},
+	{strings.Repeat("a.", 123) + "invalid1", ErrHostName, noName},
 
 	// Names that do not exist yet may be registered.
 	{"not-there.invalid", nil, noName},
