@@ -85,7 +85,8 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute) // the first build of Temporal takes minutes
 	defer cancel()
 	o.Out = os.Stderr
-	o.Env = append(o.Env, "CHECKOUT_TEST_RATE_LIMIT=10000") // tests ask more often than merchants may
+	// Tests ask more often than merchants may.
+	o.Env = append(o.Env, "CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000")
 	return devstack.Start(ctx, o)
 }
 
