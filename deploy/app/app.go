@@ -94,6 +94,9 @@ func openStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 		store, err = storage.Open(ctx, storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns})
 		return err
 	}, storage.Unavailable)
+	if errors.Is(err, storage.ErrWrongMasterKey) {
+		err = fmt.Errorf("CHECKOUT_MASTER_KEYS has not the key that sealed what is in the database: %w", err)
+	}
 	return store, err
 }
 
