@@ -35,7 +35,7 @@ type nameserver struct {
 }
 
 // resolver returns one that asks a new nameserver about the names in zone.
-func resolver(t *testing.T, zone map[string][]answer) *net.Resolver {
+func resolver(t testing.TB, zone map[string][]answer) *net.Resolver {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	require.NoError(t, err)

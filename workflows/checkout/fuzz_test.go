@@ -1,0 +1,45 @@
+package checkout_test
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// FuzzParseAmount: what is accepted means the same number to a decimal parser
+// that somebody else wrote, is in bounds, and survives being answered and sent
+// again.
+func FuzzParseAmount(f *testing.F) {
+	for _, seed := range []string{
+		"0.50", "0.5", "10.50", "999999.99", "1000000", "1e2", "-1", "-0", "01", "10.", ".5", "0.001", "10.500", "99999999999999999999", "184467440737095526.16",
+		"+1", "1_0", "0x1", "NaN", "", ".", "١", "0.30000000000000004", strings.Repeat("9", 400), "1." + strings.Repeat("0", 400),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		got, err := checkout.ParseAmount(token)
+		if err != nil {
+			if got != 0 {
+				t.Fatalf("%q: %d with %v", token, got, err)
+			}
+			return
+		}
+		exact, ok := new(big.Rat).SetString(token)
+		if !ok || exact.Mul(exact, big.NewRat(100, 1)).Cmp(new(big.Rat).SetInt64(int64(got))) != 0 {
+			t.Fatalf("%q is %s cents, not %d", token, exact, got)
+		}
+		if got < checkout.MinAmount || got > checkout.MaxAmount {
+			t.Fatalf("%q: %d is out of bounds", token, got)
+		}
+		text := got.String()
+		if again, err := checkout.ParseAmount(text); err != nil || again != got || again.String() != text {
+			t.Fatalf("%q: %s is read as %d, %v", token, text, again, err)
+		}
+		if want := fmt.Sprintf("%d.%02d", got/100, got%100); text != want {
+			t.Fatalf("%q: %s, not %s", token, text, want)
+		}
+	})
+}
