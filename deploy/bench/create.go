@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,8 +40,9 @@ func create(ctx context.Context, args []string) (report, error) {
 		return report{}, err
 	}
 	defer pool.Close()
+	overREST := r.createOverREST(*clients)
 	ways := []way{
-		{name: "POST /v1/checkout", do: r.createOverREST(*clients)},
+		{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
 		{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
 	}
 	if err := interleave(ctx, ways, *rounds, *clients, *period); err != nil {
@@ -60,6 +62,7 @@ type way struct {
 	name  string
 	do    func(context.Context) error
 	rates []float64 // a second, of each round
+	cpu   []float64 // milliseconds for each, of each round
 	took  []time.Duration
 }
 
@@ -69,13 +72,14 @@ func interleave(ctx context.Context, ways []way, rounds, clients int, period tim
 	for round := range rounds + 1 {
 		for i := range ways {
 			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, rounds, ways[i].name)
-			began := time.Now()
+			began, cpu := time.Now(), cpuTime()
 			took, err := load(ctx, ways[i].do, clients, period)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ways[i].name, err)
 			}
 			if round > 0 {
 				ways[i].took = append(ways[i].took, took...)
+				ways[i].cpu = append(ways[i].cpu, float64((cpuTime()-cpu).Milliseconds())/float64(max(1, len(took))))
 				ways[i].rates = append(ways[i].rates, float64(len(took))/time.Since(began).Seconds())
 			}
 		}
@@ -112,27 +116,28 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 	return all, group.Wait()
 }
 
-func (r *rig) createOverREST(clients int) func(context.Context) error {
+// createOverREST creates a session and returns its id.
+func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
 	var orders atomic.Int64
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) (string, error) {
 		body := fmt.Appendf(nil, `{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`, orders.Add(1))
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", bytes.NewReader(body))
 		if err != nil {
-			return err
+			return "", err
 		}
 		request.Header.Set("Authorization", "Bearer "+r.stack.Demo.APIKey)
 		request.Header.Set("Content-Type", "application/json")
 		answer, err := browser.Do(request)
 		if err != nil {
-			return err
+			return "", err
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err == nil && answer.StatusCode != http.StatusCreated {
 			err = fmt.Errorf("%s: %s", answer.Status, text)
 		}
-		return err
+		return strings.TrimPrefix(answer.Header.Get("Location"), "/v1/checkout/"), err
 	}
 }
 

@@ -25,6 +25,7 @@ type benchmark struct {
 
 var benchmarks = map[string]benchmark{
 	"create":     {"sessions created over REST, against starting the same workflow and inserting the same row", create},
+	"paid":       {"whole sessions, from their creation to the last event, against a bare Temporal application", paid},
 	"neighbours": {"healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
 }
 

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// paid measures whole sessions: created, paid on the page, checkout.completed
+// and payout.sent received. Beside it runs a bare Temporal application of the
+// same shape whose activities do nothing.
+func paid(ctx context.Context, args []string) (report, error) {
+	flags := flag.NewFlagSet("paid", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 5, "rounds of each")
+	period := flags.Duration("for", 10*time.Second, "how long a round is")
+	clients := flags.Int("clients", 12, "sessions at a time")
+	if err := flags.Parse(args); err != nil {
+		return report{}, err
+	}
+	r, err := newRig(ctx, devstack.Options{})
+	if err != nil {
+		return report{}, err
+	}
+	defer r.stop()
+	bare := &bareApplication{temporal: r.temporal}
+	running, err := bare.start()
+	if err != nil {
+		return report{}, err
+	}
+	defer running.Stop()
+	customers := r.newCustomers(*clients)
+	go customers.listen(ctx)
+	ways := []way{
+		{name: "paid session", do: customers.payOne},
+		{name: "bare Temporal, no-op activities", do: bare.payOne},
+	}
+	if err := interleave(ctx, ways, *rounds, *clients, *period); err != nil {
+		return report{}, err
+	}
+	got := report{Columns: []string{"way", "n", "a second, median", "CPU ms each", "p50", "p99"}}
+	for _, w := range ways {
+		at := quantiles(w.took)
+		got.Rows = append(got.Rows, []string{
+			w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.1f", median(w.rates)), fmt.Sprintf("%.0f", median(w.cpu)), ms(at(0.5)), ms(at(0.99)),
+		})
+	}
+	got.Result = fmt.Sprintf("%.2f times as many whole sessions a second as the bare application; CPU is that of the whole computer",
+		median(ways[0].rates)/median(ways[1].rates))
+	return got, nil
+}
+
+// customers pay sessions and wait until the merchant knows.
+type customers struct {
+	*rig
+	create func(context.Context) (string, error)
+	http   *http.Transport
+
+	mu      sync.Mutex
+	waiting map[string]*told // by session
+}
+
+// told is what the merchant still waits for.
+type told struct {
+	left int
+	done chan struct{}
+}
+
+func (r *rig) newCustomers(clients int) *customers {
+	return &customers{
+		rig: r, create: r.createOverREST(clients),
+		http:    &http.Transport{MaxIdleConnsPerHost: 2 * clients},
+		waiting: map[string]*told{},
+	}
+}
+
+var sessionOfEvent = regexp.MustCompile(`"session_id":"(cs_[0-9a-z]{26})"`)
+
+// listen notes what arrives at the demo merchant's receiver until ctx ends.
+func (c *customers) listen(ctx context.Context) {
+	seen := 0
+	for {
+		arrivals, more := c.stack.Receiver.Arrivals()
+		for _, a := range arrivals[seen:] {
+			if found := sessionOfEvent.FindSubmatch(a.Body); found != nil && !a.Duplicate {
+				c.arrived(string(found[1]))
+			}
+		}
+		seen = len(arrivals)
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *customers) arrived(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.waiting[session]; w != nil {
+		if w.left--; w.left == 0 {
+			close(w.done)
+			delete(c.waiting, session)
+		}
+	}
+}
+
+// patience is how long one session may take before the benchmark gives up.
+const patience = time.Minute
+
+var errPatience = errors.New("the events did not arrive within a minute")
+
+// payOne is one session from its creation to its two events.
+func (c *customers) payOne(ctx context.Context) error {
+	id, err := c.create(ctx)
+	if err != nil {
+		return err
+	}
+	w := &told{left: 2, done: make(chan struct{})}
+	c.mu.Lock()
+	c.waiting[id] = w
+	c.mu.Unlock()
+	if err := c.pay(ctx, id); err != nil {
+		return err
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return fmt.Errorf("%s: %w", id, errPatience)
+	}
+}
+
+// pay sends the page's form as a browser does.
+func (c *customers) pay(ctx context.Context, id string) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	form := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.PageURL()+"/"+id, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := (&http.Client{Transport: c.http, Jar: jar}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("pay %s: %s: %.200s: %w", id, answer.Status, text, err)
+	}
+	return nil
+}
+
+// bareApplication is what Temporal costs alone: the same messages, activities
+// and children, and nothing behind them.
+type bareApplication struct {
+	temporal client.Client
+	done     sync.Map // workflow id to a channel that gets one value a child
+}
+
+const bareQueue = "bare"
+
+func (b *bareApplication) start() (worker.Worker, error) {
+	w := worker.New(b.temporal, bareQueue, worker.Options{
+		WorkflowTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+	})
+	w.RegisterWorkflow(bareSession)
+	w.RegisterWorkflow(bareChild)
+	w.RegisterActivity(b)
+	return w, w.Start()
+}
