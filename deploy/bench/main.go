@@ -26,6 +26,8 @@ type benchmark struct {
 var benchmarks = map[string]benchmark{
 	"create":     {"sessions created over REST, against starting the same workflow and inserting the same row", create},
 	"paid":       {"whole sessions, from their creation to the last event, against a bare Temporal application", paid},
+	"deliveries": {"events from publish to receipt, at a steady pace and as fast as it goes", deliveries},
+	"growth":     {"creates with few and with many pending sessions, and what one weighs", growth},
 	"neighbours": {"healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
 }
 

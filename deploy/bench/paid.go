@@ -44,6 +44,7 @@ func paid(ctx context.Context, args []string) (report, error) {
 	defer running.Stop()
 	customers := r.newCustomers(*clients)
 	go customers.listen(ctx)
+	rest := r.memory()
 	ways := []way{
 		{name: "paid session", do: customers.payOne},
 		{name: "bare Temporal, no-op activities", do: bare.payOne},
@@ -58,8 +59,8 @@ func paid(ctx context.Context, args []string) (report, error) {
 			w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.1f", median(w.rates)), fmt.Sprintf("%.0f", median(w.cpu)), ms(at(0.5)), ms(at(0.99)),
 		})
 	}
-	got.Result = fmt.Sprintf("%.2f times as many whole sessions a second as the bare application; CPU is that of the whole computer",
-		median(ways[0].rates)/median(ways[1].rates))
+	got.Result = fmt.Sprintf("%.2f times as many whole sessions a second as the bare application; CPU is that of the whole computer; memory at rest: %s, afterwards: %s",
+		median(ways[0].rates)/median(ways[1].rates), rest, r.memory())
 	return got, nil
 }
 
