@@ -1,10 +1,14 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Rate is how many requests a second a token bucket lets through for long, and
@@ -42,19 +46,56 @@ func allowance(ok bool, tokens, rate float64, burst int) Allowance {
 	return Allowance{OK: ok, Limit: burst, Remaining: int(math.Floor(max(0, tokens))), Reset: until(float64(burst)), Wait: until(1)}
 }
 
-// AllowAddress takes a token for a request without a valid key that came from
-// address.
-func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
+// Bucket is one token bucket. Kinds keep apart what has the same owner.
+type Bucket struct {
+	Owner string
+	Kind  string
+	Rate
+}
+
+// Allow takes a token from each of several buckets, of different kinds, in one
+// statement. The request is let through when all of them let it; a bucket that
+// does loses its token even when another does not. The answer is that of the
+// bucket for which the caller has to wait longest. Everybody names the buckets
+// in the same order of kinds, so that no two requests wait for each other.
+func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error) {
 	var (
-		ok           bool
-		tokens, rate float64
-		burst        int
+		owners, kinds []string
+		rates         []float64
+		bursts        []int
 	)
-	err := s.pool.QueryRow(ctx, `
+	for _, b := range buckets {
+		owners, kinds, rates, bursts = append(owners, b.Owner), append(kinds, b.Kind), append(rates, b.PerSecond), append(bursts, b.Burst)
+	}
+	rows, err := s.pool.Query(ctx, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
-		VALUES ($1, 'address', $2, $3, $3 - 1, true, clock_timestamp()) `+takeOne, address, r.PerSecond, r.Burst).Scan(&ok, &tokens, &rate, &burst)
+		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
+		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[]) AS asked (owner, kind, rate, burst) `+takeOne, owners, kinds, rates, bursts)
 	if err != nil {
 		return Allowance{}, fmt.Errorf("token bucket: %w", err)
 	}
-	return allowance(ok, tokens, rate, burst), nil
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Allowance, error) {
+		var (
+			ok           bool
+			tokens, rate float64
+			burst        int
+		)
+		err := row.Scan(&ok, &tokens, &rate, &burst)
+		return allowance(ok, tokens, rate, burst), err
+	})
+	if err != nil {
+		return Allowance{}, fmt.Errorf("token bucket: %w", err)
+	}
+	return slices.MinFunc(all, func(a, b Allowance) int {
+		if a.OK != b.OK { // the one that refuses
+			return map[bool]int{false: -1, true: 1}[a.OK]
+		}
+		return cmp.Compare(b.Wait, a.Wait)
+	}), nil
+}
+
+// AllowAddress takes a token for a request without a valid key that came from
+// address.
+func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
+	return s.Allow(ctx, Bucket{Owner: address, Kind: "address", Rate: r})
 }

@@ -32,14 +32,19 @@ type NewPayment struct {
 
 // CreatePayment notes a payment that a customer asks for. It charges nothing
 // and changes no session; the workflow may still refuse it. It returns
-// checkout.ErrNotPending when the session cannot be paid any more. The customer
-// has no key: the merchant and mode are the session's own.
+// checkout.ErrNotPending when the session cannot be paid any more, and
+// checkout.ErrPaymentExists when there is a payment of this id: the page's form
+// was sent twice. The customer has no key: the merchant and mode are the
+// session's own.
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email, card_token, payment_method, created_at)
 		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, date_trunc('milliseconds', clock_timestamp())
 		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method)
+	if violates(err, "transaction_pkey") {
+		return checkout.ErrPaymentExists
+	}
 	if err != nil {
 		return fmt.Errorf("create payment: %w", err)
 	}

@@ -122,32 +122,31 @@ func (s *Store) Session(ctx context.Context, merchantID string, mode checkout.Mo
 }
 
 // CustomerSession returns the session that a customer opened on the hosted page
-// and the merchant's name. The customer has no key: whoever knows the 128-bit
-// id may see the page. It returns checkout.ErrNotFound.
-func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, string, error) {
-	session, err := s.readSession(ctx, `id = $1`, id)
-	if err != nil {
-		return checkout.Session{}, "", err
-	}
-	var merchant string
-	if err := s.pool.QueryRow(ctx, `SELECT name FROM merchant WHERE id = $1`, session.MerchantID).Scan(&merchant); err != nil {
-		return checkout.Session{}, "", fmt.Errorf("session's merchant: %w", err)
-	}
-	return session, merchant, nil
+// and the merchant's brand, in one round trip. The customer has no key: whoever
+// knows the 128-bit id may see the page. It returns checkout.ErrNotFound.
+func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, Brand, error) {
+	var brand Brand
+	session, err := s.readSessionAnd(ctx, brandOf(&brand, id), `id = $1`, id)
+	return session, brand, err
 }
 
 // readSession reads a session, its transactions and its payout in one round trip.
 func (s *Store) readSession(ctx context.Context, where string, args ...any) (checkout.Session, error) {
-	session, err := s.readSessionOnce(ctx, where, "", args...)
+	return s.readSessionAnd(ctx, func(*pgx.Batch) {}, where, args...)
+}
+
+// readSessionAnd is readSession with more to read in the same round trip.
+func (s *Store) readSessionAnd(ctx context.Context, more func(*pgx.Batch), where string, args ...any) (checkout.Session, error) {
+	session, err := s.readSessionOnce(ctx, more, where, "", args...)
 	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
 		// Past its time, but not yet ended by its workflow: a payment that was
 		// accepted in time may hold the row's lock right now. Wait for it.
-		session, err = s.readSessionOnce(ctx, where, " FOR SHARE", args...)
+		session, err = s.readSessionOnce(ctx, more, where, " FOR SHARE", args...)
 	}
 	return session, err
 }
 
-func (s *Store) readSessionOnce(ctx context.Context, where, lock string, args ...any) (checkout.Session, error) {
+func (s *Store) readSessionOnce(ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any) (checkout.Session, error) {
 	var (
 		session checkout.Session
 		batch   pgx.Batch
@@ -166,6 +165,7 @@ func (s *Store) readSessionOnce(ctx context.Context, where, lock string, args ..
 		session.Payout, err = optionalRow[checkout.Payout](rows)
 		return err
 	})
+	more(&batch)
 	err := s.pool.SendBatch(ctx, &batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.Session{}, checkout.ErrNotFound

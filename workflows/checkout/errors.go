@@ -13,6 +13,8 @@ var (
 	ErrNotPending = errors.New("session is not pending")
 	// ErrPaymentInFlight: a payment of the session is being decided.
 	ErrPaymentInFlight = errors.New("a payment is in flight")
+	// ErrPaymentExists: there is a payment of this id already.
+	ErrPaymentExists = errors.New("payment exists")
 	// ErrOrderIDInUse: a pending or completed session has the same order id.
 	ErrOrderIDInUse = errors.New("order id in use")
 	// ErrAPIKey: the API key is missing, malformed, unknown or revoked.

@@ -143,6 +143,7 @@ type Card struct {
 	ExpMonth int
 	ExpYear  int // four digits
 	CVC      string
+	Name     string // on the card; "" when it was not asked for
 }
 
 // LogValue keeps a card out of structured logs.

@@ -1,0 +1,211 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/image/draw"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Brand is what the hosted page shows of a merchant.
+type Brand struct {
+	MerchantID  string
+	Name        string
+	Color       string // "#rrggbb"; "" is the page's own color
+	LogoVersion string // 16 hex digits that change with the logo; "" is none
+}
+
+// HasLogo reports whether there is a logo.
+func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
+
+// brandOf adds the brand of a session's merchant to a batch that reads the
+// session.
+func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`
+			SELECT m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, '')
+			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`, sessionID).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&into.MerchantID, &into.Name, &into.Color, &into.LogoVersion)
+		})
+	}
+}
+
+// Brand returns how a merchant's hosted page looks. It returns
+// checkout.ErrNotFound.
+func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) {
+	var b Brand
+	err := a.pool.QueryRow(ctx, `
+		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1`, merchantID).Scan(
+		&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Brand{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return Brand{}, fmt.Errorf("brand: %w", err)
+	}
+	return b, nil
+}
+
+// Logo returns a merchant's logo, a PNG, and its version. Anybody may see it:
+// every customer does. It returns checkout.ErrNotFound when there is none.
+func (a *Accounts) Logo(ctx context.Context, merchantID string) (content []byte, version string, err error) {
+	err = a.pool.QueryRow(ctx, `SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`, merchantID).Scan(&content, &version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, "", checkout.ErrNotFound
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("logo: %w", err)
+	}
+	return content, version, nil
+}
+
+// BrandChange is what SetBrand changes. What is nil stays; what is empty is
+// taken away.
+type BrandChange struct {
+	Color *string // see ParseColor
+	Logo  *[]byte // see EncodeLogo
+}
+
+// SetBrand changes how a merchant's hosted page looks. Open pages show it when
+// they are loaded the next time. It returns ErrColor, ErrLogo for what
+// EncodeLogo has not made, and checkout.ErrNotFound.
+func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change BrandChange) error {
+	var (
+		color *string
+		logo  []byte
+	)
+	if change.Color != nil && *change.Color != "" {
+		parsed, err := ParseColor(*change.Color)
+		if err != nil {
+			return err
+		}
+		color = &parsed
+	}
+	if change.Logo != nil && len(*change.Logo) > 0 {
+		logo = *change.Logo
+	}
+	tag, err := a.pool.Exec(ctx, `
+		UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END, logo = CASE WHEN $4 THEN $5 ELSE logo END
+		WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
+	switch {
+	case violates(err, "merchant_logo_check"):
+		return ErrLogo
+	case err != nil:
+		return fmt.Errorf("set brand: %w", err)
+	case tag.RowsAffected() == 0:
+		return checkout.ErrNotFound
+	}
+	return nil
+}
+
+// Faults of a brand. Their texts may be shown to merchants.
+var (
+	ErrColor     = errors.New("must be a color such as #0f5e63")
+	ErrLogo      = errors.New("must be a PNG or JPEG picture")
+	ErrLogoLarge = fmt.Errorf("must be at most %d × %d pixels and 1 MiB", maxLogoSide, maxLogoSide)
+)
+
+var colorPattern = regexp.MustCompile(`^#([0-9a-f]{3}|[0-9a-f]{6})$`)
+
+// ParseColor reads "#rrggbb" or "#rgb" in any case and returns "#rrggbb" in
+// lower case, or ErrColor.
+func ParseColor(typed string) (string, error) {
+	c := strings.ToLower(strings.TrimSpace(typed))
+	if !colorPattern.MatchString(c) {
+		return "", ErrColor
+	}
+	if len(c) == 4 {
+		c = string([]byte{'#', c[1], c[1], c[2], c[2], c[3], c[3]})
+	}
+	return c, nil
+}
+
+const (
+	maxLogoUpload = 1 << 20   // bytes
+	maxLogoSide   = 2000      // pixels: what decoding may cost, 32 MB at most
+	maxLogo       = 128 << 10 // bytes that are stored
+	// The page shows a logo in 200 × 44 pixels at most; these are for screens
+	// with three dots a pixel.
+	maxLogoWidth, maxLogoHeight = 600, 132
+)
+
+// EncodeLogo reads an uploaded picture and returns the PNG to store: no larger
+// than the page needs, and nothing in it but pixels. It returns ErrLogo for
+// what is not a PNG or JPEG, and ErrLogoLarge before it decodes what is more
+// than 1 MiB or 2,000 pixels on a side.
+func EncodeLogo(r io.Reader) ([]byte, error) {
+	upload, err := io.ReadAll(io.LimitReader(r, maxLogoUpload+1))
+	if err != nil {
+		return nil, fmt.Errorf("read logo: %w", err)
+	}
+	if len(upload) > maxLogoUpload {
+		return nil, ErrLogoLarge
+	}
+	picture, err := decodeLogo(upload)
+	if err != nil {
+		return nil, err
+	}
+	width, height := fitLogo(picture.Bounds().Dx(), picture.Bounds().Dy())
+	for {
+		encoded, err := encodePNG(picture, width, height)
+		if err != nil {
+			return nil, fmt.Errorf("encode logo: %w", err)
+		}
+		if len(encoded) <= maxLogo {
+			return encoded, nil
+		}
+		width, height = max(1, width*3/4), max(1, height*3/4) // a photograph; 1 × 1 always fits
+	}
+}
+
+// decodeLogo looks at a picture's size before it decodes it.
+func decodeLogo(upload []byte) (image.Image, error) {
+	size, decode := png.DecodeConfig, png.Decode
+	if bytes.HasPrefix(upload, []byte{0xff, 0xd8, 0xff}) {
+		size, decode = jpeg.DecodeConfig, jpeg.Decode
+	}
+	header, err := size(bytes.NewReader(upload))
+	if err != nil || header.Width < 1 || header.Height < 1 {
+		return nil, ErrLogo
+	}
+	if header.Width > maxLogoSide || header.Height > maxLogoSide {
+		return nil, ErrLogoLarge
+	}
+	picture, err := decode(bytes.NewReader(upload))
+	if err != nil {
+		return nil, ErrLogo
+	}
+	return picture, nil
+}
+
+// fitLogo makes a size fit the page and keeps its proportions. It never makes
+// one larger.
+func fitLogo(width, height int) (w, h int) {
+	w, h = width, height
+	if w > maxLogoWidth {
+		w, h = maxLogoWidth, h*maxLogoWidth/w
+	}
+	if h > maxLogoHeight {
+		w, h = w*maxLogoHeight/h, maxLogoHeight
+	}
+	return max(1, w), max(1, h)
+}
+
+func encodePNG(picture image.Image, width, height int) ([]byte, error) {
+	scaled := image.NewNRGBA(image.Rect(0, 0, width, height))
+	draw.CatmullRom.Scale(scaled, scaled.Bounds(), picture, picture.Bounds(), draw.Src, nil)
+	var b bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, scaled)
+	return b.Bytes(), err
+}

@@ -1,0 +1,211 @@
+package storage_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// picture is width × height pixels, of one color or all different.
+func picture(width, height int, noise bool) *image.NRGBA {
+	p := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range p.Pix {
+		p.Pix[i] = 0xff
+		if noise {
+			p.Pix[i] = byte(rand.N(256))
+		}
+	}
+	return p
+}
+
+func pngOf(t *testing.T, p image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, p))
+	return b.Bytes()
+}
+
+func jpegOf(t *testing.T, p image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, jpeg.Encode(&b, p, nil))
+	return b.Bytes()
+}
+
+func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	session := f.create(t, f.newSession())
+	look := func() storage.Brand {
+		got, brand, err := f.CustomerSession(t.Context(), session.ID)
+		require.NoError(t, err)
+		require.Equal(t, session.ID, got.ID)
+		alone, err := f.Brand(t.Context(), f.merchant.ID)
+		require.NoError(t, err)
+		require.Equal(t, alone, brand)
+		return brand
+	}
+	require.Equal(t, storage.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look())
+	_, _, err := f.Logo(t.Context(), f.merchant.ID)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+
+	logo, err := storage.EncodeLogo(bytes.NewReader(pngOf(t, picture(40, 20, true))))
+	require.NoError(t, err)
+	set := func(color string, logo []byte) {
+		require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &color, Logo: &logo}))
+	}
+	set("#ABC", logo)
+	first := look()
+	require.Equal(t, "#aabbcc", first.Color)
+	require.True(t, first.HasLogo())
+	content, version, err := f.Logo(t.Context(), f.merchant.ID)
+	require.NoError(t, err)
+	require.Equal(t, logo, content)
+	require.Equal(t, first.LogoVersion, version)
+
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{}))
+	require.Equal(t, first, look(), "nil leaves it")
+	other, err := storage.EncodeLogo(bytes.NewReader(pngOf(t, picture(41, 20, true))))
+	require.NoError(t, err)
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Logo: &other}))
+	require.NotEqual(t, first.LogoVersion, look().LogoVersion)
+	require.Equal(t, "#aabbcc", look().Color)
+	set("", nil)
+	require.Equal(t, storage.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look(), "what is empty is taken away")
+}
+
+func TestSetBrand_Refuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range []string{"red", "#12", "#12345", "#1234567", "123456", "#12345g", "#123456;}", "url(x)"} {
+		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &c}), storage.ErrColor, c)
+	}
+	for _, logo := range [][]byte{[]byte("<svg/>"), jpegOf(t, picture(2, 2, false)), append(pngOf(t, picture(1, 1, false)), make([]byte, 128<<10)...)} {
+		require.ErrorIs(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Logo: &logo}), storage.ErrLogo)
+	}
+	black := "#000000"
+	require.ErrorIs(t, f.SetBrand(t.Context(), checkout.NewID(checkout.PrefixMerchant), storage.BrandChange{Color: &black}), checkout.ErrNotFound)
+	_, err := f.Brand(t.Context(), checkout.NewID(checkout.PrefixMerchant))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestEncodeLogo_FitsThePageAndTheTable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		upload        []byte
+		width, height int
+	}{
+		"small stays as it is":     {pngOf(t, picture(30, 20, false)), 30, 20},
+		"wide":                     {pngOf(t, picture(2000, 100, false)), 600, 30},
+		"high":                     {jpegOf(t, picture(100, 2000, false)), 6, 132},
+		"one line":                 {pngOf(t, picture(2000, 1, false)), 600, 1},
+		"the largest":              {jpegOf(t, picture(2000, 2000, false)), 132, 132},
+		"noise is made smaller":    {pngOf(t, picture(600, 132, true)), 0, 0},
+		"gray, with other modes":   {jpegOf(t, image.NewGray(image.Rect(0, 0, 9, 9))), 9, 9},
+		"a palette":                {pngOf(t, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black})), 9, 9},
+		"bounds that begin inside": {pngOf(t, picture(30, 20, false).SubImage(image.Rect(5, 5, 15, 15))), 10, 10},
+	} {
+		got, err := storage.EncodeLogo(bytes.NewReader(c.upload))
+		require.NoError(t, err, name)
+		require.LessOrEqual(t, len(got), 128<<10, name)
+		size, err := png.DecodeConfig(bytes.NewReader(got))
+		require.NoError(t, err, name)
+		if c.width > 0 {
+			require.Equal(t, [2]int{c.width, c.height}, [2]int{size.Width, size.Height}, name)
+		}
+	}
+}
+
+func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
+	t.Parallel()
+	upload := pngOf(t, picture(8, 8, false))
+	const secret = "GPS 52.5200 13.4050 <script>alert(1)</script>"
+	at := len(upload) - 12 // before IEND
+	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
+	_, err := png.Decode(bytes.NewReader(upload))
+	require.NoError(t, err, "the upload is a PNG")
+	got, err := storage.EncodeLogo(bytes.NewReader(append(upload, "<?php trailing"...)))
+	require.NoError(t, err)
+	require.NotContains(t, string(got), "GPS")
+	require.NotContains(t, string(got), "php")
+}
+
+// textChunk is a comment of a PNG.
+func textChunk(text string) []byte {
+	body := []byte("tEXt" + "Comment\x00" + text)
+	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(body)-4))
+	return binary.BigEndian.AppendUint32(append(chunk, body...), crc32.ChecksumIEEE(body))
+}
+
+func TestEncodeLogo_Refuses(t *testing.T) {
+	t.Parallel()
+	var animation bytes.Buffer
+	require.NoError(t, gif.Encode(&animation, picture(2, 2, false), nil))
+	// 100,000 × 100,000 pixels in a few bytes: never decoded.
+	bomb := pngOf(t, picture(1, 1, false))
+	binary.BigEndian.PutUint32(bomb[16:], 100_000)
+	binary.BigEndian.PutUint32(bomb[20:], 100_000)
+	binary.BigEndian.PutUint32(bomb[29:], crc32.ChecksumIEEE(bomb[12:29]))
+	whole := pngOf(t, picture(8, 8, true))
+	for name, c := range map[string]struct {
+		upload []byte
+		want   error
+	}{
+		"nothing":     {nil, storage.ErrLogo},
+		"text":        {[]byte("logo"), storage.ErrLogo},
+		"svg":         {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), storage.ErrLogo},
+		"gif":         {animation.Bytes(), storage.ErrLogo},
+		"cut off":     {whole[:len(whole)-40], storage.ErrLogo},
+		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, storage.ErrLogo},
+		"too wide":    {pngOf(t, picture(2001, 1, false)), storage.ErrLogoLarge},
+		"too high":    {jpegOf(t, picture(1, 2001, false)), storage.ErrLogoLarge},
+		"a bomb":      {bomb, storage.ErrLogoLarge},
+		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), storage.ErrLogoLarge},
+	} {
+		_, err := storage.EncodeLogo(bytes.NewReader(c.upload))
+		require.ErrorIs(t, err, c.want, name)
+	}
+}
+
+func TestCreatePayment_TwiceWithTheSameIDIsOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	session := f.create(t, f.newSession())
+	p := storage.NewPayment{ID: checkout.NewID(checkout.PrefixTransaction), SessionID: session.ID, CardToken: "tok_1"}
+	require.NoError(t, f.CreatePayment(t.Context(), p))
+	p.CardToken = "tok_2"
+	require.ErrorIs(t, f.CreatePayment(t.Context(), p), checkout.ErrPaymentExists)
+	require.Equal(t, "tok_1", f.query(t, `SELECT card_token FROM transaction WHERE id = $1`, p.ID))
+}
+
+func TestAllow_TakesFromSeveralBucketsAndTellsTheLongestWait(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	wide := storage.Bucket{Owner: "192.0.2.1", Kind: "page", Rate: storage.Rate{PerSecond: 0.001, Burst: 9}}
+	narrow := storage.Bucket{Owner: "cs_1", Kind: "status", Rate: storage.Rate{PerSecond: 0.001, Burst: 2}}
+	for i := range 4 {
+		got, err := f.Allow(t.Context(), wide, narrow)
+		require.NoError(t, err)
+		require.Equal(t, i < 2, got.OK, i)
+		require.Equal(t, i >= 2, got.Wait > 0 && got.Limit == 2 && !got.OK, i)
+	}
+	got, err := f.Allow(t.Context(), wide)
+	require.NoError(t, err)
+	require.Equal(t, []any{true, 4}, []any{got.OK, got.Remaining})
+	narrow.Owner = "cs_2"
+	got, err = f.Allow(t.Context(), wide, narrow)
+	require.NoError(t, err)
+	require.True(t, got.OK, "another session has its own")
+}
