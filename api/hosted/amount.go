@@ -1,29 +1,34 @@
 package hosted
 
 import (
+	"fmt"
 	"strings"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// currencySymbols are the ones of English.
-var currencySymbols = map[checkout.Currency]string{
-	checkout.USD: "$", checkout.EUR: "€", checkout.GBP: "£", checkout.CAD: "CA$", checkout.AUD: "A$",
+// money is how a language writes amounts. Source: Unicode CLDR.
+type money struct {
+	format  string // of the symbol and the number
+	point   string
+	group   string
+	from    int // digits before the point from which on they are grouped
+	symbols map[checkout.Currency]string
 }
 
-// formatAmount writes money the way English does: "CA$1,234.50".
-func formatAmount(a checkout.Amount, c checkout.Currency) string {
-	symbol, ok := currencySymbols[c]
+// amount writes money: "CA$1,234.50", "1.234,50 CA$".
+func (m money) amount(a checkout.Amount, c checkout.Currency) string {
+	symbol, ok := m.symbols[c]
 	if !ok {
 		symbol = string(c) + "\u00a0"
 	}
 	whole, cents, _ := strings.Cut(a.String(), ".")
 	var b strings.Builder
 	for i, r := range whole {
-		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteByte(',')
+		if i > 0 && (len(whole)-i)%3 == 0 && len(whole) >= m.from {
+			b.WriteString(m.group)
 		}
 		b.WriteRune(r)
 	}
-	return symbol + b.String() + "." + cents
+	return fmt.Sprintf(m.format, symbol, b.String()+m.point+cents)
 }

@@ -16,6 +16,9 @@ type brand struct {
 	cvcLength int
 }
 
+// Key names the drawing of the brand in templates/marks.html.
+func (b brand) Key() string { return b.name }
+
 // brands are tried in order. static/checkout.js has the same prefixes.
 var brands = []brand{
 	{"visa", "Visa", []string{"4"}, []int{13, 16, 19}, 3},
@@ -41,8 +44,8 @@ func brandOf(number string) brand {
 }
 
 // cardLabel is how a page names a card: "Visa •••• 4242".
-func cardLabel(m checkout.PaymentMethod) string {
-	label := text.PaidWith
+func cardLabel(t *texts, m checkout.PaymentMethod) string {
+	label := t.PaidWith
 	for _, b := range brands {
 		if b.name == m.Brand {
 			label = b.label
@@ -101,4 +104,13 @@ func stripSeparators(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// brandLabels are the accepted cards, as customers know them.
+func brandLabels() string {
+	var all []string
+	for _, b := range brands {
+		all = append(all, b.label)
+	}
+	return strings.Join(all, ", ")
 }

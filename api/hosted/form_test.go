@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"example.com/checkout/workflows/checkout"
 )
 
 func TestParseNumber(t *testing.T) {
@@ -26,25 +24,25 @@ func TestParseNumber(t *testing.T) {
 		"3566002020360505":                   "",
 		"6200000000000005":                   "",
 		"4222222222222":                      "", // 13 digits
-		"":                                   text.NumberMissing,
-		" - ":                                text.NumberMissing,
-		"4242424242424241":                   text.NumberBad,
-		"4242424242424224":                   text.NumberBad, // two digits swapped
-		"424242424242424":                    text.NumberShort,
-		"42424242424242424":                  text.NumberShort, // 17: Visa has 16 or 19
-		"42424242424242424242":               text.NumberLong,
-		"3782822463100055":                   text.NumberLong, // Amex has 15
-		"424242424242424a":                   text.NumberDigits,
-		"４２４２４２４２４２４２４２４２":                     text.NumberDigits, // full width
-		"4242424242424242\x00":                 text.NumberDigits,
-		"<script>":                             text.NumberDigits,
-		strings.Repeat("4", 15_000):            text.NumberLong,
-		"' OR 1=1 --4242424242424242":          text.NumberDigits,
+		"":                                   english.texts.NumberMissing,
+		" - ":                                english.texts.NumberMissing,
+		"4242424242424241":                   english.texts.NumberBad,
+		"4242424242424224":                   english.texts.NumberBad, // two digits swapped
+		"424242424242424":                    english.texts.NumberShort,
+		"42424242424242424":                  english.texts.NumberShort, // 17: Visa has 16 or 19
+		"42424242424242424242":               english.texts.NumberLong,
+		"3782822463100055":                   english.texts.NumberLong, // Amex has 15
+		"424242424242424a":                   english.texts.NumberDigits,
+		"４２４２４２４２４２４２４２４２":                     english.texts.NumberDigits, // full width
+		"4242424242424242\x00":                 english.texts.NumberDigits,
+		"<script>":                             english.texts.NumberDigits,
+		strings.Repeat("4", 15_000):            english.texts.NumberLong,
+		"' OR 1=1 --4242424242424242":          english.texts.NumberDigits,
 		"0000000000000000":                     "", // no known brand: the network decides
-		"4242424242424242,4242424242424242":    text.NumberDigits,
-		"4242 4242 4242 4242 4242 4242 4242 4": text.NumberLong,
+		"4242424242424242,4242424242424242":    english.texts.NumberDigits,
+		"4242 4242 4242 4242 4242 4242 4242 4": english.texts.NumberLong,
 	} {
-		digits, fault := parseNumber(typed)
+		digits, fault := parseNumber(&english.texts, typed)
 		require.Equal(t, want, fault, typed)
 		if want == "" {
 			require.True(t, isDigits(digits))
@@ -79,26 +77,26 @@ func TestParseExp(t *testing.T) {
 		"03 26":                {3, 2026, ""},
 		" 12/55 ":              {12, 2055, ""},
 		"01/56":                {1, 2056, ""},
-		"01/26":                {1, 2026, text.ExpPast},
-		"12/25":                {12, 2025, text.ExpPast},
-		"12/1999":              {12, 1999, text.ExpPast},
-		"":                     {0, 0, text.ExpMissing},
-		"13/30":                {0, 0, text.ExpMonth},
-		"00/30":                {0, 0, text.ExpMonth},
-		"01/57":                {0, 0, text.ExpFar},
-		"01/9999":              {0, 0, text.ExpFar},
-		"3/6":                  {0, 0, text.ExpFormat},
-		"326":                  {0, 0, text.ExpFormat},
-		"03/26/30":             {0, 0, text.ExpFormat},
-		"ab/cd":                {0, 0, text.ExpFormat},
+		"01/26":                {1, 2026, english.texts.ExpPast},
+		"12/25":                {12, 2025, english.texts.ExpPast},
+		"12/1999":              {12, 1999, english.texts.ExpPast},
+		"":                     {0, 0, english.texts.ExpMissing},
+		"13/30":                {0, 0, english.texts.ExpMonth},
+		"00/30":                {0, 0, english.texts.ExpMonth},
+		"01/57":                {0, 0, english.texts.ExpFar},
+		"01/9999":              {0, 0, english.texts.ExpFar},
+		"3/6":                  {0, 0, english.texts.ExpFormat},
+		"326":                  {0, 0, english.texts.ExpFormat},
+		"03/26/30":             {0, 0, english.texts.ExpFormat},
+		"ab/cd":                {0, 0, english.texts.ExpFormat},
 		"-3/26":                {3, 2026, ""},
-		"+3/26":                {0, 0, text.ExpFormat},
-		"٠٣/٢٦":                {0, 0, text.ExpFormat},
-		"4242424242424242":     {0, 0, text.ExpFormat},
-		"<b>03/26":             {0, 0, text.ExpFormat},
-		strings.Repeat("/", 9): {0, 0, text.ExpFormat},
+		"+3/26":                {0, 0, english.texts.ExpFormat},
+		"٠٣/٢٦":                {0, 0, english.texts.ExpFormat},
+		"4242424242424242":     {0, 0, english.texts.ExpFormat},
+		"<b>03/26":             {0, 0, english.texts.ExpFormat},
+		strings.Repeat("/", 9): {0, 0, english.texts.ExpFormat},
 	} {
-		month, year, fault := parseExp(typed, now)
+		month, year, fault := parseExp(&english.texts, typed, now)
 		require.Equal(t, want.fault, fault, typed)
 		require.Equal(t, [2]int{want.month, want.year}, [2]int{month, year}, typed)
 	}
@@ -107,14 +105,14 @@ func TestParseExp(t *testing.T) {
 func TestParseExp_CardIsGoodUntilItsMonthHasEndedEverywhere(t *testing.T) {
 	t.Parallel()
 	over := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) // midnight at UTC-12
-	_, _, fault := parseExp("02/26", over.Add(-time.Second))
+	_, _, fault := parseExp(&english.texts, "02/26", over.Add(-time.Second))
 	require.Empty(t, fault)
-	_, _, fault = parseExp("02/26", over)
-	require.Equal(t, text.ExpPast, fault)
-	_, _, fault = parseExp("12/26", time.Date(2027, time.January, 1, 11, 59, 0, 0, time.UTC))
+	_, _, fault = parseExp(&english.texts, "02/26", over)
+	require.Equal(t, english.texts.ExpPast, fault)
+	_, _, fault = parseExp(&english.texts, "12/26", time.Date(2027, time.January, 1, 11, 59, 0, 0, time.UTC))
 	require.Empty(t, fault)
-	_, _, fault = parseExp("12/26", time.Date(2027, time.January, 1, 12, 0, 0, 0, time.UTC))
-	require.Equal(t, text.ExpPast, fault)
+	_, _, fault = parseExp(&english.texts, "12/26", time.Date(2027, time.January, 1, 12, 0, 0, 0, time.UTC))
+	require.Equal(t, english.texts.ExpPast, fault)
 }
 
 func TestParseCVC(t *testing.T) {
@@ -122,18 +120,18 @@ func TestParseCVC(t *testing.T) {
 	for _, c := range []struct{ typed, number, fault string }{
 		{"123", "4242424242424242", ""},
 		{" 000 ", "4242424242424242", ""},
-		{"1234", "4242424242424242", text.CVCThree},
-		{"12", "4242424242424242", text.CVCThree},
-		{"12a", "4242424242424242", text.CVCThree},
+		{"1234", "4242424242424242", english.texts.CVCThree},
+		{"12", "4242424242424242", english.texts.CVCThree},
+		{"12a", "4242424242424242", english.texts.CVCThree},
 		{"1234", "378282246310005", ""},
-		{"123", "378282246310005", text.CVCFour},
+		{"123", "378282246310005", english.texts.CVCFour},
 		{"123", "9999", ""},
 		{"1234", "", ""},
-		{"12345", "", text.CVCEither},
-		{"", "4242424242424242", text.CVCMissing},
-		{"١٢٣", "4242424242424242", text.CVCThree},
+		{"12345", "", english.texts.CVCEither},
+		{"", "4242424242424242", english.texts.CVCMissing},
+		{"١٢٣", "4242424242424242", english.texts.CVCThree},
 	} {
-		_, fault := parseCVC(c.typed, brandOf(c.number))
+		_, fault := parseCVC(&english.texts, c.typed, brandOf(c.number))
 		require.Equal(t, c.fault, fault, c)
 	}
 }
@@ -144,29 +142,29 @@ func TestParseEmail(t *testing.T) {
 		"ada@example.com":                  "",
 		" ada@example.com ":                "",
 		"a+b.c@mail.example.co.uk":         "",
-		"ada@localhost":                    text.EmailBad,
-		"":                                 text.EmailMissing,
-		"ada":                              text.EmailBad,
-		"ada@":                             text.EmailBad,
-		"@example.com":                     text.EmailBad,
-		"Ada <ada@example.com>":            text.EmailBad,
-		"ada@example.com, eve@example.com": text.EmailBad,
-		"ada@exam\nple.com":                text.EmailBad,
-		"ada@example.com\r\nBcc: eve@example.com": text.EmailBad,
-		"ada\x00@example.com":                     text.EmailBad,
-		"\xff@example.com":                        text.EmailBad,
-		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 61) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": "",             // 254
-		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": text.EmailLong, // 255
-		"4242424242424242":                    text.EmailCard,
-		"4242 4242-4242 4242@example.com":     text.EmailCard,
-		"x4242424242424242y@example.com":      text.EmailCard,
+		"ada@localhost":                    english.texts.EmailBad,
+		"":                                 english.texts.EmailMissing,
+		"ada":                              english.texts.EmailBad,
+		"ada@":                             english.texts.EmailBad,
+		"@example.com":                     english.texts.EmailBad,
+		"Ada <ada@example.com>":            english.texts.EmailBad,
+		"ada@example.com, eve@example.com": english.texts.EmailBad,
+		"ada@exam\nple.com":                english.texts.EmailBad,
+		"ada@example.com\r\nBcc: eve@example.com": english.texts.EmailBad,
+		"ada\x00@example.com":                     english.texts.EmailBad,
+		"\xff@example.com":                        english.texts.EmailBad,
+		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 61) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": "",                      // 254
+		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": english.texts.EmailLong, // 255
+		"4242424242424242":                    english.texts.EmailCard,
+		"4242 4242-4242 4242@example.com":     english.texts.EmailCard,
+		"x4242424242424242y@example.com":      english.texts.EmailCard,
 		"order-20260228@example.com":          "",
-		strings.Repeat("4", 5000) + "@b.com":  text.EmailCard,
-		"\"<script>alert(1)</script>\"@b.com": text.EmailBad,
+		strings.Repeat("4", 5000) + "@b.com":  english.texts.EmailCard,
+		"\"<script>alert(1)</script>\"@b.com": english.texts.EmailBad,
 	} {
-		email, fault := parseEmail(typed)
+		email, fault := parseEmail(&english.texts, typed)
 		require.Equal(t, want, fault, typed)
-		if fault == text.EmailCard {
+		if fault == english.texts.EmailCard {
 			require.Empty(t, email)
 		}
 	}
@@ -175,35 +173,51 @@ func TestParseEmail(t *testing.T) {
 func TestParseForm_ShowsTheExpiryOnlyAsRead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC)
-	card, shown := parseForm(url.Values{
+	card, shown := parseForm(&english.texts, url.Values{
 		fieldCardNumber: {"4242 4242 4242 4242"}, fieldExp: {"4/2030"}, fieldCVC: {"123"}, fieldEmail: {"ada@example.com"},
 	}, now)
 	require.Empty(t, shown.Faults.First())
 	require.Equal(t, "04 / 30", shown.Exp)
 	require.Equal(t, []any{"4242424242424242", 4, 2030, "123"}, []any{card.Number, card.ExpMonth, card.ExpYear, card.CVC})
 
-	_, shown = parseForm(url.Values{fieldExp: {"4242424242424242"}}, now)
+	_, shown = parseForm(&english.texts, url.Values{fieldExp: {"4242424242424242"}}, now)
 	require.Empty(t, shown.Exp)
-	require.Equal(t, faults{text.NumberMissing, text.ExpFormat, text.CVCMissing, text.EmailMissing}, shown.Faults)
+	require.Equal(t, faults{CardNumber: english.texts.NumberMissing, Exp: english.texts.ExpFormat, CVC: english.texts.CVCMissing, Email: english.texts.EmailMissing}, shown.Faults)
 }
 
-func TestFormatAmount(t *testing.T) {
+func TestParseName(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		amount   checkout.Amount
-		currency checkout.Currency
-		want     string
-	}{
-		{1050, checkout.USD, "$10.50"},
-		{1050, checkout.EUR, "€10.50"},
-		{50, checkout.GBP, "£0.50"},
-		{100_000, checkout.CAD, "CA$1,000.00"},
-		{99_999_999, checkout.AUD, "A$999,999.99"},
-		{123_456_789_00, checkout.USD, "$123,456,789.00"},
-		{100, "XXX", "XXX\u00a01.00"},
+	for typed, want := range map[string]string{
+		"Ada Lovelace":              "",
+		" José O’Neill-Ødegård ":    "",
+		"王小明":                       "",
+		"":                          english.texts.NameMissing,
+		"  ":                        english.texts.NameMissing,
+		"4242 4242 4242 4242":       english.texts.NameCard,
+		"Ada\nLovelace":             english.texts.NameBad,
+		"\u202eadA":                 english.texts.NameBad,
+		"\xff":                      english.texts.NameBad,
+		strings.Repeat("é", 100):    "",
+		strings.Repeat("é", 101):    english.texts.NameLong,
+		"<script>alert(1)</script>": "", // text like any other
 	} {
-		require.Equal(t, c.want, formatAmount(c.amount, c.currency))
+		name, fault := parseName(&english.texts, typed)
+		require.Equal(t, want, fault, typed)
+		require.Equal(t, fault == "", name != "", typed)
 	}
+}
+
+func TestParseForm_ANameIsAskedForOnlyByAFormThatHasTheField(t *testing.T) {
+	t.Parallel()
+	values := url.Values{fieldCardNumber: {"4242424242424242"}, fieldExp: {"4/2030"}, fieldCVC: {"123"}, fieldEmail: {"ada@example.com"}}
+	_, shown := parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	require.Empty(t, shown.Faults.First())
+	values.Set(fieldName, "")
+	_, shown = parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	require.Equal(t, "name", shown.Faults.First())
+	values.Set(fieldName, "Ada")
+	card, _ := parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	require.Equal(t, "Ada", card.Name)
 }
 
 func TestLinkTo_OnlyWebAddressesAndExactlyAsStored(t *testing.T) {

@@ -30,6 +30,7 @@ type Config struct {
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive
 	// with its path, if it has one.
 	CheckoutURL string
+	Limits      Limits       // what is zero is as in DefaultLimits
 	Log         *slog.Logger // nil: slog.Default()
 }
 
@@ -49,6 +50,12 @@ func newServer(cfg Config) *server {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	if cfg.Limits.Requests.Burst == 0 {
+		cfg.Limits.Requests = DefaultLimits.Requests
+	}
+	if cfg.Limits.Forms.Burst == 0 {
+		cfg.Limits.Forms = DefaultLimits.Forms
+	}
 	u, err := url.Parse(cfg.CheckoutURL)
 	if err != nil || u.Host == "" {
 		panic("hosted: CheckoutURL is not an absolute URL")
@@ -67,17 +74,24 @@ func (s *server) handler() http.Handler {
 	// Forms of our own pages change something; a bank's page may post to /return,
 	// which only asks the card network.
 	own := http.NewCrossOriginProtection()
-	own.SetDenyHandler(s.problem(http.StatusForbidden, text.ForbiddenTitle, text.ForbiddenText))
+	own.SetDenyHandler(s.problem(http.StatusForbidden, forbidden))
+
+	page := func(h sessionHandler) http.Handler { return s.limited(s.session(h), s.withPage()) }
+	form := func(h sessionHandler) http.Handler {
+		return own.Handler(s.limited(s.session(h), s.withPage(), s.ofForms))
+	}
 
 	handle("/static/{file}", http.HandlerFunc(s.static), reads...)
-	handle("/{id}", s.session(s.showPage), reads...)
-	handle("/{id}", own.Handler(s.session(s.pay)), http.MethodPost)
-	handle("/{id}/cancel", own.Handler(s.session(s.cancel)), http.MethodPost)
-	handle("/{id}/return", s.session(s.comeBack), http.MethodGet, http.MethodPost)
-	handle("/{id}/status", http.HandlerFunc(s.status), reads...)
-	s.router.NotFoundHandler = traced("not found", s.problem(http.StatusNotFound, text.UnknownTitle, text.UnknownText))
+	handle("/color/{color}/style.css", http.HandlerFunc(s.colorStyle), reads...)
+	handle("/logo/{merchant}/{version}.png", s.limited(http.HandlerFunc(s.logo), s.withPage()), reads...)
+	handle("/{id}", page(s.showPage), reads...)
+	handle("/{id}", form(s.pay), http.MethodPost)
+	handle("/{id}/cancel", form(s.cancel), http.MethodPost)
+	handle("/{id}/return", page(s.comeBack), http.MethodGet, http.MethodPost)
+	handle("/{id}/status", s.limited(http.HandlerFunc(s.status), s.withJSON(), ofSession), reads...)
+	s.router.NotFoundHandler = traced("not found", s.problem(http.StatusNotFound, unknownPage))
 	s.router.MethodNotAllowedHandler = traced("method not allowed", http.HandlerFunc(s.methodNotAllowed))
-	return s.secured(s.router)
+	return s.secured(s.inLanguage(s.router))
 }
 
 // traced gives a span the route's template for a name. The span's url.path
@@ -102,7 +116,7 @@ func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("Allow", method)
 		}
 	}
-	s.problem(http.StatusMethodNotAllowed, text.MethodTitle, text.MethodText).ServeHTTP(w, r)
+	s.problem(http.StatusMethodNotAllowed, wrongMethod).ServeHTTP(w, r)
 }
 
 // contentSecurityPolicy allows what this package serves and nothing else. Where

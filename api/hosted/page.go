@@ -3,7 +3,6 @@ package hosted
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
@@ -40,7 +39,7 @@ const (
 )
 
 var pages = func() map[state]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": hostOf}).ParseFS(templateFiles, "templates/layout.html"))
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": hostOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
 	m := map[state]*template.Template{}
 	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed, stateExpired, stateProblem} {
 		m[s] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
@@ -50,13 +49,18 @@ var pages = func() map[state]*template.Template {
 
 // view is what the templates know.
 type view struct {
-	T           any // text
+	T           *texts
+	Language    *language
+	Lang        string // its tag
+	Languages   []choice
 	State       state
 	Title       string
 	Heading     string
 	Explanation string
 	Base        string
 	Style       string // address of the style sheet
+	Color       string // of the one with the merchant's color, "" for none
+	Logo        string // address of the merchant's logo, "" for none
 	Script      string
 	Icon        string
 
@@ -68,6 +72,7 @@ type view struct {
 	Expires     string // RFC 3339
 	ExpiresText string // "15:04 UTC"
 	Now         string // RFC 3339
+	Brands      []brand
 
 	Form       form
 	Alert      string // what the customer must know first, "" for nothing
@@ -84,7 +89,8 @@ type view struct {
 	Action   template.HTMLAttr // href of the bank's page
 	Payment  string            // txn_… that is being checked
 	Card     string            // "Visa •••• 4242"
-	PaidAt   string
+	PaidAt   string            // for people
+	PaidTime string            // RFC 3339
 	Redirect string            // where the merchant wants the customer after the payment
 	Link     template.HTMLAttr // href of Redirect
 	Meta     template.HTMLAttr // content of a meta refresh to Redirect
@@ -105,14 +111,14 @@ func (s *server) session(next sessionHandler) http.Handler {
 			s.router.NotFoundHandler.ServeHTTP(w, r)
 			return
 		}
-		session, merchant, err := s.Store.CustomerSession(r.Context(), id)
+		session, brand, err := s.Store.CustomerSession(r.Context(), id)
 		switch {
 		case errors.Is(err, checkout.ErrNotFound):
-			s.problem(http.StatusNotFound, text.UnknownTitle, text.UnknownText).ServeHTTP(w, r)
+			s.problem(http.StatusNotFound, unknownPage).ServeHTTP(w, r)
 		case err != nil:
 			s.unavailable(w, r, id, err)
 		default:
-			next(w, r, s.view(session, merchant))
+			next(w, r, s.view(languageOf(r), session, brand))
 		}
 	})
 }
@@ -130,10 +136,11 @@ func knownEmail(session checkout.Session) string {
 }
 
 // view fills in what every page of the session shows.
-func (s *server) view(session checkout.Session, merchant string) view {
+func (s *server) view(l *language, session checkout.Session, b storage.Brand) view {
 	now := s.now().UTC()
 	v := view{
-		Session: session, Merchant: oneLine(merchant), Amount: formatAmount(session.Amount, session.Currency),
+		T: &l.texts, Language: l, Color: s.colorAsset(b.Color), Logo: s.logoAsset(b),
+		Session: session, Merchant: oneLine(b.Name), Amount: l.money.amount(session.Amount, session.Currency),
 		Test:    !session.Mode.Live(),
 		Expires: checkout.FormatTime(session.ExpiresAt), ExpiresText: session.ExpiresAt.UTC().Format("15:04 MST"),
 		Now:  checkout.FormatTime(now),
@@ -142,21 +149,21 @@ func (s *server) view(session checkout.Session, merchant string) view {
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
 	if t := session.Transaction(); t != nil {
-		v.Card = cardLabel(t.PaymentMethod)
+		v.Card = cardLabel(v.T, t.PaymentMethod)
 		if t.CompletedAt != nil {
-			v.PaidAt = t.CompletedAt.UTC().Format("2 January 2006, 15:04 MST")
+			v.PaidAt, v.PaidTime = v.T.date(*t.CompletedAt), checkout.FormatTime(*t.CompletedAt)
 		}
 		if t.Status == checkout.TransactionFailed {
-			v.Alert, v.Reason = text.DeclinedHeading, t.Failure.Message()
+			v.Alert, v.Reason = v.T.DeclinedHeading, v.T.failure(t.Failure)
 			switch n := t.AttemptsRemaining; {
 			case n == 1:
-				v.Attempts = text.LastAttempt
+				v.Attempts = v.T.LastAttempt
 			case n > 1:
-				v.Attempts = fmt.Sprintf(text.AttemptsLeft, n)
+				v.Attempts = fmt.Sprintf(v.T.AttemptsLeft, n)
 			}
 		}
 	}
-	v.Form.Attempt = session.Attempts
+	v.Form.Attempt, v.Form.Payment = session.Attempts, checkout.NewID(checkout.PrefixTransaction)
 	v.Form.Email = knownEmail(session)
 	if session.RedirectURL != nil {
 		if attr, ok := linkTo(*session.RedirectURL); ok {
@@ -191,7 +198,7 @@ func hostOf(address string) string {
 // marks that turn the direction of what follows.
 func oneLine(name string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+		if unprintable(r) {
 			return ' '
 		}
 		return r
@@ -201,7 +208,7 @@ func oneLine(name string) string {
 // as makes the view one of a state.
 func (v view) as(st state, heading, explanation string) view {
 	v.State, v.Heading, v.Explanation = st, heading, explanation
-	v.Title = fmt.Sprintf(text.TitleState, heading, v.Merchant)
+	v.Title = fmt.Sprintf(v.T.TitleState, heading, v.Merchant)
 	if st == stateForm {
 		v.Title = heading
 	}
@@ -210,15 +217,15 @@ func (v view) as(st state, heading, explanation string) view {
 
 // asForm shows the form.
 func (v view) asForm() view {
-	v = v.as(stateForm, fmt.Sprintf(text.TitlePay, v.Merchant), "")
+	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")
 	v.Poll = v.Next + "/status"
-	v.ScriptText = scriptText
+	v.ScriptText, v.Brands = v.Language.script, brands
 	return v
 }
 
 // asWaiting shows a page that waits for a payment in flight.
 func (v view) asWaiting() view {
-	v = v.as(stateProcessing, text.ProcessingHeading, text.ProcessingText)
+	v = v.as(stateProcessing, v.T.ProcessingHeading, v.T.ProcessingText)
 	v.Poll, v.Refresh, v.Every = v.Next+"/status", v.Next, 3
 	return v
 }
@@ -226,7 +233,7 @@ func (v view) asWaiting() view {
 // asChecking shows that it is not known whether the payment has begun. It never
 // offers to pay again; it offers to make this payment impossible.
 func (v view) asChecking(transactionID string) view {
-	v = v.as(stateChecking, text.CheckingHeading, text.CheckingText)
+	v = v.as(stateChecking, v.T.CheckingHeading, v.T.CheckingText)
 	query := "?" + url.Values{paramPayment: {transactionID}}.Encode()
 	v.Payment = transactionID
 	v.Poll, v.Refresh, v.Every = v.Next+"/status"+query, v.Next+query, 3
@@ -235,7 +242,7 @@ func (v view) asChecking(transactionID string) view {
 
 // asAction sends the customer to the bank; forward does so at once.
 func (v view) asAction(href template.HTMLAttr, forward bool) view {
-	v = v.as(stateAction, text.ActionHeading, text.ActionText)
+	v = v.as(stateAction, v.T.ActionHeading, v.T.ActionText)
 	v.Action, v.Forward = href, forward
 	v.Poll, v.Refresh, v.Every = v.Next+"/status", v.Next, 15
 	return v
@@ -245,11 +252,11 @@ func (v view) asAction(href template.HTMLAttr, forward bool) view {
 func (v view) asEnded() view {
 	switch v.Session.Status {
 	case checkout.StatusCompleted:
-		return v.as(stateCompleted, text.CompletedHeading, fmt.Sprintf(text.CompletedText, v.Merchant))
+		return v.as(stateCompleted, v.T.CompletedHeading, fmt.Sprintf(v.T.CompletedText, v.Merchant))
 	case checkout.StatusFailed:
-		return v.as(stateFailed, text.FailedHeading, fmt.Sprintf(text.FailedText, v.Merchant))
+		return v.as(stateFailed, v.T.FailedHeading, fmt.Sprintf(v.T.FailedText, v.Merchant))
 	default:
-		return v.as(stateExpired, text.ExpiredHeading, fmt.Sprintf(text.ExpiredText, v.Merchant))
+		return v.as(stateExpired, v.T.ExpiredHeading, fmt.Sprintf(v.T.ExpiredText, v.Merchant))
 	}
 }
 
@@ -292,9 +299,19 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) {
 	}
 }
 
+// notice is what a page says that is about no session.
+type notice func(t *texts) (heading, explanation string)
+
+func unknownPage(t *texts) (heading, explanation string)  { return t.UnknownTitle, t.UnknownText }
+func wrongMethod(t *texts) (heading, explanation string)  { return t.MethodTitle, t.MethodText }
+func forbidden(t *texts) (heading, explanation string)    { return t.ForbiddenTitle, t.ForbiddenText }
+func tooLargeForm(t *texts) (heading, explanation string) { return t.TooLargeTitle, t.TooLargeText }
+func unreadable(t *texts) (heading, explanation string)   { return t.UnreadableTitle, t.UnreadableText }
+
 // problem serves a page that is about no session.
-func (s *server) problem(status int, heading, explanation string) http.HandlerFunc {
+func (s *server) problem(status int, what notice) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		heading, explanation := what(textsOf(r))
 		s.render(w, r, status, view{State: stateProblem, Title: heading, Heading: heading, Explanation: explanation})
 	}
 }
@@ -310,41 +327,30 @@ func (s *server) unavailable(w http.ResponseWriter, r *http.Request, sessionID s
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "5")
 	}
-	s.render(w, r, status, view{
-		State: stateProblem, Title: text.AwayTitle, Heading: text.AwayTitle, Explanation: text.AwayText, Next: s.path(sessionID),
-	})
+	t := textsOf(r)
+	v := view{State: stateProblem, Title: t.AwayTitle, Heading: t.AwayTitle, Explanation: t.AwayText}
+	if sessionID != "" {
+		v.Next = s.path(sessionID)
+	}
+	s.render(w, r, status, v)
 }
 
 // render writes a whole page or, when its template fails, none of it.
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, v view) {
-	v.T, v.Base = text, s.base
+	v.Language = languageOf(r)
+	v.Lang = v.Language.tag
+	v.T, v.Base, v.Languages = &v.Language.texts, s.base, choices(v.Language, v.Next, r.URL.Query())
 	v.Style, v.Script, v.Icon = s.asset("checkout.css"), s.asset("checkout.js"), s.asset("icon.svg")
 	var page bytes.Buffer
 	if err := pages[v.State].Execute(&page, v); err != nil {
 		s.Log.ErrorContext(r.Context(), "render page", "state", v.State, "error", err)
-		http.Error(w, text.AwayText, http.StatusInternalServerError)
+		http.Error(w, v.T.AwayText, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Language", text.Language)
+	w.Header().Set("Content-Language", v.Language.tag)
+	w.Header().Add("Vary", "Accept-Language, Cookie")
 	w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
 	w.WriteHeader(status)
 	_, _ = w.Write(page.Bytes()) // an error means that the customer has gone
 }
-
-// scriptText is what checkout.js says, so that all texts are in one place.
-var scriptText = func() string {
-	b, err := json.Marshal(map[string]string{
-		"paying": text.Paying, "expired": text.ExpiredHeading, "fiveMinutes": text.FiveMinutes, "oneMinute": text.OneMinute,
-		"numberMissing": text.NumberMissing, "numberDigits": text.NumberDigits, "numberShort": text.NumberShort,
-		"numberLong": text.NumberLong, "numberBad": text.NumberBad,
-		"expMissing": text.ExpMissing, "expFormat": text.ExpFormat, "expMonth": text.ExpMonth, "expPast": text.ExpPast,
-		"cvcMissing": text.CVCMissing, "cvcThree": text.CVCThree, "cvcFour": text.CVCFour, "cvcEither": text.CVCEither,
-		"cvcHint": text.CVCHint, "cvcHintAmex": text.CVCHintAmex,
-		"emailMissing": text.EmailMissing, "emailBad": text.EmailBad,
-	})
-	if err != nil {
-		panic(err) // a map of strings always has a JSON form
-	}
-	return string(b)
-}()

@@ -39,16 +39,17 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 		http.Redirect(w, r, here, http.StatusSeeOther)
 		return
 	}
-	card, shown := parseForm(r.PostForm, s.now())
-	shown.Attempt = v.Session.Attempts
+	t := textsOf(r)
+	card, shown := parseForm(t, r.PostForm, s.now())
+	shown.Attempt, shown.Payment = v.Form.Attempt, v.Form.Payment
 	v.Form = shown
 	if shown.Faults.First() != "" {
-		s.refuse(w, r, http.StatusUnprocessableEntity, v, text.FixHeading, text.FixErrors)
+		s.refuse(w, r, http.StatusUnprocessableEntity, v, t.FixHeading, t.FixErrors)
 		return
 	}
 	cards := s.cards(v.Session.Mode)
 	if cards == nil {
-		s.refuse(w, r, http.StatusServiceUnavailable, v, text.DeclinedHeading, text.NotReady)
+		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NotReady)
 		return
 	}
 	// From here on it does not matter whether the customer still waits.
@@ -56,19 +57,19 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 	token, method, err := tokenize(ctx, cards, card)
 	if err != nil {
 		s.Log.WarnContext(ctx, "card network did not take a card", "session_id", v.Session.ID)
-		s.refuse(w, r, http.StatusServiceUnavailable, v, text.DeclinedHeading, text.NetworkAway)
+		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NetworkAway)
 		return
 	}
 	payment := storage.NewPayment{
-		ID: checkout.NewID(checkout.PrefixTransaction), SessionID: v.Session.ID,
-		CardToken: token, Method: method, CustomerEmail: &shown.Email,
+		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &shown.Email,
 	}
-	switch err := s.Store.CreatePayment(ctx, payment); {
-	case errors.Is(err, checkout.ErrNotPending):
-		http.Redirect(w, r, here, http.StatusSeeOther)
-		return
+	mine, err := s.createPayment(ctx, payment)
+	switch {
 	case err != nil:
 		s.unavailable(w, r, v.Session.ID, err)
+		return
+	case !mine:
+		http.Redirect(w, r, here, http.StatusSeeOther)
 		return
 	}
 	got, err := s.charge(ctx, v.Session.ID, payment.ID)
@@ -77,6 +78,28 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 		next = s.bankPage(ctx, v.Session.ID)
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// paymentID is the id that the form brought, a new one for a form without.
+func paymentID(r *http.Request) string {
+	if id := r.PostForm.Get(fieldPayment); checkout.IsID(checkout.PrefixTransaction, id) {
+		return id
+	}
+	return checkout.NewID(checkout.PrefixTransaction)
+}
+
+// createPayment reports whether the session has this payment now. When the form
+// was sent twice it has it already, and the second one asks for the outcome of
+// the first.
+func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool, error) {
+	err := s.Store.CreatePayment(ctx, p)
+	switch {
+	case errors.Is(err, checkout.ErrPaymentExists):
+		return s.Store.HasPayment(ctx, p.SessionID, p.ID) // an invented id may be another session's
+	case errors.Is(err, checkout.ErrNotPending):
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // tokenize leaves the network's error to nobody: it may quote the card.
@@ -218,16 +241,16 @@ func (s *server) readForm(w http.ResponseWriter, r *http.Request) bool {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
-		s.problem(http.StatusUnsupportedMediaType, text.UnreadableTitle, text.UnreadableText)(w, r)
+		s.problem(http.StatusUnsupportedMediaType, unreadable)(w, r)
 		return false
 	}
 	var tooLarge *http.MaxBytesError
 	switch err := r.ParseForm(); {
 	case errors.As(err, &tooLarge):
-		s.problem(http.StatusRequestEntityTooLarge, text.TooLargeTitle, text.TooLargeText)(w, r)
+		s.problem(http.StatusRequestEntityTooLarge, tooLargeForm)(w, r)
 		return false
 	case err != nil:
-		s.problem(http.StatusBadRequest, text.UnreadableTitle, text.UnreadableText)(w, r)
+		s.problem(http.StatusBadRequest, unreadable)(w, r)
 		return false
 	}
 	return true

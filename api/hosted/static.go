@@ -52,11 +52,17 @@ func (s *server) static(w http.ResponseWriter, r *http.Request) {
 		s.router.NotFoundHandler.ServeHTTP(w, r)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-cache")
-	if r.URL.Query().Get("v") == f.hash {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	}
-	w.Header().Set("Etag", `"`+f.hash+`"`)
+	keep(w, f.hash, r.URL.Query().Get("v") == f.hash)
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
+}
+
+// keep lets browsers keep an answer: for good when its address names the version
+// that it is, else as long as the version stays.
+func keep(w http.ResponseWriter, version string, forGood bool) {
+	w.Header().Set("Cache-Control", "no-cache")
+	if forGood {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	w.Header().Set("Etag", `"`+version+`"`)
 }

@@ -19,6 +19,7 @@ type answer struct {
 	Action          bool            `json:"action"`   // the customer's bank waits
 	Checking        bool            `json:"checking"` // the payment asked about is still of unknown outcome
 	ExpiresAt       string          `json:"expires_at"`
+	Now             string          `json:"now"`
 }
 
 // status serves GET /{id}/status. With ?payment= it asks about that payment
@@ -43,17 +44,23 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, checkout.ErrNotFound):
 		writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found"})
 	case err != nil:
-		if r.Context().Err() == nil {
-			s.Log.ErrorContext(r.Context(), "hosted status", "session_id", id, "error", err)
-		}
-		w.Header().Set("Retry-After", "5")
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "unavailable"})
+		s.statusAway(w, r, err)
 	default:
 		writeJSON(w, http.StatusOK, answer{
 			Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: address != "",
 			Checking: checking && session.Status == checkout.StatusPending && !session.PaymentInFlight, ExpiresAt: checkout.FormatTime(session.ExpiresAt),
+			Now: checkout.FormatTime(s.now()),
 		})
 	}
+}
+
+// statusAway answers what went wrong on our side. Only the log gets the error.
+func (s *server) statusAway(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		s.Log.ErrorContext(r.Context(), "hosted status", "session_id", mux.Vars(r)["id"], "error", err)
+	}
+	w.Header().Set("Retry-After", "5")
+	writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "unavailable"})
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -1,0 +1,140 @@
+package hosted
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	xlanguage "golang.org/x/text/language"
+)
+
+// language is one in which the page can be read.
+type language struct {
+	tag    string // BCP 47, and its name in the parameter and the cookie
+	name   string // in itself
+	money  money
+	texts  texts
+	script string // messages for checkout.js, JSON; set by languages
+}
+
+// languages are in the order of the page's switch. The first is for everybody
+// who asks for another one.
+var languages = func() []*language {
+	all := []*language{&english, &german, &french, &spanish}
+	for _, l := range all {
+		l.script = scriptText(&l.texts)
+	}
+	return all
+}()
+
+// matcher knows which languages are close to each other, such as Catalan to
+// Spanish.
+var matcher = func() xlanguage.Matcher {
+	var tags []xlanguage.Tag
+	for _, l := range languages {
+		tags = append(tags, xlanguage.MustParse(l.tag))
+	}
+	return xlanguage.NewMatcher(tags)
+}()
+
+// languageCookie remembers what the customer chose; paramLanguage chooses.
+const (
+	languageCookie = "lang"
+	paramLanguage  = "lang"
+	languageMaxAge = 365 * 24 * 60 * 60 // seconds
+)
+
+type languageKey struct{}
+
+// languageOf is the language in which a request is answered.
+func languageOf(r *http.Request) *language {
+	if l, ok := r.Context().Value(languageKey{}).(*language); ok {
+		return l
+	}
+	return languages[0]
+}
+
+// textsOf is what languageOf says.
+func textsOf(r *http.Request) *texts { return &languageOf(r).texts }
+
+// inLanguage chooses the language of every answer: the parameter, which is then
+// remembered, before the cookie, before Accept-Language.
+func (s *server) inLanguage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		chosen := languageNamed(r.URL.Query().Get(paramLanguage))
+		if chosen != nil {
+			http.SetCookie(w, &http.Cookie{
+				Name: languageCookie, Value: chosen.tag, Path: s.base + "/", MaxAge: languageMaxAge,
+				HttpOnly: true, Secure: strings.HasPrefix(s.origin, "https:"), SameSite: http.SameSiteLaxMode,
+			})
+		}
+		if cookie, err := r.Cookie(languageCookie); chosen == nil && err == nil {
+			chosen = languageNamed(cookie.Value)
+		}
+		if chosen == nil {
+			chosen = accepted(r.Header.Get("Accept-Language"))
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), languageKey{}, chosen)))
+	})
+}
+
+// languageNamed returns nil for what is not exactly a tag of languages.
+func languageNamed(tag string) *language {
+	for _, l := range languages {
+		if l.tag == tag {
+			return l
+		}
+	}
+	return nil
+}
+
+// accepted is the best of languages for an Accept-Language header.
+func accepted(header string) *language {
+	tags, _, err := xlanguage.ParseAcceptLanguage(header)
+	if err != nil {
+		return languages[0]
+	}
+	_, i, _ := matcher.Match(tags...)
+	return languages[i]
+}
+
+// choice is one entry of the language switch.
+type choice struct {
+	Tag, Name, Address string
+	Chosen             bool
+}
+
+// choices leads to the same page in the other languages.
+func choices(here *language, page string, query url.Values) []choice {
+	var all []choice
+	for _, l := range languages {
+		q := url.Values{paramLanguage: {l.tag}}
+		for _, kept := range []string{paramPayment, paramProcessing} {
+			if query.Has(kept) {
+				q[kept] = query[kept]
+			}
+		}
+		all = append(all, choice{Tag: l.tag, Name: l.name, Address: page + "?" + q.Encode(), Chosen: l == here})
+	}
+	return all
+}
+
+// scriptText is what checkout.js says, so that all texts are in one place.
+func scriptText(t *texts) string {
+	b, err := json.Marshal(map[string]string{
+		"paying": t.Paying, "expired": t.ExpiredHeading, "fiveMinutes": t.FiveMinutes, "oneMinute": t.OneMinute,
+		"fix":           t.FixHeading,
+		"numberMissing": t.NumberMissing, "numberDigits": t.NumberDigits, "numberShort": t.NumberShort,
+		"numberLong": t.NumberLong, "numberBad": t.NumberBad,
+		"expMissing": t.ExpMissing, "expFormat": t.ExpFormat, "expMonth": t.ExpMonth, "expPast": t.ExpPast, "expFar": t.ExpFar,
+		"cvcMissing": t.CVCMissing, "cvcThree": t.CVCThree, "cvcFour": t.CVCFour, "cvcEither": t.CVCEither,
+		"cvcHint": t.CVCHint, "cvcHintAmex": t.CVCHintAmex,
+		"emailMissing": t.EmailMissing, "emailBad": t.EmailBad, "nameMissing": t.NameMissing,
+	})
+	if err != nil {
+		panic(err) // a map of strings always has a JSON form
+	}
+	return string(b)
+}

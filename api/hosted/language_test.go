@@ -1,0 +1,193 @@
+package hosted
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+var placeholder = regexp.MustCompile(`%(\[\d\])?[a-z]`)
+
+// verbs are the placeholders of a text in the order of what is filled in.
+func verbs(format string) []string {
+	all := placeholder.FindAllString(format, -1)
+	if strings.Contains(format, "%[") {
+		slices.Sort(all)
+		for i := range all {
+			all[i] = "%" + all[i][len(all[i])-1:]
+		}
+	}
+	return all
+}
+
+func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
+	t.Parallel()
+	want := reflect.ValueOf(english.texts)
+	for _, l := range languages {
+		got := reflect.ValueOf(l.texts)
+		for i := range got.NumField() {
+			name := l.tag + " " + got.Type().Field(i).Name
+			text := got.Field(i).String()
+			require.NotEmpty(t, text, name)
+			require.Equal(t, verbs(want.Field(i).String()), verbs(text), name)
+			require.Equal(t, strings.Count(text, "%"), len(placeholder.FindAllString(text, -1)), name)
+			require.Equal(t, strings.TrimSpace(text), text, name)
+			if l != &english { // whose failures merchants read too
+				require.NotContains(t, text, "'", name+": the apostrophe is ’")
+			}
+		}
+		require.Len(t, strings.Fields(l.texts.Months), 12, l.tag)
+	}
+}
+
+// What is the same in two languages was most likely not translated.
+func TestLanguages_AreTranslated(t *testing.T) {
+	t.Parallel()
+	same := []string{"TestCard", "TitleState", "ExpHint", "Date", "PaidAt"}
+	want := reflect.ValueOf(english.texts)
+	for _, l := range languages[1:] {
+		got := reflect.ValueOf(l.texts)
+		for i := range got.NumField() {
+			if name := got.Type().Field(i).Name; !slices.Contains(same, name) {
+				require.NotEqual(t, want.Field(i).String(), got.Field(i).String(), l.tag+" "+name)
+			}
+		}
+	}
+}
+
+func TestLanguages_SayEveryFailure(t *testing.T) {
+	t.Parallel()
+	for _, code := range []checkout.FailureCode{
+		checkout.FailureCardDeclined, checkout.FailureInsufficientFunds, checkout.FailureExpiredCard, checkout.FailureIncorrectCVC,
+		checkout.FailureFraudBlocked, checkout.FailureThreeDSFailed, checkout.FailureThreeDSAbandoned, checkout.FailureProcessingError,
+	} {
+		require.Equal(t, code.Message(), english.texts.failure(code))
+		for _, l := range languages[1:] {
+			require.NotEmpty(t, l.texts.failure(code), l.tag)
+			require.NotEqual(t, code.Message(), l.texts.failure(code), l.tag)
+		}
+	}
+}
+
+// The amounts are those of Intl.NumberFormat in Node 20 (CLDR 45).
+func TestAmount_IsWrittenAsTheLanguageDoes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in       *language
+		amount   checkout.Amount
+		currency checkout.Currency
+		want     string
+	}{
+		{&english, 1050, checkout.USD, "$10.50"},
+		{&english, 1050, checkout.EUR, "€10.50"},
+		{&english, 50, checkout.GBP, "£0.50"},
+		{&english, 123_456, checkout.CAD, "CA$1,234.56"},
+		{&english, 99_999_999, checkout.AUD, "A$999,999.99"},
+		{&german, 1050, checkout.EUR, "10,50\u00a0€"},
+		{&german, 123_456, checkout.USD, "1.234,56\u00a0$"},
+		{&german, 12_345_678, checkout.AUD, "123.456,78\u00a0AU$"},
+		{&french, 1050, checkout.EUR, "10,50\u00a0€"},
+		{&french, 123_456, checkout.CAD, "1\u202f234,56\u00a0$CA"},
+		{&french, 12_345_678, checkout.GBP, "123\u202f456,78\u00a0£GB"},
+		{&spanish, 123_456, checkout.EUR, "1234,56\u00a0€"},
+		{&spanish, 12_345_678, checkout.USD, "123.456,78\u00a0US$"},
+		{&spanish, 1050, checkout.GBP, "10,50\u00a0GBP"},
+	} {
+		require.Equal(t, c.want, c.in.money.amount(c.amount, c.currency))
+	}
+}
+
+func TestDate_IsWrittenAsTheLanguageDoes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, time.March, 1, 16, 4, 0, 0, time.FixedZone("", 3600))
+	for l, want := range map[*language]string{
+		&english: "1 March 2026, 15:04 UTC", &german: "1. März 2026, 15:04 UTC", &french: "1 mars 2026, 15:04 UTC", &spanish: "1 de marzo de 2026, 15:04 UTC",
+	} {
+		require.Equal(t, want, l.texts.date(at))
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]*language{
+		"":                              &english,
+		"de":                            &german,
+		"de-CH,de;q=0.9,en;q=0.8":       &german,
+		"en-GB,de;q=0.9":                &english,
+		"fr-CA;q=0.5, es-MX;q=0.9":      &spanish,
+		"ja,fr;q=0.4":                   &french,
+		"ja":                            &english,
+		"*":                             &english,
+		"de;q=0, fr":                    &french,
+		"not a header at all;;;":        &english,
+		strings.Repeat("de-DE,", 5000):  &english, // nobody's header
+		"<script>alert(1)</script>, de": &english,
+	} {
+		require.Equal(t, want.tag, accepted(header).tag, header[:min(len(header), 40)])
+	}
+}
+
+func TestPage_SpeaksTheCustomersLanguage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Amount, n.Currency = 123_456, checkout.EUR })
+	ask := func(path, header, cookie string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+path, nil)
+		r.Header.Set("Accept-Language", header)
+		if cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "lang", Value: cookie})
+		}
+		return h.do(r)
+	}
+	w := ask("/"+id, "de-AT,en;q=0.5", "")
+	require.Equal(t, "de", w.Header().Get("Content-Language"))
+	require.Contains(t, w.Header().Values("Vary"), "Accept-Language, Cookie")
+	for _, want := range []string{`<html lang="de">`, "1.234,56\u00a0€ zahlen", "Mit Karte zahlen", `aria-current="true">Deutsch<`, `href="/checkout/` + id + `?lang=fr" lang="fr" hreflang="fr"`} {
+		require.Contains(t, w.Body.String(), want)
+	}
+	require.Empty(t, w.Header().Values("Set-Cookie"), "nobody chose")
+	require.Contains(t, ask("/"+id, "de", "fr").Body.String(), `<html lang="fr">`, "what was chosen before")
+	require.Contains(t, ask("/"+id, "de", "<x>").Body.String(), `<html lang="de">`)
+
+	w = ask("/"+id+"?lang=es", "de", "fr")
+	require.Contains(t, w.Body.String(), `<html lang="es">`)
+	cookie := w.Result().Cookies()[0]
+	require.Equal(t, []any{"lang", "es", "/checkout/", true, true, http.SameSiteLaxMode},
+		[]any{cookie.Name, cookie.Value, cookie.Path, cookie.HttpOnly, cookie.Secure, cookie.SameSite})
+	w = ask("/"+id+"?lang=tlh", "de", "")
+	require.Contains(t, w.Body.String(), `<html lang="de">`)
+	require.Empty(t, w.Header().Values("Set-Cookie"))
+
+	for _, path := range []string{"/nothing", "/" + checkout.NewID(checkout.PrefixSession)} {
+		require.Contains(t, ask(path, "fr", "").Body.String(), french.texts.UnknownTitle)
+	}
+	h.post("/"+id, goodCard())
+	body := ask("/"+id, "es", "").Body.String()
+	require.Contains(t, body, spanish.texts.InsufficientFunds)
+	require.Contains(t, body, "Le quedan 2 intentos.")
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id, strings.NewReader("email=x"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept-Language", "de")
+	require.Contains(t, h.do(r).Body.String(), german.texts.NumberMissing)
+}
+
+func TestLanguageSwitch_KeepsWhatIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = unknown
+	id := h.session()
+	h.post("/"+id, goodCard())
+	body := h.get("/" + id + "?payment=" + h.paid[0] + "&other=1").Body.String()
+	require.Contains(t, body, `href="/checkout/`+id+`?lang=de&amp;payment=`+h.paid[0]+`"`)
+}

@@ -1,0 +1,124 @@
+package hosted
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Limits are how often one address may ask. Source: decisions.md, "The hosted
+// page".
+type Limits struct {
+	Requests storage.Rate // anything that reads PostgreSQL
+	Forms    storage.Rate // forms, besides: nobody tests stolen cards here
+}
+
+// DefaultLimits are those of decisions.md: many customers may share an address.
+var DefaultLimits = Limits{
+	Requests: storage.Rate{PerSecond: 20, Burst: 200},
+	Forms:    storage.Rate{PerSecond: 0.2, Burst: 20},
+}
+
+// sessionRate is how often the status of one session may be asked for, by all
+// its tabs.
+var sessionRate = storage.Rate{PerSecond: 2, Burst: 20}
+
+// Kinds of buckets, in the order in which storage.Store.Allow takes them.
+const (
+	bucketRequests = "page"
+	bucketForms    = "page_form"
+	bucketSession  = "page_status"
+)
+
+// refusal is how a route answers what it does not let through.
+type refusal struct {
+	tooMany func(w http.ResponseWriter, r *http.Request, seconds int) // to wait
+	away    func(w http.ResponseWriter, r *http.Request, err error)   // nobody could say
+}
+
+// limited lets through what does not come too often.
+func (s *server) limited(next http.Handler, refuse refusal, more ...func(*http.Request) storage.Bucket) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		buckets := []storage.Bucket{{Owner: addressOf(r), Kind: bucketRequests, Rate: s.Limits.Requests}}
+		for _, bucket := range more {
+			buckets = append(buckets, bucket(r))
+		}
+		got, err := s.Store.Allow(r.Context(), buckets...)
+		switch {
+		case err != nil:
+			refuse.away(w, r, err)
+		case !got.OK:
+			seconds := max(1, int(math.Ceil(got.Wait.Seconds())))
+			w.Header().Set("Retry-After", strconv.Itoa(seconds))
+			refuse.tooMany(w, r, seconds)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// withPage refuses with a page, withJSON with what checkout.js reads.
+func (s *server) withPage() refusal {
+	return refusal{s.tooMany, func(w http.ResponseWriter, r *http.Request, err error) { s.unavailable(w, r, mux.Vars(r)["id"], err) }}
+}
+
+func (s *server) withJSON() refusal { return refusal{statusTooMany, s.statusAway} }
+
+// ofForms is the bucket of an address's forms.
+func (s *server) ofForms(r *http.Request) storage.Bucket {
+	return storage.Bucket{Owner: addressOf(r), Kind: bucketForms, Rate: s.Limits.Forms}
+}
+
+// ofSession is the bucket of a session's status. What has not the shape of an
+// id, which is never looked up, counts for its address.
+func ofSession(r *http.Request) storage.Bucket {
+	owner := mux.Vars(r)["id"]
+	if !checkout.IsID(checkout.PrefixSession, owner) {
+		owner = addressOf(r)
+	}
+	return storage.Bucket{Owner: owner, Kind: bucketSession, Rate: sessionRate}
+}
+
+// addressOf is whom a request counts for: an IPv4 address, or the network of 64
+// bits that one customer has in IPv6.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	if address = address.Unmap().WithZone(""); address.Is4() {
+		return address.String()
+	}
+	network, err := address.Prefix(64)
+	if err != nil {
+		return host
+	}
+	return network.String()
+}
+
+// tooMany is the page for those who have to wait.
+func (s *server) tooMany(w http.ResponseWriter, r *http.Request, seconds int) {
+	t := textsOf(r)
+	v := view{State: stateProblem, Title: t.TooManyTitle, Heading: t.TooManyTitle, Explanation: fmt.Sprintf(t.TooManyText, seconds)}
+	if id := mux.Vars(r)["id"]; checkout.IsID(checkout.PrefixSession, id) {
+		v.Next = s.path(id)
+	}
+	s.render(w, r, http.StatusTooManyRequests, v)
+}
+
+// statusTooMany is the same for checkout.js.
+func statusTooMany(w http.ResponseWriter, _ *http.Request, _ int) {
+	writeJSON(w, http.StatusTooManyRequests, map[string]string{"error": "rate_limited"})
+}

@@ -1,0 +1,115 @@
+package hosted
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// slow lets through burst requests and then nearly none.
+func slow(burst int) storage.Rate { return storage.Rate{PerSecond: 0.01, Burst: burst} }
+
+// from makes a request from an address.
+func (h *harness) from(address, method, path string, form url.Values) *httptest.ResponseRecorder {
+	h.t.Helper()
+	r := httptest.NewRequestWithContext(h.t.Context(), method, testURL+path, strings.NewReader(form.Encode()))
+	r.RemoteAddr = address
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return h.do(r)
+}
+
+func TestLimits_FormsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	h.server.Limits.Forms = slow(3)
+	const tester = "192.0.2.1:1000"
+	for i := range 5 {
+		id := h.session() // card testing: one card after another, each in a session of its own
+		w := h.from(tester, http.MethodPost, "/"+id, goodCard())
+		if i < 3 {
+			require.Equal(t, http.StatusSeeOther, w.Code)
+			continue
+		}
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
+		require.NoError(t, err)
+		require.Positive(t, seconds)
+		require.Contains(t, w.Body.String(), english.texts.TooManyTitle)
+		require.Contains(t, w.Body.String(), `href="/checkout/`+id+`"`, "the way back")
+		require.Contains(t, w.Body.String(), "Wait "+w.Header().Get("Retry-After")+" s")
+	}
+	require.Len(t, h.paid, 3)
+	require.Len(t, h.cards.seen, 3, "the card network is not asked either")
+	id := h.session()
+	require.Equal(t, http.StatusTooManyRequests, h.from(tester, http.MethodPost, "/"+id+"/cancel", url.Values{}).Code)
+	require.Equal(t, http.StatusOK, h.from(tester, http.MethodGet, "/"+id, nil).Code, "looking is another matter")
+	require.Equal(t, http.StatusSeeOther, h.from("192.0.2.2:1000", http.MethodPost, "/"+id, goodCard()).Code)
+}
+
+func TestLimits_HoldAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	h.server.Limits.Forms = slow(2)
+	other := newServer(h.server.Config)
+	for i := range 4 {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+h.session(), strings.NewReader(goodCard().Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		[]http.Handler{h.handler, other.handler()}[i%2].ServeHTTP(w, r)
+		require.Equal(t, i < 2, w.Code == http.StatusSeeOther, i)
+	}
+}
+
+func TestLimits_RequestsOfAnAddress(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.server.Limits.Requests = slow(6)
+	id := h.session()
+	for i, path := range []string{"/" + id, "/" + checkout.NewID(checkout.PrefixSession), "/" + id + "/return", "/" + id + "/status", "/cs_1", "/logo/mer_1/1.png"} {
+		require.NotEqual(t, http.StatusTooManyRequests, h.get(path).Code, i)
+	}
+	for _, path := range []string{"/" + id, "/" + id + "/return", "/" + id + "/status", "/cs_1", "/logo/mer_1/1.png"} {
+		require.Equal(t, http.StatusTooManyRequests, h.get(path).Code, path)
+	}
+	require.Equal(t, http.StatusOK, h.get("/static/checkout.css").Code, "the page for those who wait has its style")
+}
+
+func TestLimits_StatusOfASession(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id, refused := h.session(), 0
+	for i := range 60 { // from as many addresses
+		w := h.from("192.0.2."+strconv.Itoa(i)+":1", http.MethodGet, "/"+id+"/status", nil)
+		if w.Code == http.StatusTooManyRequests {
+			refused++
+			require.JSONEq(t, `{"error":"rate_limited"}`, w.Body.String())
+			require.Equal(t, "1", w.Header().Get("Retry-After"))
+		}
+	}
+	require.GreaterOrEqual(t, refused, 1)
+	require.Equal(t, http.StatusOK, h.get("/"+h.session()+"/status").Code, "another session has its own")
+}
+
+func TestAddressOf(t *testing.T) {
+	t.Parallel()
+	for remote, want := range map[string]string{
+		"192.0.2.1:80":               "192.0.2.1",
+		"[::ffff:192.0.2.1]:80":      "192.0.2.1",
+		"[2001:db8:1:2:3:4:5:6]:80":  "2001:db8:1:2::/64",
+		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
+		"[fe80::1%eth0]:80":          "fe80::/64",
+		"pipe":                       "pipe",
+	} {
+		require.Equal(t, want, addressOf(&http.Request{RemoteAddr: remote}), remote)
+	}
+}
