@@ -57,7 +57,7 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
 	pages.Handle(challengePath+"/", http.StripPrefix(challengePath, challenge))
 	pages.Handle("/", hosted.New(hosted.Config{
-		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Log: slog.Default(),
+		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg), Log: slog.Default(),
 	}))
 
 	people := dashboard.New(dashboard.Config{
@@ -66,9 +66,11 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	})
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, rest) })
-	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, pages) })
-	group.Go(func() error { return serve(ctx, "dashboard", cfg.DashboardAddress, people) })
+	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, rest)) })
+	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, pages)) })
+	group.Go(func() error {
+		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, people))
+	})
 	return group.Wait()
 }
 
@@ -83,6 +85,15 @@ func limits(cfg config.Config) api.Limits {
 	}
 	rates := storage.Rates{Test: rate(cfg.TestRateLimit), Live: rate(cfg.LiveRateLimit)}
 	return api.Limits{Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst}}
+}
+
+// pageLimits lets an address that was quiet ask for a while: many customers may
+// share one.
+func pageLimits(cfg config.Config) hosted.Limits {
+	return hosted.Limits{
+		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
+		Forms:    storage.Rate{PerSecond: cfg.FormRateLimit, Burst: max(1, int(100*cfg.FormRateLimit))},
+	}
 }
 
 // Limits of a connection. Slow clients are cut off; nothing here takes long.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
 	"slices"
@@ -45,6 +46,12 @@ type Config struct {
 	LiveRateLimit   float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
 	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
 
+	// The hosted page: requests a second of one address, and forms besides.
+	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
+	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
+	// Networks of the proxies in front, whose X-Forwarded-For is believed.
+	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
+
 	// For local development, in test mode only.
 	AllowLoopback   bool          `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
 	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
@@ -54,6 +61,7 @@ type Config struct {
 	Keys         *storage.Keyring `env:"-"`
 	Level        slog.Level       `env:"-"`
 	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
+	Proxies      []netip.Prefix   `env:"-"`
 }
 
 // Load reads environment, a list of NAME=value. Its error names every setting
@@ -93,6 +101,10 @@ func Load(environment []string) (Config, error) {
 	check("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
 	check("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
 	check("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
+	check("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
+	check("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
+	c.Proxies, err = parseNetworks(c.TrustedProxies)
+	check("CHECKOUT_TRUSTED_PROXIES", err)
 	check("CHECKOUT_RECONCILE_INTERVAL", atLeast(c.ReconcileEvery, time.Second))
 	check("CHECKOUT_DELIVERY_RETENTION", atLeast(c.DeliveryRetention, minRetention))
 	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
@@ -153,6 +165,26 @@ func checkRate(perSecond float64) error {
 		return fmt.Errorf("must be a number from 0.1 to %d", maxRate)
 	}
 	return nil
+}
+
+// parseNetworks reads addresses and CIDR networks, separated by commas.
+func parseNetworks(list string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(entry)
+		if address, addressErr := netip.ParseAddr(entry); addressErr == nil {
+			network, err = address.Prefix(address.BitLen())
+		}
+		if err != nil {
+			return nil, errors.New("must be addresses or networks such as 10.0.0.0/8, separated by commas")
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
 }
 
 func atLeast(d, least time.Duration) error {

@@ -85,8 +85,11 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute) // the first build of Temporal takes minutes
 	defer cancel()
 	o.Out = os.Stderr
-	// Tests ask more often than merchants may.
-	o.Env = append(o.Env, "CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000")
+	// Tests ask more often than merchants and customers may, unless one says otherwise.
+	o.Env = append([]string{
+		"CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000",
+		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000",
+	}, o.Env...)
 	return devstack.Start(ctx, o)
 }
 
