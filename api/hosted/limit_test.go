@@ -45,7 +45,7 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 		require.Positive(t, seconds)
 		require.Contains(t, w.Body.String(), english.texts.TooManyTitle)
 		require.Contains(t, w.Body.String(), `href="/checkout/`+id+`"`, "the way back")
-		require.Contains(t, w.Body.String(), "Wait "+w.Header().Get("Retry-After")+" s")
+		require.Contains(t, w.Body.String(), "Wait "+w.Header().Get("Retry-After")+"\u00a0s")
 	}
 	require.Len(t, h.paid, 3)
 	require.Len(t, h.cards.seen, 3, "the card network is not asked either")

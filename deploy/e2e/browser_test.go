@@ -1,11 +1,18 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +27,11 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -47,6 +56,17 @@ func TestBrowser(t *testing.T) {
 		"pays without JavaScript":           testBrowserNoScript,
 		"double click charges once":         testBrowserDoubleClick,
 		"a slip costs nothing":              testBrowserSlip,
+		"back and reload charge once":       testBrowserBack,
+		"typing and pasting a card":         testBrowserCardField,
+		"with the keyboard alone":           testBrowserKeyboard,
+		"the button while it is paying":     testBrowserPaying,
+		"a clock that is wrong":             testBrowserClock,
+		"four languages":                    testBrowserLanguages,
+		"a merchant's color and logo":       testBrowserBrand,
+		"zoom, motion and paper":            testBrowserZoom,
+		"markup stays text":                 testBrowserMarkup,
+		"a session that failed":             testBrowserFailed,
+		"faults without JavaScript":         testBrowserFaultsNoScript,
 		"unknown address":                   testBrowserUnknown,
 		"the tests see what a page refuses": testBrowserSeesFaults,
 	} {
@@ -218,6 +238,12 @@ func typeInto(selector, what string) chromedp.Action[chromedp.Void] {
 	return chromedp.SendKeys(chromedp.CSS(selector), what)
 }
 
+// empty takes away what is in a field, as a person does.
+func empty(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+		`(() => { const f = document.querySelector(%q); f.focus(); f.select(); document.execCommand("delete"); })()`, selector))
+}
+
 // text returns what a person reads of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
@@ -240,30 +266,71 @@ func (b *tab) fill(card string) {
 // fillCard fills in what a second try asks for.
 func (b *tab) fillCard(card string) {
 	b.t.Helper()
-	b.do(typeInto("#card_number", card), chromedp.Clear(chromedp.CSS("#exp")), typeInto("#exp", "1240"), typeInto("#cvc", "123"))
+	b.do(typeInto("#card_number", card), empty("#exp"), typeInto("#exp", "1240"), typeInto("#cvc", "123"),
+		empty("#name"), typeInto("#name", "Ann Example"))
 }
 
-// shoot writes pictures of the page with -screenshots, on a phone and on a
-// computer, light and dark.
-func (b *tab) shoot(name string) {
-	b.t.Helper()
-	if *screenshots == "" {
-		return
+// A size of window. A phone has touch.
+type size struct {
+	width, height int64
+	phone         bool
+}
+
+var sizes = []size{{320, 640, true}, {1440, 900, false}}
+
+func (s size) emulate() chromedp.Action[chromedp.Void] {
+	if s.phone {
+		return chromedp.EmulateViewport(s.width, s.height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
 	}
-	require.NoError(b.t, os.MkdirAll(*screenshots, 0o750))
-	for _, width := range []int64{360, 1280} {
-		viewport := chromedp.EmulateViewport(1280, 800)
-		if width == 360 {
-			viewport = chromedp.EmulateViewport(360, 780, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
-		}
+	return chromedp.EmulateViewport(s.width, s.height)
+}
+
+// inspect looks at the page on a narrow phone and on a wide screen, light and
+// dark: nothing is wider than the window, everything is large enough to be
+// touched, and axe finds nothing. With -screenshots it keeps pictures.
+func (b *tab) inspect(name string) {
+	b.t.Helper()
+	for _, s := range sizes {
 		for _, scheme := range []string{"light", "dark"} {
-			b.do(viewport, prefers(scheme))
-			picture := get(b, chromedp.FullScreenshot(100))
-			file := filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
-			require.NoError(b.t, os.WriteFile(file, picture, 0o600))
+			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
+			b.do(s.emulate(), prefers(scheme))
+			b.requireFits(what, s.phone)
+			b.axe(what)
+			if *screenshots != "" {
+				b.keep(what, get(b, chromedp.FullScreenshot(100)))
+			}
 		}
 	}
 	b.do(chromedp.EmulateReset(), prefers(""))
+}
+
+// requireFits proves that there is no horizontal scroll bar and that what can be
+// pressed is at least 44 pixels high (links in a text excepted), 24 with a mouse.
+func (b *tab) requireFits(what string, touch bool) {
+	b.t.Helper()
+	least := 24
+	if touch {
+		least = 44
+	}
+	got := get(b, chromedp.Evaluate[struct {
+		Width, Window int
+		Small         []string
+	}](fmt.Sprintf(`({
+		Width: document.documentElement.scrollWidth,
+		Window: document.documentElement.clientWidth,
+		Small: Array.from(document.querySelectorAll("a, button, input:not([type=hidden])"))
+			.filter((e) => e.offsetParent !== null && !e.classList.contains("skip") && e.getBoundingClientRect().height < %d)
+			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height),
+	})`, least)))
+	require.LessOrEqual(b.t, got.Width, got.Window, "%s scrolls sideways", what)
+	require.Empty(b.t, got.Small, what)
+}
+
+// keep writes a picture.
+func (b *tab) keep(name string, picture []byte) {
+	b.t.Helper()
+	require.NoError(b.t, os.MkdirAll(*screenshots, 0o750))
+	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o600))
 }
 
 // prefers emulates prefers-color-scheme; "" stops it.
@@ -315,14 +382,21 @@ func testBrowserPays(t *testing.T, browser context.Context) {
 	require.Regexp(t, `^\d{1,4}:\d\d$`, b.text("#countdown"))
 	require.Contains(t, b.text(".summary"), "order-1042")
 	require.Contains(t, b.text("#pay-button"), "10.50")
-	b.shoot("form")
+	b.inspect("form")
 	b.fill(cardSucceeds)
 	require.Equal(t, "4242 4242 4242 4242", b.value("#card_number"), "in groups of four")
 	require.Equal(t, "12 / 40", b.value("#exp"))
 	require.Equal(t, "Visa", b.text("#brand"))
-	b.shoot("form-filled")
+	require.Equal(t, "#mark-visa", get(b, chromedp.AttributeValue(chromedp.CSS("#brand-mark"), "href")).Value)
+	b.inspect("form-filled")
 	b.do(click("#pay-button"), seeState("completed"))
 	require.Equal(t, back, get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)))
+	require.Contains(t, b.text("#soon"), strings.TrimPrefix(address, "http://"), "where it goes")
+	b.do(click("#stay"))
+	require.Equal(t, "return", get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Contains(t, b.text("#soon"), "You stay on this page.")
+	b.inspect("completed-with-return")
+	b.do(click("#return"))
 	b.do(see("#thanks"))
 	require.Equal(t, back, get(b, chromedp.Location()), "character for character")
 	require.Equal(t, []string{""}, referrers(), "nobody learns the session's address")
@@ -342,10 +416,10 @@ func testBrowserDeclined(t *testing.T, browser context.Context) {
 	require.Equal(t, "ann@example.com", b.value("#email"))
 	require.Empty(t, b.value("#card_number"))
 	require.Empty(t, b.value("#cvc"))
-	b.shoot("decline")
+	b.inspect("decline")
 	b.fillCard(cardSucceeds)
 	b.do(click("#pay-button"), seeState("completed"))
-	b.shoot("success")
+	b.inspect("success")
 
 	m.awaitStatus(id, checkout.StatusCompleted, browserTimeout)
 	var types []string
@@ -365,7 +439,7 @@ func testBrowser3DS(t *testing.T, browser context.Context) {
 	b.fill(card3DS)
 	b.do(click("#pay-button"), see("#confirm"))
 	require.Contains(t, b.text("main"), "3220")
-	b.shoot("3ds")
+	b.inspect("3ds")
 	b.do(click("#refuse"), see("#decline"))
 	require.Contains(t, b.text("#decline"), checkout.FailureThreeDSAbandoned.Message())
 
@@ -379,7 +453,7 @@ func testBrowser3DS(t *testing.T, browser context.Context) {
 	// A customer who finds the way back is asked again.
 	b.open(m, id)
 	b.do(seeState("action"))
-	b.shoot("action")
+	b.inspect("action")
 	b.do(click("#continue"), see("#confirm"), click("#confirm"), seeState("completed"))
 	m.awaitStatus(id, checkout.StatusCompleted, browserTimeout)
 	require.Equal(t, 1, query[int](t, shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1 AND outcome = 'succeeded'`, id))
@@ -392,13 +466,13 @@ func testBrowserSlowCard(t *testing.T, browser context.Context) {
 	b.open(m, id)
 	b.fill(cardSlow)
 	b.do(click("#pay-button"), seeState("processing"))
-	b.shoot("processing")
+	b.inspect("processing")
 	b.do(seeState("completed"))
 	require.Equal(t, 1, m.charges(id))
 }
 
 func testBrowserExpires(t *testing.T, browser context.Context) {
-	stack := ownStack(t, devstack.Options{SessionLifetime: "5s"})
+	stack := ownStack(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
 	m, b := newMerchant(t, stack), newTab(t, browser)
 	id := m.create(terms)
 	b.open(m, id)
@@ -424,12 +498,30 @@ func testBrowserExpires(t *testing.T, browser context.Context) {
 	require.Equal(t, "This session expired", got.Button)
 	require.Empty(t, got.Number)
 	require.Zero(t, got.Enabled, "nothing can be typed or sent")
-	b.shoot("form-expired")
+	b.inspect("form-expired")
 	b.open(m, id)
 	b.do(seeState("expired"))
-	b.shoot("expired")
+	b.inspect("expired")
 	m.awaitStatus(id, checkout.StatusExpired, browserTimeout)
 	require.Zero(t, m.charges(id))
+	b.tooMany(m)
+}
+
+// tooMany sends forms until the page says that it is enough.
+func (b *tab) tooMany(m *merchant) {
+	b.t.Helper()
+	id := m.create(terms)
+	for range 12 { // as many at once as the setting of testBrowserExpires allows, and more
+		_, _, err := m.pay(id, "4242424242424241")
+		require.NoError(b.t, err)
+	}
+	b.open(m, id)
+	b.do(chromedp.Evaluate[chromedp.Void](`void document.getElementById("pay").submit()`), seeState("problem"))
+	require.Equal(b.t, "Too many attempts", b.text("h1"))
+	b.inspect("too-many")
+	for _, fault := range b.takeFaults() { // the browser notes what the test asked for
+		require.Contains(b.t, fault, "429")
+	}
 }
 
 // noScript switches JavaScript off for the pages that follow.
@@ -496,9 +588,336 @@ func testBrowserSlip(t *testing.T, browser context.Context) {
 	b.fill("4242424242424241")
 	b.do(click("#pay-button"), see("#card_number-error"))
 	require.Equal(t, "card_number", get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Equal(t, "alert", get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
+	require.Equal(t, "Check the marked fields\nThis card number is not valid. Check every digit.", b.text("#faults"))
 	require.Equal(t, "true", get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-invalid")).Value)
-	b.shoot("form-slip")
+	b.inspect("form-slip")
 	require.Zero(t, m.charges(id))
+}
+
+// testBrowserBack goes back after a payment and loads the page again: the form
+// is gone, and nothing is charged twice.
+func testBrowserBack(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(terms)
+	b.do(chromedp.Navigate("about:blank"))
+	b.open(m, id)
+	b.fill(cardSucceeds)
+	b.do(click("#pay-button"), seeState("completed"))
+	b.do(chromedp.Reload(), seeState("completed"))
+	b.do(chromedp.NavigateBack(), chromedp.NavigateForward(), seeState("completed"))
+	b.open(m, id)
+	b.do(seeState("completed"))
+	require.Equal(t, 1, m.charges(id))
+	require.Equal(t, 1, query[int](t, shared, `SELECT attempts FROM checkout_session WHERE id = $1`, id))
+}
+
+// caret is where the text cursor is in a field.
+func (b *tab) caret(id string) int {
+	b.t.Helper()
+	return get(b, chromedp.Evaluate[int](fmt.Sprintf(`document.getElementById(%q).selectionStart`, id)))
+}
+
+func (b *tab) setCaret(id string, at int) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.getElementById(%q).setSelectionRange(%d, %d)`, id, at, at)))
+}
+
+// paste replaces what is selected the way the clipboard does.
+func (b *tab) paste(selector, what string) {
+	b.t.Helper()
+	b.do(chromedp.Focus(chromedp.CSS(selector)), chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+		`(() => { const f = document.querySelector(%q); f.select(); document.execCommand("insertText", false, %q); })()`, selector, what)))
+}
+
+func testBrowserCardField(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	b.open(m, m.create(terms))
+	for _, c := range []struct{ typed, shown, brand, cvc string }{
+		{"4242424242424242", "4242 4242 4242 4242", "Visa", "3"},
+		{"378282246310005", "3782 822463 10005", "American Express", "4"},
+		{"5555555555554444", "5555 5555 5555 4444", "Mastercard", "3"},
+		{"6011111111111117", "6011 1111 1111 1117", "Discover", "3"},
+		{"3056930009020004", "3056 9300 0902 0004", "Diners Club", "3"},
+		{"3566002020360505", "3566 0020 2036 0505", "JCB", "3"},
+		{"6200000000000005", "6200 0000 0000 0005", "UnionPay", "3"},
+		{"9", "9", "", "4"},
+	} {
+		b.do(empty("#card_number"), typeInto("#card_number", c.typed))
+		require.Equal(t, c.shown, b.value("#card_number"))
+		require.Equal(t, c.brand, get(b, chromedp.Evaluate[string](`document.getElementById("brand").textContent`)))
+		require.Equal(t, c.cvc, get(b, chromedp.AttributeValue(chromedp.CSS("#cvc"), "maxlength")).Value)
+	}
+	for _, pasted := range []string{"4242424242424242", " 4242-4242-4242-4242 ", "4242\u00a04242\u00a04242\u00a04242"} {
+		b.paste("#card_number", pasted)
+		require.Equal(t, "4242 4242 4242 4242", b.value("#card_number"), pasted)
+	}
+	b.paste("#card_number", "42424242424242424242")
+	require.Equal(t, "42424242424242424242", b.value("#card_number"), "nothing is cut off silently")
+
+	// A digit in the middle: the caret stays behind it.
+	b.paste("#card_number", "424242424242424")
+	b.setCaret("card_number", 2)
+	b.do(chromedp.KeyEvent("7"))
+	require.Equal(t, "4274 2424 2424 2424", b.value("#card_number"))
+	require.Equal(t, 3, b.caret("card_number"))
+	// Backspace at the beginning of a group takes the digit before the space.
+	b.setCaret("card_number", 5)
+	b.do(chromedp.KeyEvent(kb.Backspace))
+	require.Equal(t, "4272 4242 4242 424", b.value("#card_number"))
+	require.Equal(t, 3, b.caret("card_number"))
+	b.setCaret("card_number", 4)
+	b.do(chromedp.KeyEvent(kb.Delete))
+	require.Equal(t, "4272 2424 2424 24", b.value("#card_number"))
+
+	for typed, shown := range map[string]string{"1240": "12 / 40", "440": "04 / 40", "1340": "01 / 340", "12/40": "12 / 40", "4/40": "04 / 40", "12 / 40": "12 / 40"} {
+		b.do(empty("#exp"), typeInto("#exp", typed))
+		require.Equal(t, shown, b.value("#exp"), typed)
+	}
+	b.do(empty("#exp"), typeInto("#exp", "12"))
+	require.Equal(t, "12 / ", b.value("#exp"))
+	b.do(chromedp.KeyEvent(kb.Backspace), chromedp.KeyEvent(kb.Backspace))
+	require.Equal(t, "1", b.value("#exp"), "the slash does not come back")
+	b.paste("#exp", "12/2040")
+	require.Equal(t, "12/2040", b.value("#exp"))
+}
+
+// focused names what has the focus.
+func (b *tab) focused() string {
+	b.t.Helper()
+	return get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.className || document.activeElement.textContent`))
+}
+
+func testBrowserKeyboard(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(terms)
+	b.open(m, id)
+	b.do(seeState("form"))
+	tab := chromedp.KeyEvent(kb.Tab)
+	b.do(tab)
+	require.Equal(t, "skip", b.focused())
+	b.do(chromedp.KeyEvent(kb.Enter), tab)
+	for _, field := range []struct{ id, typed string }{
+		{"email", "ann@example.com"}, {"card_number", ""}, {"exp", "1240"}, {"cvc", "123"}, {"name", "Ann Example"},
+	} {
+		require.Equal(t, field.id, b.focused())
+		require.Equal(t, "3px", get(b, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineWidth.replace("2px", "3px")`)), "the focus is seen")
+		b.do(chromedp.KeyEvent(field.typed), tab)
+	}
+	require.Equal(t, "pay-button", b.focused())
+	b.do(chromedp.KeyEvent(kb.Enter), see("#faults"))
+	require.Equal(t, "card_number", b.focused(), "the first error")
+	for _, id := range []string{"card_number-error"} {
+		require.Contains(t, get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-describedby")).Value, id)
+		require.NotEmpty(t, b.text("#"+id))
+	}
+	b.do(chromedp.KeyEvent(cardSucceeds), chromedp.KeyEvent(kb.Enter), seeState("completed"))
+	require.Equal(t, 1, m.charges(id))
+}
+
+func testBrowserPaying(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(`{"amount": 120, "currency": "EUR", "payout_currency": "USDC"}`)
+	b.open(m, id)
+	require.Equal(t, "Pay €120.00", b.text("#pay-button"))
+	b.fill(cardSucceeds)
+	got := get(b, chromedp.Evaluate[struct {
+		Disabled, Busy bool
+		Text, Said     string
+	}](`(() => {
+		const button = document.getElementById("pay-button");
+		button.click();
+		button.click();
+		return { Disabled: button.disabled, Busy: getComputedStyle(button, "::before").animationName === "turn", Text: button.textContent,
+			Said: document.getElementById("announce").textContent };
+	})()`))
+	require.Equal(t, []any{true, true, "Paying…", "Paying…"}, []any{got.Disabled, got.Busy, got.Text, got.Said})
+	b.do(seeState("completed"))
+	require.Equal(t, 1, m.charges(id))
+}
+
+// testBrowserClock sets the browser's clock: the page warns at a few moments,
+// and asks the server before it says that the time is over.
+func testBrowserClock(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	b.open(m, m.create(terms))
+	b.do(seeState("form"))
+	said := `document.getElementById("announce").textContent`
+	require.Empty(t, get(b, chromedp.Evaluate[string](said)))
+	forward := func(by time.Duration) chromedp.Action[chromedp.Void] {
+		return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const real = Date.now; Date.now = () => real() + %d; })()`, by.Milliseconds()))
+	}
+	b.do(forward(55*time.Minute+30*time.Second), chromedp.Poll[chromedp.Void](said+` === "Five minutes left to pay."`))
+	require.Regexp(t, `^4:\d\d$`, b.text("#countdown"))
+	b.do(forward(4*time.Minute), chromedp.Poll[chromedp.Void](said+` === "One minute left to pay."`))
+	b.do(forward(time.Hour), chromedp.Poll[chromedp.Void](`/^5\d:\d\d$/.test(document.getElementById("countdown").textContent)`))
+	require.Equal(t, true, get(b, chromedp.Evaluate[bool](`document.getElementById("expired").hidden && !document.getElementById("pay-button").disabled`)))
+}
+
+func testBrowserLanguages(t *testing.T, browser context.Context) {
+	m := newMerchant(t, shared)
+	for _, l := range []struct{ tag, name, pay, paying, fault, failure, done string }{
+		{"en", "English", "Pay €10.50", "Paying…", "Enter your card number.", "Your card was declined. Try another card.", "Payment successful"},
+		{"de", "Deutsch", "10,50\u00a0€ zahlen", "Zahlung läuft …", "Geben Sie Ihre Kartennummer ein.", "Ihre Karte wurde abgelehnt. Versuchen Sie es mit einer anderen Karte.", "Zahlung erfolgreich"},
+		{"fr", "Français", "Payer 10,50\u00a0€", "Paiement en cours…", "Saisissez votre numéro de carte.", "Votre carte a été refusée. Essayez avec une autre carte.", "Paiement réussi"},
+		{"es", "Español", "Pagar 10,50\u00a0€", "Pagando…", "Introduzca el número de su tarjeta.", "Su tarjeta ha sido rechazada. Pruebe con otra tarjeta.", "Pago realizado"},
+	} {
+		b := newTab(t, browser)
+		b.open(m, m.create(terms))
+		b.do(seeState("form"), click(`.foot a[hreflang="`+l.tag+`"]`), see(`html[lang="`+l.tag+`"] .foot a[aria-current]`))
+		require.Equal(t, l.name, b.text(".foot a[aria-current]"))
+		require.Equal(t, l.pay, strings.TrimSpace(get(b, chromedp.Evaluate[string](`document.getElementById("pay-button").textContent`))))
+		b.do(click("#pay-button"), see("#card_number-error"))
+		require.Equal(t, l.fault, b.text("#card_number-error"))
+		b.inspect("faults-" + l.tag)
+		b.fill(cardDeclined)
+		b.do(click("#pay-button"), see("#decline"))
+		require.Contains(t, b.text("#decline"), l.failure, "the cookie holds for what follows")
+		b.fillCard(cardSucceeds)
+		b.do(click("#pay-button"), seeState("completed"))
+		require.Equal(t, l.done, b.text("h1"))
+		require.Equal(t, l.tag, get(b, chromedp.Evaluate[string](`document.documentElement.lang`)))
+		b.inspect("completed-" + l.tag)
+	}
+}
+
+// testBrowserBrand looks at colors that are hard to read, and at a logo.
+func testBrowserBrand(t *testing.T, browser context.Context) {
+	for name, c := range map[string]struct{ color, button string }{
+		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"}, "white": {"#ffffff", "rgb(255, 255, 255)"},
+		"gray": {"#767676", "rgb(118, 118, 118)"}, "purple": {"#5b2be0", "rgb(91, 43, 224)"},
+	} {
+		m, b := newMerchant(t, shared), newTab(t, browser)
+		picture := image.NewNRGBA(image.Rect(0, 0, 300, 100))
+		draw.Draw(picture, picture.Bounds(), image.NewUniform(color.NRGBA{R: 0x5b, G: 0x2b, B: 0xe0, A: 0xff}), image.Point{}, draw.Src)
+		var upload bytes.Buffer
+		require.NoError(t, png.Encode(&upload, picture))
+		logo, err := storage.EncodeLogo(&upload)
+		require.NoError(t, err)
+		require.NoError(t, openStore(t, shared).SetBrand(t.Context(), m.id, storage.BrandChange{Color: &c.color, Logo: &logo}))
+		id := m.create(terms)
+		b.open(m, id)
+		b.do(seeState("form"), chromedp.Poll[chromedp.Void](`document.querySelector(".logo").naturalWidth > 0`))
+		require.Equal(t, c.button, get(b, chromedp.Evaluate[string](`getComputedStyle(document.getElementById("pay-button")).backgroundColor`)))
+		b.inspect("brand-" + name)
+		if name == "yellow" {
+			b.fill(card3DS)
+			b.do(click("#pay-button"), see("#confirm"))
+			b.open(m, id)
+			b.do(seeState("action"))
+			b.inspect("brand-" + name + "-action")
+		}
+	}
+}
+
+func testBrowserZoom(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(`{"amount": 999999.99, "currency": "CAD", "payout_currency": "USDC", "metadata": {"order_id": "` + strings.Repeat("Long", 100) + `"}}`)
+	b.open(m, id)
+	b.do(seeState("form"))
+	for _, width := range []int64{320, 360, 640, 720, 899, 900, 1024, 1440, 2560} { // 640 and 720 are 1280 and 1440 at 200 %
+		b.do(chromedp.EmulateViewport(width, 600))
+		b.requireFits(fmt.Sprint(width), false)
+	}
+	b.do(chromedp.EmulateViewport(640, 600), chromedp.Evaluate[chromedp.Void](`void (document.documentElement.style.fontSize = "200%")`))
+	b.requireFits("letters of twice the size", false)
+	b.do(chromedp.Evaluate[chromedp.Void](`void (document.documentElement.style.fontSize = "")`), chromedp.EmulateReset())
+
+	b.do(media("prefers-reduced-motion", "reduce"), chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.add("busy")`))
+	require.Equal(t, "none", get(b, chromedp.Evaluate[string](`getComputedStyle(document.getElementById("pay-button"), "::before").animationName`)))
+	b.do(prefers("dark"))
+	require.Equal(t, "rgb(18, 22, 25)", get(b, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`)))
+	b.do(prefers(""))
+
+	b.fill(cardSucceeds)
+	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.remove("busy")`), click("#pay-button"), seeState("completed"))
+	b.do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+		return err
+	}))
+	printed := get(b, chromedp.Evaluate[string](`document.body.innerText`))
+	require.Contains(t, printed, "Paid to")
+	require.Contains(t, printed, "txn_")
+	require.NotContains(t, printed, "Print receipt")
+	require.NotContains(t, printed, "Deutsch")
+	if *screenshots != "" {
+		b.keep("receipt-on-paper", get(b, chromedp.FullScreenshot(100)))
+	}
+	pdf := get(b, chromedp.PrintToPDF())
+	require.Equal(t, 1, bytes.Count(pdf, []byte("/Type /Page\n")), "one sheet")
+}
+
+// media emulates one media feature.
+func media(name, value string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}})
+		return err
+	})
+}
+
+// testBrowserMarkup opens pages full of what would like to be markup. A script
+// that ran would open a dialog or complain, and the tab notices both.
+func testBrowserMarkup(t *testing.T, browser context.Context) {
+	for i, payload := range []string{
+		`<script>throw new Error("ran")</script>`, `"><img src=x onerror='throw new Error("ran")'>`, `'><svg onload=console.error("ran")>`,
+		`</title><script>console.error("ran")</script>`, `</script><script>console.error("ran")</script>`, `" autofocus onfocus="console.error(1)`,
+		`<iframe srcdoc="<script>parent.console.error(1)</script>">`, `<a href="javascript:console.error(1)">x</a>`, `{{constructor.constructor("console.error(1)")()}}`,
+		`<base href=//other.invalid>`, `<meta http-equiv=refresh content="0;url=//other.invalid">`, `<style>*{display:none}</style>`, `<!--`, `]]><x>`,
+	} {
+		m, b := newMerchant(t, shared), newTab(t, browser)
+		query[string](t, shared, `UPDATE merchant SET name = $2 WHERE id = $1 RETURNING id`, m.id, payload)
+		shopURL, _ := shop(t)
+		body, err := json.Marshal(map[string]any{
+			"amount": 10.5, "currency": "EUR", "payout_currency": "USDC", "metadata": map[string]string{"order_id": payload, "note": payload},
+			"redirect_url": shopURL + "/?q=" + url.QueryEscape(payload) + "#';alert(1)//",
+		})
+		require.NoError(t, err)
+		id := m.create(string(body))
+		b.open(m, id)
+		b.do(seeState("form"))
+		require.Equal(t, payload, get(b, chromedp.Evaluate[string](`document.querySelector(".merchant span:last-child").textContent`)))
+		require.Equal(t, payload, get(b, chromedp.Evaluate[string](`document.querySelector(".facts dd").textContent`)))
+		require.Contains(t, get(b, chromedp.Evaluate[string](`document.title`)), strings.Join(strings.Fields(payload), " "))
+		b.do(typeInto("#email", payload), typeInto("#name", payload), click("#pay-button"), see("#faults"))
+		b.do(empty("#email"))
+		b.fill(cardSucceeds)
+		b.do(chromedp.SetValue(chromedp.CSS("#name"), payload), click("#pay-button"), seeState("completed"), click("#stay"))
+		require.Contains(t, b.text("#return"), strings.Join(strings.Fields(payload), " "), i)
+		require.True(t, strings.HasPrefix(get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)), shopURL+"/"))
+		require.Equal(t, 0, get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, base, style, main img, main script").length`)))
+	}
+}
+
+func testBrowserFailed(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(terms)
+	b.open(m, id)
+	b.fill("4100000000000019")
+	b.do(click("#pay-button"), seeState("failed"))
+	require.Contains(t, b.text("main"), checkout.FailureFraudBlocked.Message())
+	b.inspect("failed")
+}
+
+func testBrowserFaultsNoScript(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	id := m.create(terms)
+	b.do(noScript())
+	b.open(m, id)
+	b.do(seeState("form"), click(`.foot a[hreflang="de"]`), see(`html[lang="de"]`))
+	b.fill("4242424242424241")
+	b.do(click("#pay-button"), see("#decline"))
+	require.Contains(t, b.text("#decline"), "Bitte prüfen Sie die markierten Felder")
+	require.Contains(t, b.text("#decline"), "Diese Kartennummer ist ungültig. Prüfen Sie jede Ziffer.")
+	require.Equal(t, "card_number", b.focused())
+	require.Equal(t, "Ann Example", b.value("#name"))
+	require.Empty(t, b.value("#cvc"))
+	for _, fault := range b.takeFaults() { // the browser notes the status
+		require.Contains(t, fault, "422")
+	}
+	b.fillCard(cardSucceeds)
+	b.do(click("#pay-button"), seeState("completed"))
+	require.Equal(t, "Zahlung erfolgreich", b.text("h1"))
+	require.Equal(t, 1, m.charges(id))
 }
 
 func testBrowserUnknown(t *testing.T, browser context.Context) {
@@ -508,7 +927,7 @@ func testBrowserUnknown(t *testing.T, browser context.Context) {
 	require.EqualValues(t, http.StatusNotFound, response.Status)
 	b.do(seeState("problem"))
 	require.Equal(t, "Page not found", b.text("h1"))
-	b.shoot("unknown")
+	b.inspect("unknown")
 	for _, fault := range b.takeFaults() { // the browser notes what the test asked for
 		require.Contains(t, fault, "404")
 		require.Contains(t, fault, address)
@@ -541,7 +960,7 @@ func testOperatorPages(t *testing.T, browser context.Context) {
 	m.arrivals(3, browserTimeout)
 	m.awaitStatus(id, checkout.StatusCompleted, browserTimeout)
 	b.do(chromedp.Navigate(strings.TrimSuffix(m.url, "/webhook")), see("tbody tr"))
-	b.shoot("receiver")
+	b.shootOnce("receiver")
 
 	b.do(chromedp.EmulateViewport(1600, 1400))
 	workflows := shared.UIURL() + "/namespaces/checkout/workflows"
@@ -575,7 +994,7 @@ func seeText(what string) chromedp.Action[chromedp.Void] {
 // shootOnce writes one picture of the page as it is.
 func (b *tab) shootOnce(name string) {
 	b.t.Helper()
-	require.NoError(b.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), get(b, chromedp.FullScreenshot(100)), 0o600))
+	b.keep(name, get(b, chromedp.FullScreenshot(100)))
 	shown := get(b, chromedp.Evaluate[string](`document.body.innerText`))
 	for _, personal := range []string{"ann@example.com", cardSucceeds, cardDeclined, "order-1042"} {
 		require.NotContains(b.t, shown, personal, name)

@@ -109,6 +109,7 @@
     number.value = cvc.value = "";
     showBrand(other);
     button.firstElementChild.textContent = texts.expired;
+    form.hidden = document.querySelector(".small").hidden = true;
   }
 
   // At the end, and when this tab is in front again, the server is asked: another
