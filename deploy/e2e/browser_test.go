@@ -285,23 +285,39 @@ func (s size) emulate() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(s.width, s.height)
 }
 
-// inspect looks at the page on a narrow phone and on a wide screen, light and
-// dark: nothing is wider than the window, everything is large enough to be
-// touched, and axe finds nothing. With -screenshots it keeps pictures.
-func (b *tab) inspect(name string) {
+// eachLook shows the page on a narrow phone and on a wide screen, light and
+// dark, and keeps a picture of each with -screenshots.
+func (b *tab) eachLook(name string, look func(what string, s size)) {
 	b.t.Helper()
 	for _, s := range sizes {
 		for _, scheme := range []string{"light", "dark"} {
 			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
 			b.do(s.emulate(), prefers(scheme))
-			b.requireFits(what, s.phone)
-			b.axe(what)
+			look(what, s)
 			if *screenshots != "" {
 				b.keep(what, get(b, chromedp.FullScreenshot(100)))
 			}
 		}
 	}
 	b.do(chromedp.EmulateReset(), prefers(""))
+}
+
+// inspect proves in each look that nothing is wider than the window, that
+// everything is large enough to be touched, and that axe finds nothing.
+func (b *tab) inspect(name string) {
+	b.t.Helper()
+	b.eachLook(name, func(what string, s size) {
+		b.requireFits(what, s.phone)
+		b.axe(what)
+	})
+}
+
+// shoot only keeps pictures.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	if *screenshots != "" {
+		b.eachLook(name, func(string, size) {})
+	}
 }
 
 // requireFits proves that there is no horizontal scroll bar and that what can be
