@@ -65,7 +65,7 @@ func (s *server) inLanguage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chosen := languageNamed(r.URL.Query().Get(paramLanguage))
 		if chosen != nil {
-			http.SetCookie(w, &http.Cookie{
+			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over https; http is a developer's own computer
 				Name: languageCookie, Value: chosen.tag, Path: s.base + "/", MaxAge: languageMaxAge,
 				HttpOnly: true, Secure: strings.HasPrefix(s.origin, "https:"), SameSite: http.SameSiteLaxMode,
 			})
