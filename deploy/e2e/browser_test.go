@@ -29,9 +29,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -67,6 +72,7 @@ func TestBrowser(t *testing.T) {
 		"markup stays text":                 testBrowserMarkup,
 		"a session that failed":             testBrowserFailed,
 		"faults without JavaScript":         testBrowserFaultsNoScript,
+		"when nobody answers":               testBrowserAway,
 		"unknown address":                   testBrowserUnknown,
 		"the tests see what a page refuses": testBrowserSeesFaults,
 	} {
@@ -934,6 +940,44 @@ func testBrowserFaultsNoScript(t *testing.T, browser context.Context) {
 	b.do(click("#pay-button"), seeState("completed"))
 	require.Equal(t, "Zahlung erfolgreich", b.text("h1"))
 	require.Equal(t, 1, m.charges(id))
+}
+
+// pageWithoutTemporal is a hosted page of its own, on the shared PostgreSQL,
+// whose Temporal cannot be reached.
+func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
+	t.Helper()
+	store = openStore(t, shared)
+	temporal, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: sdklog.NewStructuredLogger(discard)})
+	require.NoError(t, err)
+	t.Cleanup(temporal.Close)
+	server := httptest.NewUnstartedServer(nil)
+	address = "http://" + server.Listener.Addr().String()
+	server.Config.Handler = hosted.New(hosted.Config{
+		Store: store, Workflows: &workflows.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: discard,
+	})
+	server.Start()
+	t.Cleanup(server.Close)
+	return address, store
+}
+
+// testBrowserAway sees what a customer sees while it is not known whether a
+// payment has begun, cancels that payment, and loses PostgreSQL too.
+func testBrowserAway(t *testing.T, browser context.Context) {
+	m, b := newMerchant(t, shared), newTab(t, browser)
+	address, store := pageWithoutTemporal(t)
+	id := m.create(terms)
+	b.do(chromedp.Navigate(address+"/"+id), seeState("form"))
+	b.fill(cardSucceeds)
+	b.do(click("#pay-button"), seeState("checking"))
+	b.inspect("checking")
+	b.do(click("main button"), seeState("form"))
+	require.Zero(t, m.charges(id))
+	require.Zero(t, query[int](t, shared, `SELECT count(*) FROM transaction WHERE session_id = $1`, id))
+	store.Close()
+	b.do(chromedp.Navigate(address+"/"+id), seeState("problem"))
+	require.Equal(t, "We will be right back", b.text("h1"))
+	b.inspect("away")
+	b.takeFaults() // the browser notes the status
 }
 
 func testBrowserUnknown(t *testing.T, browser context.Context) {
