@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
@@ -20,6 +21,9 @@ type Options struct {
 	// Deliver is how many webhook attempts run at once; 0 is 1,000. An attempt
 	// mostly waits for a receiver, and each endpoint may take only a few.
 	Deliver int
+	// BuildID names the code. Runs stay with the build that they began with, and
+	// begin with the one that was released last; "" is for one build at a time.
+	BuildID string
 }
 
 // stopTimeout is longer than an attempt: a worker that is told to stop finishes
@@ -37,11 +41,11 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
 	}
-	checkout := worker.New(c, workflows.TaskQueueCheckout, options(0))
+	checkout := worker.New(c, workflows.TaskQueueCheckout, options(0, o.BuildID))
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
-	webhooks := worker.New(c, workflows.TaskQueueWebhooks, options(o.Deliver))
+	webhooks := worker.New(c, workflows.TaskQueueWebhooks, options(o.Deliver, o.BuildID))
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)
 
@@ -56,8 +60,16 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	return w, nil
 }
 
-func options(concurrent int) worker.Options {
+func options(concurrent int, buildID string) worker.Options {
+	var deployment worker.DeploymentOptions
+	if buildID != "" {
+		deployment = worker.DeploymentOptions{
+			UseVersioning: true, Version: worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
+			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned, // a session lives an hour, a delivery fifteen: no run has to change its code
+		}
+	}
 	return worker.Options{
+		DeploymentOptions:                      deployment,
 		WorkerStopTimeout:                      stopTimeout,
 		MaxConcurrentActivityExecutionSize:     concurrent,
 		WorkflowTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),

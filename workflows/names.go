@@ -10,6 +10,10 @@ import (
 // Namespace is the Temporal namespace of the service.
 const Namespace = "checkout"
 
+// Deployment is the name of the workers as a Temporal worker deployment, whose
+// versions are builds.
+const Deployment = "checkout"
+
 // Task queues, named for the work they hold. Deliveries have their own, so that
 // slow receivers never take the slots that finish sessions.
 const (

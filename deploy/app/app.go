@@ -27,6 +27,7 @@ const Usage = `usage: checkout COMMAND
   api              serve the REST API, the hosted page and the dashboard
   worker           run the workflows and activities
   migrate          bring the database's schema up to date
+  release BUILD    let new runs begin with the workers of that build (CHECKOUT_BUILD_ID); -runs shows what older ones still run
   replay whd_…     start a delivery again: a new run of the same workflow id
   merchant         create, list and show merchants; merchant -h
   key              create, list and revoke merchants' API keys; key -h
@@ -45,7 +46,7 @@ type command func(ctx context.Context, cfg config.Config, args []string) error
 // go to out; where a script takes what a command prints, the words around it go
 // to notes. It returns an error that names what is wrong.
 func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
-	commands := map[string]command{"api": API, "worker": Worker, "migrate": migrate, "replay": replay}
+	commands := map[string]command{"api": API, "worker": Worker, "migrate": migrate, "release": release, "replay": replay}
 	if len(args) == 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
 		_, err := io.WriteString(out, Usage)
 		return err
@@ -63,7 +64,7 @@ func Main(ctx context.Context, args, environment []string, out, notes io.Writer)
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("%w\n\n%s", errUsage, Usage)
 	}
-	if len(args) > 1 && args[0] != "replay" {
+	if len(args) > 1 && args[0] != "replay" && args[0] != "release" {
 		return fmt.Errorf("checkout %s takes no arguments", args[0])
 	}
 	cfg, err := config.Load(environment)

@@ -36,6 +36,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 		},
 		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
+		BuildID:      cfg.BuildID,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type Config struct {
 	DashboardAddress  string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
 	DashboardURL      string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	TemporalUIURL     string `env:"CHECKOUT_TEMPORAL_UI_URL"` // "": the dashboard has no links to runs
+	BuildID           string `env:"CHECKOUT_BUILD_ID"`        // of a worker's code; "": one build at a time
 	LogLevel          string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
 	ReconcileEvery    time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
@@ -63,6 +65,9 @@ type Config struct {
 	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
 	Proxies      []netip.Prefix   `env:"-"`
 }
+
+// buildIDPattern leaves out what separates a build id from other words.
+var buildIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
 // Load reads environment, a list of NAME=value. Its error names every setting
 // that is wrong and never quotes a secret.
@@ -95,6 +100,9 @@ func Load(environment []string) (Config, error) {
 	check("TEMPORAL_ADDRESS", checkAddress(c.TemporalAddress))
 	check("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
 	check("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
+	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
+		check("CHECKOUT_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
+	}
 	if c.DatabaseMaxConns < 2 {
 		check("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
 	}

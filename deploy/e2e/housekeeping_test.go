@@ -13,7 +13,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // TestReconcile_StartsAgainWhatAnOperatorTerminated: every kind of run is
@@ -47,7 +46,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	require.NoError(t, store.ResumeDelivery(t.Context(), parked))
 
 	endpoint := query[string](t, shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.id)
-	_, missing, err := store.PublishTest(t.Context(), storage.TestEvent{MerchantID: m.id, Mode: checkout.ModeTest, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.CheckoutFailed, Data: func(time.Time) any { return struct{}{} }})
+	_, missing, err := store.PublishTest(t.Context(), m.testEvent(endpoint))
 	require.NoError(t, err)
 
 	await(t, "the delivery that was retrying is delivered by a new run", 30*time.Second, func() bool { return deliveryStatus(t, retrying) == "delivered" })

@@ -277,3 +277,16 @@ func query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
 	return got
 }
+
+// testEvent is an event for one endpoint that nothing has caused.
+func (m *merchant) testEvent(endpoint string) storage.TestEvent {
+	return storage.TestEvent{
+		MerchantID: m.id, Mode: checkout.ModeTest, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
+		Data: func(time.Time) any {
+			return checkout.MerchantUpdate{
+				Merchant: checkout.Merchant{ID: m.id, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts}, Mode: checkout.ModeTest,
+				Addresses: []checkout.PayoutAddress{}, Changed: []string{"name"}, Previous: map[string]any{"name": "Old name"},
+			}
+		},
+	}
+}

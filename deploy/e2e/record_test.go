@@ -14,10 +14,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // TestHistories makes one run of each kind, closed and open, on the real server.
@@ -153,7 +151,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	completed, running := replayUnderWay(steered, 100), replayUnderWay(slow, 1)
 
 	endpoint := query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
-	_, orphan, err := store.PublishTest(t.Context(), storage.TestEvent{MerchantID: steered.id, Mode: checkout.ModeTest, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return struct{}{} }})
+	_, orphan, err := store.PublishTest(t.Context(), steered.testEvent(endpoint))
 	require.NoError(t, err)
 	query[string](t, stack, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
 	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeReconcile)
