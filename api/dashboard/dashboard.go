@@ -73,6 +73,7 @@ func (s *server) routes() {
 	s.get(inMode+"/", checkout.RoleViewer, s.showHome)
 	s.get(inMode+"/settings", checkout.RoleViewer, s.showSettings)
 	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
+	s.post(inMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
 	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
 
 	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
@@ -114,8 +115,11 @@ func (s *server) traced(route string, h http.Handler) http.Handler {
 	})
 }
 
-// maxForm is the largest form that is read, but for those with a file.
-const maxForm = 64 << 10
+// The largest form that is read, and the largest with a file.
+const (
+	maxForm   = 64 << 10
+	maxUpload = 1<<20 + maxForm
+)
 
 // contentSecurityPolicy allows what this package serves and nothing else.
 const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
@@ -140,9 +144,11 @@ func (s *server) secured(next http.Handler) http.Handler {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
-		if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		limit := int64(maxForm)
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+			limit = maxUpload
 		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -166,12 +166,18 @@ func (b *browser) send(method, path string, form url.Values, header ...string) p
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
+	return b.do(r)
+}
+
+// do sends a request; no answer may be a failure or lack the policy.
+func (b *browser) do(r *http.Request) page {
+	b.t.Helper()
 	answer, err := b.http.Do(r)
 	require.NoError(b.t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(b.t, err)
-	require.Less(b.t, answer.StatusCode, 500, "%s %s", method, path)
+	require.Less(b.t, answer.StatusCode, 500, "%s %s", r.Method, r.URL.Path)
 	require.Contains(b.t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
 	require.NotContains(b.t, string(text), "<no value>")
 	return page{answer.StatusCode, answer.Header, string(text)}

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"html/template"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ type settingsPage struct {
 	Merchant  checkout.Merchant
 	Plans     []checkout.Plan
 	Addresses []addressField
+	Brand     storage.Brand
+	Logo      template.URL      // data: address of the logo, "" for none
 	Faults    map[string]string // by field
 }
 
@@ -62,6 +65,9 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 	p := settingsPage{Plans: checkout.Plans, Faults: map[string]string{}}
 	var err error
 	if p.Merchant, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
+		return p, err
+	}
+	if err := s.readBrand(v, &p); err != nil {
 		return p, err
 	}
 	stored, err := s.Store.PayoutAddresses(v.Context(), v.MerchantID(), v.Mode)

@@ -1,0 +1,94 @@
+package dashboard
+
+import (
+	"encoding/base64"
+	"errors"
+	"html/template"
+	"net/http"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// defaultColor is shown where a merchant has chosen none.
+const defaultColor = "#3b5bdb"
+
+// Color is what the page's field of the color has.
+func (p settingsPage) Color() string {
+	if p.Brand.Color == "" {
+		return defaultColor
+	}
+	return p.Brand.Color
+}
+
+// readBrand reads how the hosted page looks.
+func (s *server) readBrand(v visit, p *settingsPage) (err error) {
+	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil || !p.Brand.HasLogo() {
+		return err
+	}
+	logo, _, err := s.Store.Logo(v.Context(), v.MerchantID())
+	if errors.Is(err, checkout.ErrNotFound) { // removed in this moment
+		return nil
+	}
+	p.Logo = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(logo)) // #nosec G203 -- a PNG that we have encoded
+	return err
+}
+
+var brandChanged = notice("brand_changed", "The hosted page was changed.")
+
+// changeBrand serves POST /{mode}/settings/brand: the color and the logo of the
+// hosted page.
+func (s *server) changeBrand(v visit) (answer, error) {
+	p, err := s.settingsPage(v)
+	if err != nil {
+		return answer{}, err
+	}
+	change, detail, err := brandChange(v)
+	if err == nil {
+		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change)
+	}
+	switch {
+	case errors.Is(err, storage.ErrColor):
+		p.Faults["color"] = "The color " + err.Error() + "."
+	case errors.Is(err, storage.ErrLogo), errors.Is(err, storage.ErrLogoLarge):
+		p.Faults["logo"] = "The logo " + err.Error() + "."
+	case err != nil:
+		return answer{}, err
+	}
+	if len(p.Faults) > 0 {
+		return refuse("settings", "Settings", p)
+	}
+	if err := s.Store.Audit(v.Context(), v.auditBoth("brand.changed", v.MerchantID(), detail)); err != nil {
+		return answer{}, err
+	}
+	return goTo(v.Path("/settings"), brandChanged)
+}
+
+// brandChange reads the form. A file that was not chosen leaves the logo as it is.
+func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
+	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		return change, "", storage.ErrLogoLarge // what else is in the form is not known
+	}
+	color := v.PostFormValue("color")
+	if v.PostFormValue("default_color") == "on" {
+		color = ""
+	}
+	change.Color, detail = &color, "color "+color
+	if color == "" {
+		detail = "color of the page"
+	}
+	if v.PostFormValue("remove_logo") == "on" {
+		change.Logo, detail = &[]byte{}, detail+", no logo"
+	}
+	file, header, err := v.FormFile("logo")
+	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) || err == nil && header.Size == 0 {
+		return change, detail, nil
+	}
+	if err != nil {
+		return change, detail, storage.ErrLogo
+	}
+	defer file.Close()
+	logo, err := storage.EncodeLogo(file)
+	change.Logo = &logo
+	return change, detail + ", another logo", err
+}

@@ -1,0 +1,92 @@
+package dashboard
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"mime/multipart"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// upload sends the form of the hosted page's looks.
+func (b *browser) upload(logo []byte, fields ...string) page {
+	b.t.Helper()
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	for i := 0; i < len(fields); i += 2 {
+		require.NoError(b.t, w.WriteField(fields[i], fields[i+1]))
+	}
+	part, err := w.CreateFormFile("logo", "logo.png")
+	require.NoError(b.t, err)
+	_, err = part.Write(logo)
+	require.NoError(b.t, err)
+	require.NoError(b.t, w.Close())
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+"/test/settings/brand", &body)
+	require.NoError(b.t, err)
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	return b.do(r)
+}
+
+func picture(t *testing.T, width, height int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewNRGBA(image.Rect(0, 0, width, height))))
+	return b.Bytes()
+}
+
+func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Equal(t, 303, owner.upload(picture(t, 300, 100), "color", "#AB12cd").status)
+	brand, err := d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Equal(t, "#ab12cd", brand.Color)
+	require.True(t, brand.HasLogo())
+	require.Contains(t, owner.get("/test/settings").body, `src="data:image/png;base64,`)
+	require.Contains(t, owner.get("/test/audit").text(), "color #AB12cd, another logo")
+
+	require.Equal(t, 303, owner.upload(nil, "color", "#000000", "default_color", "on").status)
+	brand, err = d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Empty(t, brand.Color)
+	require.True(t, brand.HasLogo(), "no file was chosen")
+	require.Equal(t, 303, owner.upload(nil, "color", "#123456", "remove_logo", "on").status)
+	brand, err = d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Equal(t, "#123456", brand.Color)
+	require.False(t, brand.HasLogo())
+}
+
+func TestBrand_RefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
+	for name, c := range map[string]struct {
+		logo  []byte
+		color string
+		want  string
+	}{
+		"no picture":      {[]byte("<svg onload=alert(1)>"), "#123456", "must be a PNG or JPEG"},
+		"cut off":         {picture(t, 300, 100)[:60], "#123456", "must be a PNG or JPEG"},
+		"too many pixels": {picture(t, 2001, 1), "#123456", "at most 2000"},
+		"too many bytes":  {bytes.Repeat([]byte("x"), 1<<20+1), "#123456", "at most 2000"},
+		"far too many":    {bytes.Repeat([]byte("x"), 3<<20), "#123456", "at most 2000"},
+		"no color":        {nil, "red", "must be a color"},
+		"styles":          {nil, "#123456;background:url(x)", "must be a color"},
+	} {
+		got := owner.upload(c.logo, "color", c.color)
+		require.Equal(t, 422, got.status, name)
+		require.Contains(t, got.text(), c.want, name)
+	}
+	brand, err := d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Equal(t, "#123456", brand.Color)
+	require.True(t, brand.HasLogo())
+}
