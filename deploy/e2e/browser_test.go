@@ -596,8 +596,16 @@ func doubleClick(selector string) chromedp.Action[chromedp.Void] {
 			const box = button.getBoundingClientRect();
 			return { X: box.x + box.width / 2, Y: box.y + box.height / 2 };
 		})()`, selector))(ctx, target)
-		for n := 1; n <= 2 && err == nil; n++ {
-			_, err = chromedp.MouseClickXY(at.X, at.Y, chromedp.ClickCount(n))(ctx, target)
+		if err != nil {
+			return err
+		}
+		if _, err := chromedp.MouseClickXY(at.X, at.Y)(ctx, target); err != nil {
+			return err
+		}
+		// The first click may have left the page already, which ends the second.
+		_, err = chromedp.MouseClickXY(at.X, at.Y, chromedp.ClickCount(2))(ctx, target)
+		if err != nil && strings.Contains(err.Error(), "navigated or closed") {
+			return nil
 		}
 		return err
 	})
