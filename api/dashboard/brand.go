@@ -11,7 +11,7 @@ import (
 )
 
 // defaultColor is shown where a merchant has chosen none.
-const defaultColor = "#3b5bdb"
+const defaultColor = "#0f5e63"
 
 // Color is what the page's field of the color has.
 func (p settingsPage) Color() string {
