@@ -12,8 +12,9 @@ import (
 )
 
 // CreateAPIKey stores the hash of secret, which must come from
-// checkout.NewAPIKey for the same mode.
-func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string) error {
+// checkout.NewAPIKey for the same mode, and with it what is to be noted in the
+// audit log. It returns checkout.ErrNotFound for an unknown merchant.
+func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry) error {
 	hash, ok := checkout.HashAPIKey(secret)
 	if !ok {
 		return checkout.ErrAPIKey
@@ -21,8 +22,14 @@ func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret s
 	if k.Scopes == nil {
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
-	_, err := a.pool.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, note)
+	})
 	if violates(err, "api_key_merchant_id_fkey") {
 		return checkout.ErrNotFound
 	}
@@ -36,8 +43,9 @@ func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret s
 // included.
 func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
 	rows, err := a.pool.Query(ctx, `
-		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at, b.used_at
-		FROM api_key k LEFT JOIN (SELECT owner, max(at) AS used_at FROM token_bucket GROUP BY owner) b ON b.owner = k.id
+		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
+			(SELECT max(b.at) FROM token_bucket b WHERE b.owner = k.id)
+		FROM api_key k
 		WHERE k.merchant_id = $1 ORDER BY k.id DESC`, merchantID)
 	if err != nil {
 		return nil, fmt.Errorf("api keys: %w", err)
@@ -52,16 +60,28 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 	return keys, nil
 }
 
-// RevokeAPIKey makes every later Authenticate with the key fail. Repeating it
-// changes nothing; it returns checkout.ErrNotFound for an unknown key.
-func (a *Accounts) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string) error {
-	tag, err := a.pool.Exec(ctx, `UPDATE api_key SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		keyID, merchantID, mode)
+// RevokeAPIKey makes every later Authenticate with the key fail, and adds note
+// to the audit log. Repeating it changes nothing and notes nothing; it returns
+// checkout.ErrNotFound for an unknown key.
+func (a *Accounts) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string, note ...checkout.AuditEntry) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE api_key SET revoked_at = now() WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
+			keyID, merchantID, mode)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() > 0 {
+			return auditAll(ctx, tx, note)
+		}
+		var there bool
+		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`, keyID, merchantID, mode).Scan(&there)
+		if err == nil && !there {
+			return checkout.ErrNotFound
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("revoke api key: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return checkout.ErrNotFound
 	}
 	return nil
 }

@@ -25,6 +25,16 @@ func audit(ctx context.Context, to executor, e checkout.AuditEntry) error {
 	return nil
 }
 
+// auditAll is audit for several entries, or none.
+func auditAll(ctx context.Context, to executor, entries []checkout.AuditEntry) error {
+	for _, e := range entries {
+		if err := audit(ctx, to, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Audit notes a change that was made by another way in.
 func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
 	return audit(ctx, a.pool, e)

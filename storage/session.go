@@ -99,6 +99,10 @@ func (s *Store) orderIDInUse(ctx context.Context, session checkout.Session) erro
 	return &holder
 }
 
+// pastItsTime says that the time of the pending session s is over, although its
+// end is not written yet; see sessionColumns.
+const pastItsTime = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expires_at <= clock_timestamp()`
+
 // sessionColumns reads a session as the world sees it: expired once its time is
 // over with no payment in flight, even while every worker is down.
 const sessionColumns = `
@@ -187,23 +191,40 @@ func optionalRow[T any](rows pgx.Rows) (*T, error) {
 
 // SessionFilter chooses sessions; what is empty does not choose.
 type SessionFilter struct {
-	Status  checkout.Status
-	OrderID string // metadata.order_id, whether the merchant guards order ids or not
+	Status   checkout.Status
+	OrderID  string // metadata.order_id, whether the merchant guards order ids or not
+	Currency checkout.Currency
+	// Search is an id of the session, of one of its payments or of its payout, an
+	// order id, or the customer's e-mail address in any case; the whole of it.
+	Search string
 }
+
+// found is the ids of the sessions that a search ($3) finds, each by an index.
+const found = `
+	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id = $3
+	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = $3
+	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
+	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
+	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
+	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
 func (s *Store) Sessions(ctx context.Context, merchantID string, mode checkout.Mode, f SessionFilter, p Page) ([]checkout.Session, error) {
-	const over = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expires_at <= clock_timestamp()` // see sessionColumns
 	q := newList(merchantID, mode, "s")
+	if f.Search != "" {
+		q.args = append(q.args, f.Search)
+		q.where("s.id IN (" + found + ")")
+	}
 	switch f.Status {
 	case "":
 	case checkout.StatusExpired:
-		q.where(`(s.status = 'expired' OR ` + over + `)`)
+		q.where(`(s.status = 'expired' OR ` + pastItsTime + `)`)
 	default:
-		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+over+`)`, f.Status)
+		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+pastItsTime+`)`, f.Status)
 	}
 	q.equal("s.metadata->>'order_id'", f.OrderID)
+	q.equal("s.currency", string(f.Currency))
 	q.page(checkout.PrefixSession, "s", p)
 	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
 	if err != nil {

@@ -100,7 +100,7 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
 		s.RedirectURL, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
 		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
-		s.timeline(),
+		s.Timeline(),
 	})
 }
 

@@ -27,8 +27,8 @@ const (
 	MomentPayoutFailed  MomentStatus = "payout_failed"
 )
 
-// timeline returns what happened to the session so far, oldest first.
-func (s Session) timeline() []Moment {
+// Timeline returns what happened to the session so far, oldest first.
+func (s Session) Timeline() []Moment {
 	type moment struct {
 		at time.Time
 		Moment

@@ -1,0 +1,109 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// SessionHistory is what came of a session besides its decided payments and its
+// payout.
+type SessionHistory struct {
+	InFlight *checkout.Transaction // the payment that is being decided; nil: none is
+	Events   []EventHistory        // oldest first
+}
+
+// EventHistory is an event with its deliveries, oldest first.
+type EventHistory struct {
+	webhook.Event
+	Deliveries []webhook.Delivery // each with its newest attempts, oldest first, without what was answered
+}
+
+// maxAttemptsOfTree is how many attempts a history has of each delivery: those
+// of the last run, and of the one before.
+const maxAttemptsOfTree = 2 * webhook.MaxAttempts
+
+// SessionHistory returns the history of a session, in one round trip. That of a
+// session that does not exist is empty.
+func (s *Store) SessionHistory(ctx context.Context, merchantID string, mode checkout.Mode, id string) (SessionHistory, error) {
+	var (
+		h          SessionHistory
+		deliveries []webhook.Delivery
+		attempts   map[string][]webhook.Attempt
+		batch      pgx.Batch
+	)
+	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2 AND t.status = 'processing'`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+		h.InFlight, err = optionalRow[checkout.Transaction](rows)
+		return err
+	})
+	const ofSession = `WHERE e.session_id = $3 AND e.merchant_id = $1 AND e.mode = $2 `
+	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+		h.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventHistory, error) {
+			e, err := scanEvent(row)
+			return EventHistory{Event: e}, err
+		})
+		return err
+	})
+	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+		deliveries, err = pgx.CollectRows(rows, scanDelivery)
+		return err
+	})
+	batch.Queue(`
+		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
+			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, NULL::bytea
+			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
+		ORDER BY a.run, a.number`, merchantID, mode, id, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
+		attempts, err = collectAttempts(rows)
+		return err
+	})
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return SessionHistory{}, fmt.Errorf("history of a session: %w", err)
+	}
+	h.add(deliveries, attempts)
+	return h, nil
+}
+
+// collectAttempts reads rows of a delivery's id and an attempt.
+func collectAttempts(rows pgx.Rows) (map[string][]webhook.Attempt, error) {
+	all := map[string][]webhook.Attempt{}
+	for rows.Next() {
+		var id string
+		a, err := scanAttempt(withID{rows, &id})
+		if err != nil {
+			return nil, err
+		}
+		all[id] = append(all[id], a)
+	}
+	return all, rows.Err()
+}
+
+// withID is a row with an id before what is scanned.
+type withID struct {
+	pgx.CollectableRow
+	id *string
+}
+
+func (r withID) Scan(dest ...any) error {
+	return r.CollectableRow.Scan(append([]any{r.id}, dest...)...)
+}
+
+// add puts deliveries below their events.
+func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts map[string][]webhook.Attempt) {
+	at := map[string]int{}
+	for i, e := range h.Events {
+		at[e.ID] = i
+	}
+	for _, d := range deliveries {
+		i, ok := at[d.EventID]
+		if !ok { // published while this was read
+			continue
+		}
+		d.Attempts = attempts[d.ID]
+		h.Events[i].Deliveries = append(h.Events[i].Deliveries, d)
+	}
+}

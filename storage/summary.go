@@ -1,0 +1,151 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// How far a summary looks back. Both include what has begun: the present hour,
+// and today.
+const (
+	SummaryHours = 24
+	SummaryDays  = 30
+)
+
+// Summary is how a merchant is doing in one mode. Times are UTC. Sessions count
+// where they were created, and so does what they were paid.
+type Summary struct {
+	Hours      []Period // the last SummaryHours, oldest first, none left out
+	Days       []Period // the last SummaryDays, oldest first, none left out; the last is today
+	Deliveries DeliveryHealth
+	Payouts    PayoutHealth
+}
+
+// Today is the period since midnight.
+func (s Summary) Today() Period { return s.Days[len(s.Days)-1] }
+
+// Period is what became of the sessions that were created in an hour or a day.
+type Period struct {
+	From     time.Time
+	Sessions map[checkout.Status]int
+	Paid     map[checkout.Currency]checkout.Amount // by completed sessions; no entry for a currency without one
+}
+
+// DeliveryHealth counts the deliveries that were created in the last 24 hours.
+// Each is in one of them.
+type DeliveryHealth struct {
+	Delivered int
+	Failed    int
+	Pending   int // no attempt has ended yet
+	Retrying  int // an attempt failed, another will follow
+	Held      int // on hold, by themselves or by their webhook
+	Canceled  int
+}
+
+// PayoutHealth counts the payouts that were created in the last 24 hours.
+type PayoutHealth struct{ Sent, Pending, Failed int }
+
+// Summary counts, as of now, what happened in the last 24 hours and 30 days, in
+// one round trip. The ids bound by time what is read.
+func (s *Store) Summary(ctx context.Context, merchantID string, mode checkout.Mode, now time.Time) (Summary, error) {
+	now = now.UTC()
+	hour, day := now.Truncate(time.Hour), now.Truncate(24*time.Hour)
+	got := Summary{
+		Hours: periods(hour, time.Hour, SummaryHours),
+		Days:  periods(day, 24*time.Hour, SummaryDays),
+	}
+	var batch pgx.Batch
+	q := summaryQuery{&batch, merchantID, mode}
+	q.sessions("hour", got.Hours)
+	q.sessions("day", got.Days)
+	q.deliveries(now.Add(-24*time.Hour), &got.Deliveries)
+	q.payouts(now.Add(-24*time.Hour), &got.Payouts)
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return Summary{}, fmt.Errorf("summary: %w", err)
+	}
+	return got, nil
+}
+
+// periods returns the n periods of which the last begins at last.
+func periods(last time.Time, length time.Duration, n int) []Period {
+	all := make([]Period, n)
+	for i := range all {
+		all[i] = Period{
+			From:     last.Add(-length * time.Duration(n-1-i)),
+			Sessions: map[checkout.Status]int{},
+			Paid:     map[checkout.Currency]checkout.Amount{},
+		}
+	}
+	return all
+}
+
+// summaryQuery collects the queries of a summary.
+type summaryQuery struct {
+	batch      *pgx.Batch
+	merchantID string
+	mode       checkout.Mode
+}
+
+// queue adds a query of the rows of a table since a time: head, the conditions,
+// tail.
+func (q summaryQuery) queue(prefix, table string, since time.Time, head, tail string) *pgx.QueuedQuery {
+	sql := fmt.Sprintf("%[1]s WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3 AND %[2]s.created_at >= $4 %[3]s", head, table, tail)
+	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-clockSkew)), since)
+}
+
+// sessions fills in periods, each a unit long.
+func (q summaryQuery) sessions(unit string, into []Period) {
+	at := map[int64]*Period{}
+	for i := range into {
+		at[into[i].From.Unix()] = &into[i]
+	}
+	q.queue(checkout.PrefixSession, "s", into[0].From, `
+		SELECT date_trunc('`+unit+`', s.created_at, 'UTC'), CASE WHEN `+pastItsTime+` THEN 'expired' ELSE s.status END AS shown, s.currency, count(*), sum(s.amount)::bigint
+		FROM checkout_session s`, `GROUP BY 1, 2, 3`).Query(func(rows pgx.Rows) error {
+		var (
+			from     time.Time
+			status   checkout.Status
+			currency checkout.Currency
+			n        int
+			sum      checkout.Amount
+		)
+		_, err := pgx.ForEachRow(rows, []any{&from, &status, &currency, &n, &sum}, func() error {
+			p := at[from.Unix()]
+			if p == nil { // PostgreSQL's clock has begun a period that ours has not
+				return nil
+			}
+			p.Sessions[status] += n
+			if status == checkout.StatusCompleted {
+				p.Paid[currency] += sum
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+func (q summaryQuery) deliveries(since time.Time, into *DeliveryHealth) {
+	q.queue(checkout.PrefixDelivery, "d", since, `
+		SELECT count(*) FILTER (WHERE status = 'delivered'), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'canceled'),
+			count(*) FILTER (WHERE status = 'pending' AND held), count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried),
+			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried)
+		FROM (
+			SELECT d.status, d.held OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending' AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
+			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, `) x`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying, &into.Pending)
+	})
+}
+
+func (q summaryQuery) payouts(since time.Time, into *PayoutHealth) {
+	q.queue(checkout.PrefixPayout, "p", since, `
+		SELECT count(*) FILTER (WHERE p.status = 'sent'), count(*) FILTER (WHERE p.status = 'pending'), count(*) FILTER (WHERE p.status = 'failed')
+		FROM payout p`, ``).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&into.Sent, &into.Pending, &into.Failed)
+	})
+}

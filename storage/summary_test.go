@@ -1,0 +1,236 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// past inserts a session as if it had been created at that time.
+func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency checkout.Currency, amount checkout.Amount) {
+	t.Helper()
+	var ended *time.Time
+	if status.Final() {
+		ended = &at
+	}
+	id := checkout.SeededID(checkout.PrefixSession, append(idTimeOf(at), checkout.NewSeed()[6:]...))
+	f.exec(t, `INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at, ended_at)
+		VALUES ($1, $2, $3, $4, $5, 'USDC', $6, '{}', 3, $7, $8, $9)`, id, merchant, mode, amount, currency, status, at, at.Add(time.Hour), ended)
+}
+
+// idTimeOf is the time at the beginning of a seed.
+func idTimeOf(at time.Time) []byte {
+	ms := at.UnixMilli()
+	return []byte{byte(ms >> 40), byte(ms >> 32), byte(ms >> 24), byte(ms >> 16), byte(ms >> 8), byte(ms)} //nolint:gosec // bytes of it
+}
+
+func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	other := f.merchant
+	other.ID = checkout.NewID(checkout.PrefixMerchant)
+	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // of today, whatever the hour is
+	const test = checkout.ModeTest
+	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 1000)
+	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 250)
+	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusFailed, checkout.EUR, 7777)
+	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.USD, 300)
+	f.past(t, now.Add(-23*time.Hour), f.merchant.ID, test, checkout.StatusExpired, checkout.USD, 8888) // yesterday
+	f.past(t, now.Add(-24*time.Hour), f.merchant.ID, test, checkout.StatusFailed, checkout.USD, 9999)  // and not in the last 24 hours
+	f.past(t, now.Add(-29*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 1)
+	f.past(t, now.Add(-30*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 2) // too old
+	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, checkout.EUR, 5)
+	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, checkout.EUR, 5)
+
+	got, err := f.Summary(t.Context(), f.merchant.ID, test, now)
+	require.NoError(t, err)
+	require.Len(t, got.Hours, 24)
+	require.Len(t, got.Days, 30)
+	require.Equal(t, storage.Period{
+		From:     now.Truncate(time.Hour),
+		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 2, checkout.StatusFailed: 1},
+		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250},
+	}, got.Hours[23])
+	require.Equal(t, map[checkout.Status]int{checkout.StatusCompleted: 1}, got.Hours[21].Sessions)
+	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1}, got.Hours[0].Sessions)
+	require.Empty(t, got.Hours[0].Paid, "nobody paid what expired")
+	require.Empty(t, got.Hours[22].Sessions)
+
+	require.Equal(t, storage.Period{
+		From:     now.Truncate(24 * time.Hour),
+		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusFailed: 1},
+		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250, checkout.USD: 300},
+	}, got.Today())
+	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1, checkout.StatusFailed: 1}, got.Days[28].Sessions)
+	require.Equal(t, map[checkout.Currency]checkout.Amount{checkout.GBP: 1}, got.Days[0].Paid)
+}
+
+func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	now := time.Now()
+	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // its workflow has not written the end
+	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000)
+	got, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeTest, now)
+	require.NoError(t, err)
+	statuses := map[checkout.Status]int{}
+	for _, p := range got.Hours {
+		for status, n := range p.Sessions {
+			statuses[status] += n
+		}
+	}
+	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1, checkout.StatusPending: 1}, statuses)
+}
+
+func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
+	held := f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
+	end := func(ref storage.DeliveryRef, kind webhook.ErrorKind) {
+		f.begin(t, ref, "run", 1)
+		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, ErrorKind: kind}, time.Hour))
+	}
+	next := func(e webhook.Endpoint) storage.DeliveryRef {
+		_, ref := f.publishTest(t, e, webhook.PayoutSent)
+		return ref
+	}
+	end(next(e), "")
+	end(next(e), "")
+	failed := next(e)
+	end(failed, webhook.ErrorHTTP)
+	require.NoError(t, f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed))
+	end(next(e), webhook.ErrorTimeout) // will be tried again
+	f.begin(t, next(e), "run", 1)      // under way
+	next(e)
+	require.NoError(t, f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled))
+	require.NoError(t, f.HoldDelivery(t.Context(), next(e)))
+	next(held)
+	f.exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)
+	old := next(e)
+	f.exec(t, `UPDATE webhook_delivery SET created_at = created_at - interval '25 hours' WHERE id = $1`, old.ID)
+
+	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
+		s := f.create(t, f.newSession())
+		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		_, err := f.FinishPayout(t.Context(), storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}, failure)
+		require.NoError(t, err)
+	}
+	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	f.exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
+
+	got, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeTest, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, storage.DeliveryHealth{Delivered: 2, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1}, got.Deliveries)
+	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
+	live, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeLive, time.Now())
+	require.NoError(t, err)
+	require.Zero(t, live.Deliveries)
+	require.Zero(t, live.Payouts)
+}
+
+func TestSessions_Search(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	email, typed := "Ann@Example.com", "bob@example.com"
+	n := f.newSession()
+	n.CustomerEmail, n.Metadata = &email, []byte(`{"order_id":"order 7"}`)
+	s := f.create(t, n)
+	txn := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed}))
+	_, _, err := f.BeginPayment(t.Context(), ref(s), txn)
+	require.NoError(t, err)
+	require.NoError(t, f.RecordCharge(t.Context(), ref(s), txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, "1.08"))
+	settled, err := f.FinishPayment(t.Context(), ref(s), txn)
+	require.NoError(t, err)
+	f.create(t, f.newSession())
+	other := f.merchant
+	other.ID = checkout.NewID(checkout.PrefixMerchant)
+	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
+
+	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
+		got, err := f.Sessions(t.Context(), merchant, mode, filter, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		for _, s := range got {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	for _, text := range []string{s.ID, "ann@example.com", "ANN@EXAMPLE.COM", "bob@example.com", "order 7", txn, settled.PayoutID} {
+		require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
+		require.Empty(t, search(f.merchant.ID, checkout.ModeLive, storage.SessionFilter{Search: text}), text)
+		require.Empty(t, search(other.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
+	}
+	for _, text := range []string{"ann", "order", "%", s.ID[:len(s.ID)-1], "ann@example.com "} {
+		require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
+	}
+	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: checkout.EUR, OrderID: "order 7"}
+	require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, filter), "all of them hold")
+	require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: s.ID, Currency: checkout.USD}))
+}
+
+func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
+	f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
+	s := f.create(t, f.newSession())
+	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
+	inFlight := f.beginPayment(t, s)
+
+	got, err := f.SessionHistory(t.Context(), s.MerchantID, s.Mode, s.ID)
+	require.NoError(t, err)
+	require.Equal(t, inFlight, got.InFlight.ID)
+	require.Len(t, got.Events, 1)
+	require.Equal(t, webhook.CheckoutFailed, got.Events[0].Type)
+	require.Len(t, got.Events[0].Deliveries, 2)
+	ref := storage.DeliveryRef{ID: got.Events[0].Deliveries[1].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	for n := range 3 {
+		f.begin(t, ref, "run", n+1)
+		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: n + 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+	}
+	got, err = f.SessionHistory(t.Context(), s.MerchantID, s.Mode, s.ID)
+	require.NoError(t, err)
+	require.Empty(t, got.Events[0].Deliveries[0].Attempts)
+	attempts := got.Events[0].Deliveries[1].Attempts
+	require.Len(t, attempts, 3)
+	require.Equal(t, 1, attempts[0].Number)
+	require.Equal(t, 500, attempts[2].StatusCode)
+
+	for _, of := range []storage.SessionRef{{ID: s.ID, MerchantID: s.MerchantID, Mode: checkout.ModeLive}, {ID: s.ID, MerchantID: "mer_other", Mode: s.Mode}} {
+		got, err := f.SessionHistory(t.Context(), of.MerchantID, of.Mode, of.ID)
+		require.NoError(t, err)
+		require.Zero(t, got)
+	}
+}
+
+func TestAPIKeys_AreNotedInTheAuditLogWithTheChange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	entry := func(action string) checkout.AuditEntry {
+		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@b.c", Action: action, Subject: "key"}
+	}
+	actions := func() (all []string) {
+		entries, err := f.AuditEntries(t.Context(), f.merchant.ID, checkout.ModeTest, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		for _, e := range entries {
+			all = append(all, e.Action)
+		}
+		return all
+	}
+	k := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}
+	require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")))
+	require.Error(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")), "the same id again")
+	require.ErrorIs(t, f.RevokeAPIKey(t.Context(), k.MerchantID, checkout.ModeLive, k.ID, entry("api_key.revoked")), checkout.ErrNotFound)
+	require.Equal(t, []string{"api_key.created"}, actions())
+	for range 2 {
+		require.NoError(t, f.RevokeAPIKey(t.Context(), k.MerchantID, k.Mode, k.ID, entry("api_key.revoked")))
+	}
+	require.Equal(t, []string{"api_key.revoked", "api_key.created"}, actions())
+}
