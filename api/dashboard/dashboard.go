@@ -83,6 +83,13 @@ func (s *server) routes() {
 	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
 
+	s.get(inMode+"/sessions", checkout.RoleViewer, s.listSessions)
+	s.get(inMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
+	s.post(inMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
+	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
+	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
+	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+
 	s.router.NotFoundHandler = s.traced("not found", s.problem(problems[http.StatusNotFound]))
 	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.problem(problems[http.StatusMethodNotAllowed]))
 }

@@ -39,11 +39,20 @@ var functions = template.FuncMap{
 	"asset":  asset,
 	"time":   showTime,
 	"money":  showMoney,
-	"title":  func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] },
+	"title":  upperFirst,
 	"words":  func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
 	"roles":  func() []checkout.Role { return checkout.Roles },
 	"string": func(v any) string { return fmt.Sprint(v) },
+	"ago":    func(t *time.Time) string { return showAgo(t, time.Now()) },
+
+	"currencies":      func() []checkout.Currency { return checkout.Currencies },
+	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
+	"tableStatuses": func() []checkout.Status {
+		return []checkout.Status{checkout.StatusCompleted, checkout.StatusFailed, checkout.StatusExpired, checkout.StatusPending}
+	},
 }
+
+func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 // showTime is a time as people read it, in UTC.
 func showTime(t any) string {
@@ -56,6 +65,26 @@ func showTime(t any) string {
 		}
 	}
 	return "–"
+}
+
+// showAgo is how long before now something happened, as people say it; "never"
+// for nil.
+func showAgo(t *time.Time, now time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	ago := now.Sub(*t)
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}} {
+		if n := int(ago / unit.length); n == 1 {
+			return "1 " + unit.name + " ago"
+		} else if n > 1 {
+			return fmt.Sprintf("%d %ss ago", n, unit.name)
+		}
+	}
+	return "just now"
 }
 
 // showMoney is an amount of minor units with its currency, such as "1,234.50 EUR".

@@ -142,8 +142,10 @@ func (s *server) askToSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path != "/" {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
 	}
-	if r.Header.Get("HX-Request") != "" { // a part of a page cannot sign in
+	if r.Header.Get("HX-Request") != "" { // a part of a page cannot sign in: the whole of it goes, and is no redirect to fetch
 		w.Header().Set("HX-Redirect", to)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }

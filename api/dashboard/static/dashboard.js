@@ -35,3 +35,30 @@ function countDown() {
 setInterval(countDown, 1000);
 document.addEventListener("DOMContentLoaded", countDown);
 document.addEventListener("htmx:afterSettle", countDown);
+
+// A part of a page that comes anew every few seconds does not while nobody
+// looks, nor while somebody is about to do something in it.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const part = event.detail.elt;
+  if (!(part.getAttribute("hx-trigger") || "").startsWith("every")) return;
+  const at = document.activeElement;
+  const marked = getSelection();
+  const busy = (part.contains(at) && !at.id) || part.querySelector(".confirm[open]") ||
+    (!marked.isCollapsed && part.contains(marked.anchorNode));
+  if (document.hidden || busy) event.preventDefault();
+});
+
+// What was unfolded or scrolled in it stays so.
+let asItWas = [];
+document.addEventListener("htmx:beforeSwap", (event) => {
+  asItWas = [...event.detail.target.querySelectorAll("details[id][open], .scroll[id]")].map((e) => [e.id, e.scrollLeft]);
+});
+document.addEventListener("htmx:afterSwap", () => {
+  for (const [id, left] of asItWas) {
+    const element = document.getElementById(id);
+    if (!element) continue;
+    if (element.tagName === "DETAILS") element.open = true;
+    element.scrollLeft = left;
+  }
+  asItWas = [];
+});

@@ -1,0 +1,165 @@
+package dashboard
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// chart is a bar chart. Its drawing is stretched to the width of the page, so
+// that nothing but bars is in it: what is to be read stands around it.
+type chart struct {
+	ID      string
+	Title   string
+	Desc    string // what it shows, for those who do not see it
+	Total   string // of all bars, "" for nothing
+	Top     string // what the upper edge stands for
+	Bars    []bar
+	Legend  []legend
+	Ticks   []string // first, middle and last bar
+	Columns int      // width of the drawing: 10 for each bar
+}
+
+// bar is one bar, its parts from below.
+type bar struct {
+	X     int
+	Label string // what a pointer on it tells
+	Parts []part
+}
+
+// part is a piece of a bar; its place is in a drawing 100 high.
+type part struct {
+	Class  string
+	Y      string
+	Height string
+}
+
+// legend says what a colour means, and how many of it there are.
+type legend struct {
+	Class string
+	Text  string
+	Total int
+}
+
+const (
+	barWidth    = 10
+	chartHeight = 100
+)
+
+// charted are the statuses that bars are stacked from.
+var charted = []struct {
+	status checkout.Status
+	text   string
+}{{checkout.StatusCompleted, "completed"}, {checkout.StatusFailed, "failed"}, {checkout.StatusExpired, "expired"}}
+
+// sessionsChart stacks how the sessions of each period ended.
+func sessionsChart(id, title, layout string, periods []storage.Period) chart {
+	c := newChart(id, title, layout, periods)
+	var highest int64
+	for _, p := range periods {
+		highest = max(highest, ended(p))
+	}
+	top := roundUp(highest)
+	c.Top = strconv.FormatInt(top, 10)
+	for i, p := range periods {
+		below, words := int64(0), []string{}
+		for _, of := range charted {
+			n := int64(p.Sessions[of.status])
+			c.Bars[i].Parts = appendPart(c.Bars[i].Parts, of.text, below, n, top)
+			below += n
+			words = append(words, fmt.Sprintf("%d %s", n, of.text))
+		}
+		c.Bars[i].Label += ": " + strings.Join(words, ", ")
+	}
+	all := 0
+	for _, of := range charted {
+		l := legend{Class: of.text, Text: of.text}
+		for _, p := range periods {
+			l.Total += p.Sessions[of.status]
+		}
+		c.Legend, all = append(c.Legend, l), all+l.Total
+	}
+	if all > 0 {
+		c.Total = strconv.Itoa(all)
+	}
+	c.Desc = fmt.Sprintf("%d completed, %d failed and %d expired. The highest bar has %d.", c.Legend[0].Total, c.Legend[1].Total, c.Legend[2].Total, highest)
+	return c
+}
+
+func ended(p storage.Period) (n int64) {
+	for _, of := range charted {
+		n += int64(p.Sessions[of.status])
+	}
+	return n
+}
+
+// paidChart shows what was paid in one currency.
+func paidChart(id, title, layout string, currency checkout.Currency, periods []storage.Period) chart {
+	c := newChart(id, title, layout, periods)
+	var highest, total checkout.Amount
+	for _, p := range periods {
+		highest, total = max(highest, p.Paid[currency]), total+p.Paid[currency]
+	}
+	if total == 0 {
+		return c
+	}
+	top := roundUp(int64(highest))
+	c.Top, c.Total = showMoney(checkout.Amount(top), currency), showMoney(total, currency)
+	c.Desc = fmt.Sprintf("%s in all. The highest bar has %s.", c.Total, showMoney(highest, currency))
+	for i, p := range periods {
+		c.Bars[i].Parts = appendPart(nil, "paid", 0, int64(p.Paid[currency]), top)
+		c.Bars[i].Label += ": " + showMoney(p.Paid[currency], currency)
+	}
+	return c
+}
+
+func newChart(id, title, layout string, periods []storage.Period) chart {
+	c := chart{ID: id, Title: title, Columns: barWidth * len(periods), Bars: make([]bar, len(periods))}
+	for i, p := range periods {
+		c.Bars[i] = bar{X: barWidth * i, Label: showPeriod(p.From, layout)}
+	}
+	for _, i := range []int{0, len(periods) / 2, len(periods) - 1} {
+		c.Ticks = append(c.Ticks, showPeriod(periods[i].From, layout))
+	}
+	return c
+}
+
+func showPeriod(from time.Time, layout string) string { return from.UTC().Format(layout) }
+
+// appendPart adds a piece of n on top of what is below it.
+func appendPart(parts []part, class string, below, n, top int64) []part {
+	if n == 0 {
+		return parts
+	}
+	height := func(n int64) float64 { return chartHeight * float64(n) / float64(top) }
+	return append(parts, part{class, fmt.Sprintf("%.2f", chartHeight-height(below+n)), fmt.Sprintf("%.2f", height(n))})
+}
+
+// roundUp returns the next number of one digit and zeros that can be halved, or
+// is 1, which reads well beside a chart and leaves little of it empty.
+func roundUp(n int64) int64 {
+	for unit := int64(1); ; unit *= 10 {
+		for _, step := range []int64{1, 2, 4, 6, 8} {
+			if unit*step >= n {
+				return unit * step
+			}
+		}
+	}
+}
+
+// percentage is good/(good+bad) in percent with one digit, cut and not rounded:
+// 100 only when all are good. It is "" when there is nothing.
+func percentage(good, bad int) string {
+	if good+bad == 0 {
+		return ""
+	}
+	thousandths := 1000 * good / (good + bad)
+	if thousandths%10 == 0 {
+		return strconv.Itoa(thousandths/10) + " %"
+	}
+	return fmt.Sprintf("%d.%d %%", thousandths/10, thousandths%10)
+}

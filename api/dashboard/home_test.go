@@ -1,0 +1,84 @@
+package dashboard
+
+import (
+	"encoding/xml"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	require.Contains(t, viewer.get("/test/").text(), "Nothing has happened here yet")
+
+	free := func(s *checkout.Session) { s.Metadata = []byte(`{}`) }
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free), "")
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free), "")
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free), checkout.FailureFraudBlocked)
+	d.pay(d.newSession(d.other, checkout.ModeTest, free), "")
+	d.pay(d.newSession(d.merchant, checkout.ModeLive, free), "")
+	// The hour and the day may have changed since: put all into this one.
+	d.exec(`UPDATE checkout_session SET created_at = date_trunc('milliseconds', clock_timestamp())`)
+
+	got := viewer.get("/test/")
+	require.NotContains(t, got.text(), "Nothing has happened here yet")
+	require.Contains(t, got.text(), "2,469.00 EUR")
+	require.Contains(t, got.text(), "2 completed, 1 failed and 0 expired. The highest bar has 3.")
+	require.Contains(t, got.text(), `hx-trigger="every 15s"`)
+	require.Contains(t, viewer.get("/live/").text(), "1 completed, 0 failed and 0 expired.")
+
+	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(got.body, -1)
+	require.Len(t, drawings, 4, "sessions and EUR, by hour and by day")
+	for _, drawing := range drawings {
+		require.NoError(t, xml.Unmarshal([]byte(drawing), new(struct{})), "well-formed")
+		require.Contains(t, drawing, `role="img"`)
+		require.Contains(t, drawing, "<title")
+		require.Contains(t, drawing, "<desc")
+		require.NotContains(t, drawing, "style=")
+	}
+	require.Equal(t, 2, strings.Count(got.body, "The same as a table"))
+}
+
+func TestChart_StacksBarsToScale(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
+	periods := []storage.Period{
+		{From: at, Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusExpired: 1, checkout.StatusPending: 9}, Paid: map[checkout.Currency]checkout.Amount{checkout.USD: 1234}},
+		{From: at.Add(time.Hour)},
+	}
+	c := sessionsChart("x", "Sessions", "15:04", periods)
+	require.Equal(t, "4", c.Top)
+	require.Equal(t, "14:00: 3 completed, 0 failed, 1 expired", c.Bars[0].Label)
+	require.Equal(t, []part{{"completed", "25.00", "75.00"}, {"expired", "0.00", "25.00"}}, c.Bars[0].Parts)
+	require.Empty(t, c.Bars[1].Parts)
+	paid := paidChart("x", "Paid", "15:04", checkout.USD, periods)
+	require.Equal(t, "12.34 USD", paid.Total)
+	require.Equal(t, "20.00 USD", paid.Top)
+	require.Equal(t, []part{{"paid", "38.30", "61.70"}}, paid.Bars[0].Parts)
+	require.Empty(t, paidChart("x", "Paid", "15:04", checkout.EUR, periods).Total)
+	require.Empty(t, sessionsChart("x", "Sessions", "15:04", periods[1:]).Total)
+}
+
+func TestRoundUp(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]int64{0: 1, 1: 1, 2: 2, 3: 4, 6: 6, 9: 10, 11: 20, 61: 80, 99: 100, 100: 100, 101: 200, 12345: 20000} {
+		require.Equal(t, want, roundUp(n), n)
+	}
+}
+
+func TestPercentage_Is100OnlyWhenAllAreGood(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, percentage(0, 0))
+	require.Equal(t, "100 %", percentage(7, 0))
+	require.Equal(t, "99.9 %", percentage(9999, 1))
+	require.Equal(t, "50 %", percentage(1, 1))
+	require.Equal(t, "0 %", percentage(0, 3))
+}

@@ -1,0 +1,248 @@
+package dashboard
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// keysPage is the API keys of one mode.
+type keysPage struct {
+	Groups []keyGroup // the one with the newest key first
+	Hidden bool       // live keys are not for the visitor
+	Secret string     // of a new key, shown once
+	New    checkout.APIKey
+	Form   keyForm
+	Fault  string
+}
+
+// keyGroup is the keys of one label, of which one replaces another.
+type keyGroup struct {
+	Label   string
+	Valid   []checkout.APIKey // newest first
+	Revoked []checkout.APIKey // newest first
+	Step    rotationStep
+}
+
+// rotationStep is how far the replacement of a key is. Source: interface
+// document, "Authentication", 8.
+type rotationStep int
+
+// The steps of a rotation that wait for somebody; 0 is none.
+const (
+	stepDeploy  rotationStep = iota + 2 // the new key is not used
+	stepConfirm                         // both are used
+	stepRevoke                          // only the new one is
+)
+
+// quietTime is how long an old key must not have been used before the page says
+// that it can be revoked.
+const quietTime = 15 * time.Minute
+
+// keyForm is what a new key is made from.
+type keyForm struct {
+	Label  string
+	Access string // full, read or some
+	Scopes checkout.Scopes
+}
+
+// Has reports whether a scope is chosen.
+func (f keyForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
+
+func (s *server) listKeys(v visit) (answer, error) {
+	q := v.URL.Query()
+	f := keyForm{Label: q.Get("label"), Access: q.Get("access"), Scopes: q["scope"]}
+	if !slices.Contains([]string{checkout.ScopeRead, accessSome}, f.Access) {
+		f.Access = checkout.ScopeFull
+	}
+	return s.keysPage(v, keysPage{Form: f})
+}
+
+// keysPage shows the keys with what just happened. Whoever may not handle live
+// keys does not see them.
+func (s *server) keysPage(v visit, p keysPage) (answer, error) {
+	p.Hidden = v.Mode.Live() && !v.May(checkout.RoleDeveloper)
+	if !p.Hidden {
+		keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
+		if err != nil {
+			return answer{}, err
+		}
+		p.Groups = groupKeys(keys, v.Mode, time.Now())
+	}
+	if p.Fault != "" {
+		return refuse("keys", "API keys", p)
+	}
+	return show("keys", "API keys", p)
+}
+
+// accessSome chooses single scopes.
+const accessSome = "some"
+
+// createKey serves POST /{mode}/keys. Only its answer shows the key.
+func (s *server) createKey(v visit) (answer, error) {
+	form, k, fault := readKeyForm(v)
+	if fault != "" {
+		return s.keysPage(v, keysPage{Fault: fault, Form: form})
+	}
+	secret := checkout.NewAPIKey(k.Mode)
+	note := v.audit("api_key.created", k.ID, "“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes))
+	if err := s.Store.CreateAPIKey(v.Context(), k, secret, note); err != nil {
+		return answer{}, err
+	}
+	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: checkout.ScopeFull}})
+}
+
+func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
+	form = keyForm{Label: strings.TrimSpace(v.PostFormValue("label")), Access: v.PostFormValue("access"), Scopes: v.PostForm["scope"]}
+	k = checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: v.MerchantID(), Mode: v.Mode, Label: form.Label}
+	const maxLabel = 100 // as with the command line
+	switch {
+	case form.Label == "":
+		return form, k, "Give the key a label, such as the server that will use it."
+	case utf8.RuneCountInString(form.Label) > maxLabel:
+		return form, k, "The label must have at most 100 characters."
+	case !utf8.ValidString(form.Label) || strings.ContainsFunc(form.Label, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return form, k, "The label must not have control or invisible characters."
+	}
+	switch form.Access {
+	case checkout.ScopeFull, checkout.ScopeRead:
+		k.Scopes = checkout.Scopes{form.Access}
+		return form, k, ""
+	case accessSome:
+	default:
+		return form, k, "Choose what the key may do."
+	}
+	if len(form.Scopes) == 0 {
+		return form, k, "Choose at least one of the things that the key may do."
+	}
+	scopes, err := checkout.ParseScopes(strings.Join(form.Scopes, ","))
+	if err != nil || slices.Contains(scopes, checkout.ScopeFull) || slices.Contains(scopes, checkout.ScopeRead) {
+		return form, k, "Choose what the key may do from the list."
+	}
+	k.Scopes = scopes
+	return form, k, ""
+}
+
+var keyRevoked = notice("key_revoked", "The key is revoked. The very next request with it is refused.")
+
+// revokeKey serves POST /{mode}/keys/{id}/revoke.
+func (s *server) revokeKey(v visit) (answer, error) {
+	err := s.Store.RevokeAPIKey(v.Context(), v.MerchantID(), v.Mode, v.ID(), v.audit("api_key.revoked", v.ID(), ""))
+	if err != nil {
+		return answer{}, err
+	}
+	return goTo(v.Path("/keys"), keyRevoked)
+}
+
+// groupKeys sorts the keys of a mode, newest first as they come, by their labels.
+func groupKeys(keys []checkout.APIKey, mode checkout.Mode, now time.Time) []keyGroup {
+	var groups []keyGroup
+	at := map[string]int{}
+	for _, k := range keys {
+		if k.Mode != mode {
+			continue
+		}
+		i, ok := at[k.Label]
+		if !ok {
+			i = len(groups)
+			at[k.Label] = i
+			groups = append(groups, keyGroup{Label: k.Label})
+		}
+		if k.RevokedAt == nil {
+			groups[i].Valid = append(groups[i].Valid, k)
+		} else {
+			groups[i].Revoked = append(groups[i].Revoked, k)
+		}
+	}
+	for i := range groups {
+		groups[i].Step = groups[i].step(now)
+	}
+	// What is in use before what was.
+	slices.SortStableFunc(groups, func(a, b keyGroup) int { return min(len(b.Valid), 1) - min(len(a.Valid), 1) })
+	return groups
+}
+
+// Newest is the valid key that replaces the others.
+func (g keyGroup) Newest() checkout.APIKey { return g.Valid[0] }
+
+// Old are the valid keys that are replaced.
+func (g keyGroup) Old() []checkout.APIKey { return g.Valid[1:] }
+
+func (g keyGroup) step(now time.Time) rotationStep {
+	if len(g.Valid) < 2 {
+		return 0
+	}
+	if g.Newest().UsedAt == nil {
+		return stepDeploy
+	}
+	for _, k := range g.Old() {
+		if k.UsedAt != nil && now.Sub(*k.UsedAt) < quietTime {
+			return stepConfirm
+		}
+	}
+	return stepRevoke
+}
+
+// scopeTexts say what a scope allows.
+var scopeTexts = map[string]string{
+	checkout.ScopeFull: "do everything",
+	checkout.ScopeRead: "read everything",
+	"checkout:read":    "read sessions",
+	"checkout:write":   "create, read and expire sessions",
+	"webhooks:read":    "read webhooks",
+	"webhooks:write":   "change, test and read webhooks",
+	"deliveries:read":  "read deliveries",
+	"deliveries:write": "replay, hold, retry and read deliveries",
+	"events:read":      "read events",
+	"payouts:read":     "read payouts",
+}
+
+// scopeWords are scopes in words, to be read after "may".
+func scopeWords(scopes checkout.Scopes) string {
+	words := make([]string, len(scopes))
+	for i, scope := range scopes {
+		words[i] = scopeTexts[scope]
+	}
+	return strings.Join(words, "; ")
+}
+
+// May is what a key may do, in words.
+func (keysPage) May(k checkout.APIKey) string { return upperFirst(scopeWords(k.Scopes)) }
+
+// Words is May in the middle of a sentence.
+func (keysPage) Words(k checkout.APIKey) string { return scopeWords(k.Scopes) }
+
+// Unused says how long a key has not been used that nothing is known of: what is
+// known is kept for a day or more.
+func (keysPage) Unused(k checkout.APIKey) string {
+	if time.Since(k.CreatedAt) < 24*time.Hour {
+		return "not yet"
+	}
+	return "not lately"
+}
+
+// Choices are the scopes that can be chosen one by one.
+func (keysPage) Choices() []pair {
+	var all []pair
+	for _, scope := range checkout.AllScopes[2:] {
+		all = append(all, pair{scope, upperFirst(scopeTexts[scope])})
+	}
+	return all
+}
+
+// Replace is the address of the form that replaces a key: with its label and
+// scopes.
+func (keysPage) Replace(v view, k checkout.APIKey) string {
+	q := url.Values{"label": {k.Label}, "access": {accessSome}}
+	if len(k.Scopes) == 1 && (k.Scopes[0] == checkout.ScopeFull || k.Scopes[0] == checkout.ScopeRead) {
+		q.Set("access", k.Scopes[0])
+	} else {
+		q["scope"] = k.Scopes
+	}
+	return v.Path("/keys?") + q.Encode() + "#create"
+}

@@ -1,0 +1,199 @@
+package dashboard
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+var shownKey = regexp.MustCompile(`sk_(?:test|live)_[0-9a-f]{64}`)
+
+// newKey makes a key behind the dashboard's back.
+func (d *desk) newKey(merchant string, mode checkout.Mode, label string) (id string) {
+	d.t.Helper()
+	id = checkout.NewID(checkout.PrefixAPIKey)
+	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), checkout.APIKey{ID: id, MerchantID: merchant, Mode: mode, Label: label}, checkout.NewAPIKey(mode)))
+	return id
+}
+
+// use makes a key look used that long ago.
+func (d *desk) use(id string, ago time.Duration) {
+	d.t.Helper()
+	d.exec(`INSERT INTO token_bucket (owner, kind, rate, burst, tokens, allowed, at) VALUES ($1, 'read', 1, 1, 1, true, clock_timestamp() - $2::interval)
+		ON CONFLICT (owner, kind) DO UPDATE SET at = excluded.at`, id, ago)
+}
+
+func TestCreateKey_IsShownOnceAndWorks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	require.Contains(t, developer.get("/test/keys").text(), "There is no test key yet")
+	for _, tc := range []struct {
+		mode   string
+		fields []string
+		want   []string
+		words  string
+	}{
+		{"test", []string{"label", " server ", "access", "full"}, []string{"full"}, "Do everything"},
+		{"test", []string{"label", "reports", "access", "read"}, []string{"read"}, "Read everything"},
+		{"live", []string{"label", "shop", "access", "some", "scope", "checkout:write", "scope", "payouts:read"}, []string{"checkout:write", "payouts:read"}, "Create, read and expire sessions; read payouts"},
+		{"test", []string{"label", "full wins", "access", "full", "scope", "payouts:read"}, []string{"full"}, "Do everything"},
+	} {
+		got := developer.post("/"+tc.mode+"/keys", tc.fields...)
+		require.Equal(t, 200, got.status)
+		keys := shownKey.FindAllString(got.body, -1)
+		require.Len(t, keys, 1)
+		require.True(t, strings.HasPrefix(keys[0], "sk_"+tc.mode+"_"))
+		require.Contains(t, got.text(), "shown only this once")
+		again := developer.get("/" + tc.mode + "/keys")
+		require.NotContains(t, again.body, keys[0])
+		require.Contains(t, again.text(), tc.words)
+		require.Contains(t, again.text(), "…"+keys[0][len(keys[0])-4:])
+
+		hash, ok := checkout.HashAPIKey(keys[0])
+		require.True(t, ok)
+		require.Equal(t, tc.want, value[[]string](d, `SELECT scopes FROM api_key WHERE hash = $1 AND merchant_id = $2 AND mode = $3 AND label = $4`, hash, d.merchant, tc.mode, strings.TrimSpace(tc.fields[1])))
+		require.NotContains(t, developer.get("/"+tc.mode+"/audit").body, keys[0])
+		require.Contains(t, developer.get("/"+tc.mode+"/audit").text(), "api_key.created")
+	}
+	require.NotContains(t, developer.get("/test/keys").text(), ">shop<", "a live key")
+}
+
+func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	for name, fields := range map[string][]string{
+		"no label":              {"label", " ", "access", "full"},
+		"a long label":          {"label", strings.Repeat("é", 101), "access", "full"},
+		"a control character":   {"label", "a\tb", "access", "full"},
+		"an invisible one":      {"label", "a\u200bb", "access", "full"},
+		"U+0000":                {"label", "a\x00b", "access", "full"},
+		"not UTF-8":             {"label", "a\xff", "access", "full"},
+		"no access":             {"label", "a"},
+		"an unknown access":     {"label", "a", "access", "root"},
+		"some of nothing":       {"label", "a", "access", "some"},
+		"an unknown scope":      {"label", "a", "access", "some", "scope", "keys:write"},
+		"full among the scopes": {"label", "a", "access", "some", "scope", "payouts:read", "scope", "full"},
+		"several in one":        {"label", "a", "access", "some", "scope", "payouts:read,full"},
+	} {
+		got := developer.post("/test/keys", fields...)
+		require.Equal(t, 422, got.status, name)
+		require.Contains(t, got.body, `role="alert"`, name)
+		require.NotRegexp(t, shownKey, got.body, name)
+	}
+	require.Equal(t, 200, developer.post("/test/keys", "label", strings.Repeat("é", 100), "access", "full").status)
+	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM api_key`))
+	got := developer.post("/test/keys", "label", "kept", "access", "some", "scope", "nonsense").body
+	require.Contains(t, got, `value="kept"`, "what was typed stays")
+}
+
+func TestRevokeKey_AndWhoMay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	id := d.newKey(d.merchant, checkout.ModeTest, "server")
+	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	path := "/test/keys/" + id + "/revoke"
+	require.Equal(t, 403, viewer.post(path).status)
+	require.Equal(t, 403, viewer.post("/test/keys", "label", "a", "access", "full").status)
+	got := viewer.get("/test/keys").text()
+	require.Contains(t, got, "server")
+	require.NotContains(t, got, "Revoke…")
+	require.NotContains(t, got, "Make a test key")
+
+	unknown := developer.post("/test/keys/" + checkout.NewID(checkout.PrefixAPIKey) + "/revoke")
+	for name, other := range map[string]string{
+		"another merchant's": d.newKey(d.other, checkout.ModeTest, "x"), "the other mode's": d.newKey(d.merchant, checkout.ModeLive, "x"), "malformed": "x",
+	} {
+		got := developer.post("/test/keys/" + other + "/revoke")
+		require.Equal(t, 404, got.status, name)
+		require.Equal(t, unknown.body, got.body, name)
+	}
+	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM api_key WHERE revoked_at IS NOT NULL`))
+
+	for range 2 {
+		got := developer.post(path)
+		require.Equal(t, 303, got.status)
+		require.Contains(t, developer.get(got.header.Get("Location")).text(), "The key is revoked.")
+	}
+	require.Contains(t, developer.get("/test/keys").text(), `<span class="status revoked">`)
+	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'api_key.revoked' AND subject = $1`, id))
+}
+
+func TestKeys_LiveOnesAreForDevelopers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newKey(d.merchant, checkout.ModeLive, "secret label")
+	d.newKey(d.other, checkout.ModeLive, "foreign label")
+	got := d.as(checkout.RoleViewer).get("/live/keys").text()
+	require.Contains(t, got, "Live keys are shown to developers and owners.")
+	require.NotContains(t, got, "secret label")
+	for _, role := range []checkout.Role{checkout.RoleDeveloper, checkout.RoleOwner} {
+		got = d.as(role).get("/live/keys").text()
+		require.Contains(t, got, "secret label")
+		require.NotContains(t, got, "foreign label")
+		require.Contains(t, got, "Live keys charge real cards.")
+		require.Contains(t, got, "live-keys")
+	}
+}
+
+func TestKeys_TheRotationCanBeSeen(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	now := func() string {
+		found := regexp.MustCompile(`(?s)<li class="now">(.*?)</li>`).FindStringSubmatch(developer.get("/test/keys").text())
+		if found == nil {
+			return ""
+		}
+		return found[1]
+	}
+	old := d.newKey(d.merchant, checkout.ModeTest, "server")
+	d.newKey(d.merchant, checkout.ModeTest, "something else")
+	d.use(old, 2*time.Minute)
+	require.Empty(t, now(), "one key of a label is no rotation")
+	replace := regexp.MustCompile(`href="([^"]+label=server[^"]*)#create"`).FindStringSubmatch(developer.get("/test/keys").text())[1]
+	require.Contains(t, developer.get(replace).text(), `value="server"`)
+
+	next := d.newKey(d.merchant, checkout.ModeTest, "server")
+	require.Contains(t, now(), "Deploy it")
+	d.use(next, 0)
+	require.Contains(t, now(), "used <b>just now</b>")
+	require.Contains(t, now(), "used <b>2 minutes ago</b>")
+	d.use(old, 20*time.Minute)
+	require.Contains(t, now(), "Revoke the old one")
+	require.Contains(t, developer.get("/test/keys").text(), "used <b>20 minutes ago</b>")
+	require.Equal(t, 303, developer.post("/test/keys/"+old+"/revoke").status)
+	require.Empty(t, now(), "and it is done")
+}
+
+func TestKeys_EverythingIsText(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	for _, payload := range payloads {
+		created := developer.post("/test/keys", "label", payload, "access", "full")
+		require.Equal(t, 200, created.status)
+		requireText(t, created, payload)
+		requireText(t, developer.get("/test/keys"), payload)
+		requireText(t, developer.post("/test/keys", "label", payload, "access", "none"), payload)
+	}
+}
+
+func TestShowAgo(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	require.Equal(t, "never", showAgo(nil, now))
+	for ago, want := range map[time.Duration]string{
+		-time.Second: "just now", 59 * time.Second: "just now", time.Minute: "1 minute ago", 3*time.Minute + time.Second: "3 minutes ago",
+		time.Hour: "1 hour ago", 47 * time.Hour: "1 day ago", 48 * time.Hour: "2 days ago",
+	} {
+		at := now.Add(-ago)
+		require.Equal(t, want, showAgo(&at, now))
+	}
+}

@@ -1,0 +1,228 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// sessionPage is everything about one session.
+type sessionPage struct {
+	checkout.Session
+	storage.SessionHistory
+	Payments []checkout.Transaction // in the order of their attempts, the one in flight last
+	Moments  []moment               // oldest first
+	Pairs    []pair                 // of the metadata, in the order in which they were sent
+	Customer string
+	Fault    string
+	// Refresh is how often the page asks for news, "" when nothing can come.
+	Refresh string
+}
+
+// moment is an entry of a session's timeline.
+type moment struct {
+	At     time.Time
+	Status string
+	Text   string
+	Reason string
+}
+
+// pair is one entry of metadata.
+type pair struct{ Key, Value string }
+
+// showSession serves GET /{mode}/sessions/{id}.
+func (s *server) showSession(v visit) (answer, error) { return s.sessionPage(v, "") }
+
+// sessionPage shows a session; fault is why it could not be changed.
+func (s *server) sessionPage(v visit, fault string) (answer, error) {
+	session, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
+	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
+	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.MerchantID(), v.Mode, session.ID); err != nil {
+		return answer{}, err
+	}
+	p.Payments = slices.Clone(session.Transactions)
+	if p.InFlight != nil && session.Status == checkout.StatusPending { // else it was decided between the two readings
+		p.Payments = append(p.Payments, *p.InFlight)
+	}
+	p.Moments = p.moments()
+	p.Refresh = p.refresh()
+	title := showMoney(session.Amount, session.Currency) + " " + string(session.Status)
+	if fault != "" {
+		return refuse("session", title, p)
+	}
+	return show("session", title, p)
+}
+
+var sessionExpired = notice("session_expired", "The session has expired. It cannot be paid any more.")
+
+// expireSession serves POST /{mode}/sessions/{id}/expire. As with the REST API
+// the workflow decides, and what is told is read from the row.
+func (s *server) expireSession(v visit) (answer, error) {
+	before, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	var asked error
+	if before.Status == checkout.StatusPending {
+		_, asked = s.Workflows.Expire(v.Context(), before.ID)
+	}
+	switch {
+	case errors.Is(asked, checkout.ErrPaymentInFlight):
+		return s.sessionPage(v, "A payment of this session is being decided, so it cannot expire now. Look again in a moment.")
+	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
+		return answer{}, asked
+	}
+	after, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	if after.Status != checkout.StatusExpired {
+		return s.sessionPage(v, "The session has ended meanwhile, so it cannot expire any more.")
+	}
+	if before.Status == checkout.StatusPending && asked == nil {
+		if err := s.Store.Audit(v.Context(), v.audit("session.expired", before.ID, "before its time")); err != nil {
+			return answer{}, err
+		}
+	}
+	return goTo(v.Path("/sessions/"+before.ID), sessionExpired)
+}
+
+// refresh is how often there may be news of the session itself, or, which takes
+// longer, of its deliveries.
+func (p sessionPage) refresh() string {
+	if p.Status == checkout.StatusPending || (p.Payout != nil && p.Payout.Status == checkout.PayoutPending) {
+		return "every 3s"
+	}
+	for _, e := range p.Events {
+		for _, d := range e.Deliveries {
+			if d.Status == webhook.DeliveryPending {
+				return "every 10s"
+			}
+		}
+	}
+	return ""
+}
+
+// momentTexts say what happened.
+var momentTexts = map[checkout.MomentStatus]string{
+	checkout.MomentStatus(checkout.StatusPending):   "Created",
+	checkout.MomentStatus(checkout.StatusCompleted): "Paid",
+	checkout.MomentStatus(checkout.StatusFailed):    "Failed for good",
+	checkout.MomentStatus(checkout.StatusExpired):   "Expired",
+	checkout.MomentPaymentFailed:                    "Payment failed",
+	checkout.MomentPayoutPending:                    "Payout begun",
+	checkout.MomentPayoutSent:                       "Payout sent",
+	checkout.MomentPayoutFailed:                     "Payout failed",
+}
+
+// moments is the session's timeline in words.
+func (p sessionPage) moments() []moment {
+	var all []moment
+	for _, m := range p.Timeline() {
+		at, _ := time.Parse(time.RFC3339, m.At) // FormatTime wrote it
+		entry := moment{At: at, Status: string(m.Status), Text: momentTexts[m.Status]}
+		if m.Reason != nil {
+			entry.Reason = reason(*m.Reason)
+		}
+		all = append(all, entry)
+	}
+	if p.Status == checkout.StatusPending && p.InFlight != nil {
+		all = append(all, moment{At: p.InFlight.CreatedAt, Status: "pending", Text: "Payment under way"})
+	}
+	return all
+}
+
+// failureTexts are for merchants; those of FailureCode speak to customers.
+var failureTexts = map[checkout.FailureCode]string{
+	checkout.FailureCardDeclined:      "Declined by the card's bank",
+	checkout.FailureInsufficientFunds: "Insufficient funds",
+	checkout.FailureExpiredCard:       "The card has expired",
+	checkout.FailureIncorrectCVC:      "Wrong security code",
+	checkout.FailureFraudBlocked:      "Blocked as fraud",
+	checkout.FailureThreeDSFailed:     "3-D Secure: not confirmed by the bank",
+	checkout.FailureThreeDSAbandoned:  "3-D Secure: not finished by the customer",
+	checkout.FailureProcessingError:   "The card network could not process it",
+}
+
+// reason is the code of a failure, of a payment or a payout, in words.
+func reason(code string) string {
+	if text := failureTexts[checkout.FailureCode(code)]; text != "" {
+		return text
+	}
+	if text := checkout.PayoutFailure(code).Message(); text != "" {
+		return text
+	}
+	return strings.ReplaceAll(code, "_", " ")
+}
+
+// Failure is why a payment failed, in words.
+func (sessionPage) Failure(t checkout.Transaction) string { return reason(string(t.Failure)) }
+
+// Waiting reports whether the session can still be paid, or expire.
+func (p sessionPage) Waiting() bool { return p.Status == checkout.StatusPending && p.InFlight == nil }
+
+// errorTexts say why an attempt of a delivery failed without an answer.
+var errorTexts = map[webhook.ErrorKind]string{
+	webhook.ErrorDNS:            "host name not found",
+	webhook.ErrorConnect:        "no connection",
+	webhook.ErrorTLS:            "TLS failed",
+	webhook.ErrorTimeout:        "no answer in 10 s",
+	webhook.ErrorBlockedAddress: "address not allowed",
+	webhook.ErrorHTTP:           "not an HTTP answer",
+	webhook.ErrorInternal:       "our fault",
+}
+
+// Result is what an attempt came to.
+func (sessionPage) Result(a webhook.Attempt) string {
+	switch {
+	case !a.Finished:
+		return "under way"
+	case a.StatusCode != 0:
+		return fmt.Sprintf("answered %d", a.StatusCode)
+	}
+	return errorTexts[a.ErrorKind]
+}
+
+// Took is how long an attempt took.
+func (sessionPage) Took(a webhook.Attempt) string {
+	switch {
+	case !a.Finished:
+		return "–"
+	case a.Duration < time.Second:
+		return fmt.Sprintf("%d ms", a.Duration.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", a.Duration.Seconds())
+}
+
+// metadataPairs reads metadata in the order in which it was sent.
+func metadataPairs(metadata json.RawMessage) []pair {
+	var pairs []pair
+	d := json.NewDecoder(bytes.NewReader(metadata))
+	if _, err := d.Token(); err != nil { // {
+		return nil
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return pairs
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return pairs
+		}
+		pairs = append(pairs, pair{fmt.Sprint(key), metadataText(value)})
+	}
+	return pairs
+}

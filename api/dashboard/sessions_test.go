@@ -1,0 +1,324 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// requireText checks that every payload is on the page as text, and as nothing else.
+func requireText(t *testing.T, p page, payload string) {
+	t.Helper()
+	require.NotContains(t, p.body, payload)
+	require.Contains(t, p.text(), payload)
+}
+
+// newSession creates a pending session.
+func (d *desk) newSession(merchant string, mode checkout.Mode, change ...func(*checkout.Session)) checkout.Session {
+	d.t.Helper()
+	s := checkout.Session{
+		ID: checkout.NewID(checkout.PrefixSession), MerchantID: merchant, Mode: mode, Amount: 123450, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{"order_id":"order 7","n":1.50}`),
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	got, err := d.store.CreateSession(d.t.Context(), storage.NewSession{Session: s, Lifetime: time.Hour}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(d.t, err)
+	return got
+}
+
+// beginPayment begins a payment of a session with a Visa card.
+func (d *desk) beginPayment(s checkout.Session) (id string) {
+	d.t.Helper()
+	id = checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
+	_, _, err := d.store.BeginPayment(d.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id)
+	require.NoError(d.t, err)
+	return id
+}
+
+var visa = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2040, Country: "US", ThreeDSecure: true}
+
+// pay brings a payment to its end; "" succeeds.
+func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string, settled storage.Settlement) {
+	d.t.Helper()
+	ref := storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	id = d.beginPayment(s)
+	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: visa}
+	if failure != "" {
+		result = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: failure, Method: visa}
+	}
+	require.NoError(d.t, d.store.RecordCharge(d.t.Context(), ref, id, result, "1.08"))
+	settled, err := d.store.FinishPayment(d.t.Context(), ref, id)
+	require.NoError(d.t, err)
+	return id, settled
+}
+
+var sessionLink = regexp.MustCompile(`/(?:test|live)/sessions/(cs_[0-9a-z]{26})`)
+
+// listed are the sessions on a page of the list, in their order.
+func listed(p page) (ids []string) {
+	for _, m := range sessionLink.FindAllStringSubmatch(p.body, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+func TestSessions_FiltersAndSearch(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	require.Contains(t, viewer.get("/test/sessions").text(), "There is no session yet")
+
+	email := "ann+1@shop.example"
+	pending := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.CustomerEmail = &email })
+	usd := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Currency = checkout.USD })
+	txn, settled := d.pay(usd, "")
+	d.newSession(d.merchant, checkout.ModeLive)
+	d.newSession(d.other, checkout.ModeTest)
+	all := []string{usd.ID, pending.ID}
+	slices.Sort(all) // in the same millisecond they have no order
+	slices.Reverse(all)
+
+	today := time.Now().UTC()
+	day := func(days int) string { return today.AddDate(0, 0, days).Format(time.DateOnly) }
+	for query, want := range map[string][]string{
+		"":                                   all,
+		"?status=completed":                  {usd.ID},
+		"?status=pending&currency=EUR":       {pending.ID},
+		"?status=expired":                    nil,
+		"?currency=USD":                      {usd.ID},
+		"?from=" + day(-1) + "&to=" + day(1): all,
+		"?to=" + day(-1):                     nil,
+		"?from=" + day(1):                    nil,
+		"?search=" + txn:                     {usd.ID},
+		"?search=" + settled.PayoutID:        {usd.ID},
+		"?search=%20" + pending.ID + "+":     {pending.ID},
+		"?search=ANN%2B1@shop.example":       {pending.ID},
+		"?search=order+7":                    all,
+		"?search=order":                      nil,
+		"?search=%00":                        all, // nothing that could be searched for
+		"?search=%ff":                        all,
+		"?status=nonsense&currency=BTC":      all,
+		"?before=nonsense":                   all,
+	} {
+		got := viewer.get("/test/sessions" + query)
+		require.Equal(t, 200, got.status, query)
+		require.Equal(t, want, listed(got), query)
+		if want == nil {
+			require.Contains(t, got.text(), "No session is like that", query)
+		}
+	}
+	page := viewer.get("/test/sessions").text()
+	require.Contains(t, page, "1,234.50 USD")
+	require.Contains(t, page, email)
+	for _, query := range []string{"?from=nonsense", "?to=2026-02-30", "?from=0001-01-01", "?from=2026-02-02&to=2026-02-01"} {
+		got := viewer.get("/test/sessions" + query)
+		require.Equal(t, 422, got.status, query)
+		require.Contains(t, got.body, `role="alert"`, query)
+	}
+}
+
+func TestSessions_OlderKeepsTheFilter(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var want []string
+	for range pageSize + 2 {
+		want = append([]string{d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) { s.Metadata = json.RawMessage(`{}`) }).ID}, want...)
+	}
+	slices.Sort(want) // in the same millisecond they have no order
+	slices.Reverse(want)
+	viewer := d.as(checkout.RoleViewer)
+	first := viewer.get("/test/sessions?status=pending")
+	require.Equal(t, want[:pageSize], listed(first))
+	require.NotContains(t, first.text(), "Newest")
+	older := html.UnescapeString(regexp.MustCompile(`href="([^"]+)">Older`).FindStringSubmatch(first.body)[1])
+	require.Contains(t, older, "status=pending")
+	second := viewer.get(older)
+	require.Equal(t, want[pageSize:], listed(second))
+	require.NotContains(t, second.text(), ">Older")
+	require.NotContains(t, second.body, "hx-get", "what is old does not change")
+	require.Contains(t, second.body, `href="/test/sessions?status=pending">Newest`)
+}
+
+func TestSession_ShowsItsWholeTree(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: d.merchant, Mode: checkout.ModeTest, URL: "https://shop.example/hook",
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(t, err)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	d.pay(s, checkout.FailureInsufficientFunds)
+	txn, settled := d.pay(s, "")
+	delivery := storage.DeliveryRef{ID: settled.Deliveries[0].ID, MerchantID: d.merchant, Mode: checkout.ModeTest}
+	_, err = d.store.BeginAttempt(t.Context(), delivery, storage.Turn{RunID: "run", Number: 1, Hurried: true})
+	require.NoError(t, err)
+	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
+	payout := storage.PayoutRef{ID: settled.PayoutID, MerchantID: d.merchant, Mode: checkout.ModeTest}
+	_, err = d.store.RecordTransfer(t.Context(), payout, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
+	require.NoError(t, err)
+	_, err = d.store.FinishPayout(t.Context(), payout, "")
+	require.NoError(t, err)
+
+	got := d.as(checkout.RoleViewer).get("/test/sessions/" + s.ID)
+	require.Equal(t, 200, got.status)
+	for _, want := range []string{
+		s.ID, "1,234.50 EUR", "Visa •••• 4242, 12/2040", "3-D Secure", "Insufficient funds", "insufficient_funds", "12.35 EUR", txn,
+		"order 7", "1.50", "Created", "Payment failed", "Paid", "Payout sent", "1319.913333 USDC", "0xfeed", "sandbox:shop",
+		"checkout.failed", "checkout.completed", "payout.sent", "https://shop.example/hook", "no answer in 10 s", "1.2 s",
+		`href="https://pay.example.com/` + s.ID + `"`, `href="/test/deliveries/` + delivery.ID + `"`,
+		`href="https://temporal.example/namespaces/checkout/workflows/` + s.ID + `"`,
+		`href="https://temporal.example/namespaces/checkout/workflows/` + payout.ID + `"`,
+		`href="https://temporal.example/namespaces/checkout/workflows/` + delivery.ID + `"`,
+		`hx-trigger="every 10s"`, // a delivery will be tried again
+	} {
+		require.Contains(t, got.text(), want)
+	}
+	require.NotContains(t, got.text(), "Expire it now")
+
+	d.exec(`UPDATE webhook_delivery SET status = 'delivered', next_attempt_at = NULL, sending_until = NULL`)
+	require.NotContains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, "hx-get", "nothing can change any more")
+}
+
+func TestSession_APaymentUnderWayIsShown(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	d.beginPayment(s)
+	got := d.as(checkout.RoleOwner).get("/test/sessions/" + s.ID).text()
+	require.Contains(t, got, "Payment under way")
+	require.Contains(t, got, "after the payment under way")
+	require.Contains(t, got, `hx-trigger="every 3s"`)
+	require.NotContains(t, got, "Expire it now")
+}
+
+func TestSession_NobodyElsesAndNotTheOtherModes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	d.temporal.update = func(client.UpdateWorkflowOptions) error { t.Error("Temporal was asked"); return nil }
+	unknown := checkout.NewID(checkout.PrefixSession)
+	masked := func(p page, id string) string { return strings.ReplaceAll(p.body, id, "ID") }
+	wantGet, wantPost := owner.get("/test/sessions/"+unknown), owner.post("/test/sessions/"+unknown+"/expire")
+	require.Equal(t, 404, wantGet.status)
+	require.Equal(t, 404, wantPost.status)
+	for name, id := range map[string]string{
+		"another merchant's": d.newSession(d.other, checkout.ModeTest).ID, "the other mode's": d.newSession(d.merchant, checkout.ModeLive).ID,
+		"malformed": "cs_x", "of another kind": checkout.NewID(checkout.PrefixPayout),
+	} {
+		got := owner.get("/test/sessions/" + id)
+		require.Equal(t, 404, got.status, name)
+		require.Equal(t, masked(wantGet, unknown), masked(got, id), name)
+		got = owner.post("/test/sessions/" + id + "/expire")
+		require.Equal(t, 404, got.status, name)
+		require.Equal(t, masked(wantPost, unknown), masked(got, id), name)
+	}
+	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired'`))
+}
+
+func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	path := "/test/sessions/" + s.ID
+	asked := 0
+	d.temporal.update = func(o client.UpdateWorkflowOptions) error {
+		require.Equal(t, s.ID, o.WorkflowID)
+		require.Equal(t, workflows.UpdateExpire, o.UpdateName)
+		asked++
+		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest})
+		return err
+	}
+	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	require.NotContains(t, viewer.get(path).text(), "Expire it now")
+	require.Equal(t, 403, viewer.post(path+"/expire").status)
+	require.Zero(t, asked)
+	require.Contains(t, developer.get(path).text(), "Expire it now")
+
+	for range 2 { // a second click changes and notes nothing
+		got := developer.post(path + "/expire")
+		require.Equal(t, 303, got.status)
+		require.Contains(t, developer.get(got.header.Get("Location")).text(), "The session has expired.")
+	}
+	require.Equal(t, 1, asked)
+	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired' AND subject = $1 AND mode = 'test'`, s.ID))
+}
+
+func TestExpireSession_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	refuse := func(kind string) func(client.UpdateWorkflowOptions) error {
+		return func(client.UpdateWorkflowOptions) error { return temporal.NewApplicationError("no", kind) }
+	}
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	d.temporal.update = refuse(workflows.ErrTypePaymentInFlight)
+	got := developer.post("/test/sessions/" + s.ID + "/expire")
+	require.Equal(t, 422, got.status)
+	require.Contains(t, got.text(), "A payment of this session is being decided")
+
+	d.temporal.update = func(client.UpdateWorkflowOptions) error { // the customer was faster
+		d.pay(s, "")
+		return temporal.NewApplicationError("no", workflows.ErrTypeSessionNotPending)
+	}
+	got = developer.post("/test/sessions/" + s.ID + "/expire")
+	require.Equal(t, 422, got.status)
+	require.Contains(t, got.text(), "has ended meanwhile")
+	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired'`))
+}
+
+func TestSession_EverythingIsText(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	for _, payload := range payloads {
+		metadata, err := checkout.EncodeJSON(map[string]string{"order_id": payload, "k" + payload: "v"})
+		require.NoError(t, err)
+		s := d.newSession(d.merchant, checkout.ModeTest, func(s *checkout.Session) {
+			s.Metadata, s.CustomerEmail, s.RedirectURL = metadata, new("e"+payload), new("r"+payload)
+		})
+		_, settled := d.pay(s, checkout.FailureCardDeclined)
+		require.Empty(t, settled.Deliveries)
+		d.pay(s, "")
+		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, amount = $5`, "d"+payload, "n"+payload, "x"+payload, "f"+payload, "a"+payload)
+		d.exec(`UPDATE transaction SET payment_method = $1, failure = $2 WHERE status = 'failed'`, fmt.Sprintf(`{"brand": %q, "last4": %q, "country": %q}`, "b"+payload, "l"+payload, "c"+payload), "w"+payload)
+		d.exec(`UPDATE checkout_session SET webhook_url = $1 WHERE id = $2`, "u"+payload, s.ID)
+		page := viewer.get("/test/sessions/" + s.ID)
+		require.Equal(t, 200, page.status)
+		for _, prefix := range []string{"", "k", "e", "r", "d", "n", "x", "f", "a", "l", "c", "w", "u"} {
+			requireText(t, page, prefix+payload)
+		}
+		list := viewer.get("/test/sessions")
+		requireText(t, list, payload)
+		requireText(t, list, "e"+payload)
+		requireText(t, viewer.get("/test/sessions?search="+url.QueryEscape(payload)), payload)
+		require.NotContains(t, viewer.get("/test/sessions?from="+url.QueryEscape(payload)+"&status="+url.QueryEscape(payload)).body, payload)
+	}
+}
+
+func TestRefresh_OfSomebodyWhoIsSignedOutGoesToSignIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	got := d.browser().send("GET", "/test/sessions?status=failed", nil, "HX-Request", "true")
+	require.Equal(t, 401, got.status, "a redirect would put the sign-in page into the page")
+	require.Equal(t, "/signin?next=%2Ftest%2Fsessions%3Fstatus%3Dfailed", got.header.Get("HX-Redirect"))
+}
