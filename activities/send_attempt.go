@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -178,14 +177,9 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 // silently send a POST again.
 func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing, number int) webhook.Attempt {
 	started := time.Now()
-	headers := http.Header{
-		"Content-Type":          {"application/json"},
-		"User-Agent":            {webhook.UserAgent},
-		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
-		"X-Service-Event-Id":    {out.EventID},
-		"X-Service-Event-Type":  {string(out.EventType)},
-		"X-Service-Delivery-Id": {in.DeliveryID},
-		"X-Service-Attempt":     {strconv.Itoa(number)},
+	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
+	for name, value := range webhook.RequestHeaders(in.DeliveryID, out.EventID, out.EventType, number) {
+		headers.Set(name, value)
 	}
 	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
 	return webhook.Attempt{

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -124,8 +125,8 @@ func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
 	got := f.steer("replay")
 	require.Equal(t, 202, got.status)
 	require.Equal(t, "failed", got.json["status"])
-	require.GreaterOrEqual(t, time.Since(began), settleTimeout)
-	require.Less(t, time.Since(began), settleTimeout+3*time.Second)
+	require.GreaterOrEqual(t, time.Since(began), action.SettleTimeout)
+	require.Less(t, time.Since(began), action.SettleTimeout+3*time.Second)
 }
 
 func TestReplayDelivery_SaysWhyNot(t *testing.T) {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -22,8 +21,7 @@ type replayPreview struct {
 	Total          int                    `json:"total"`
 }
 
-// createReplay serves POST /v1/webhooks/{id}/replay. A bulk replay whose workflow
-// cannot be started now is started by Reconcile.
+// createReplay serves POST /v1/webhooks/{id}/replay.
 func (s *Server) createReplay(r *http.Request) (int, any, error) {
 	ctx := r.Context()
 	e, err := s.endpoint(r)
@@ -44,11 +42,8 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
 		}, err
 	}
-	if replay, err = s.Store.CreateReplay(ctx, replay); err != nil {
-		return 0, nil, err
-	}
-	s.leftToReconcile(ctx, s.Workflows.StartReplay(ctx, replay))
-	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, nil
+	replay, err = s.webhooks().StartReplay(ctx, replay)
+	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
 // newReplay reads the body of a bulk replay, and whether it is only a preview.
@@ -102,10 +97,8 @@ func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
 	return s.Store.Replay(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
 }
 
-// cancelReplay serves POST /v1/replays/{id}/cancel. What the replay has started
-// goes on; one that has ended is answered as it is.
+// cancelReplay serves POST /v1/replays/{id}/cancel.
 func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
-	ctx := r.Context()
 	replay, err := s.replay(r)
 	if err != nil {
 		return 0, nil, err
@@ -113,26 +106,6 @@ func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if replay.Status != webhook.ReplayRunning {
-		return http.StatusOK, replay, nil
-	}
-	if err := s.stopReplay(ctx, replay); err != nil {
-		return 0, nil, err
-	}
-	err = settled(ctx, func() (bool, error) {
-		replay, err = s.replay(r)
-		return replay.Status != webhook.ReplayRunning, err
-	})
+	replay, err = s.webhooks().CancelReplay(r.Context(), replay)
 	return http.StatusOK, replay, err
-}
-
-// stopReplay cancels the workflow, which writes the row. Without one, because it
-// was never started, the row alone says that none is to be started.
-func (s *Server) stopReplay(ctx context.Context, replay webhook.Replay) error {
-	err := s.Workflows.CancelReplay(ctx, replay.ID)
-	if errors.Is(err, checkout.ErrNotFound) {
-		replay.Status = webhook.ReplayCanceled
-		return s.Store.RecordReplay(ctx, replay)
-	}
-	return err
 }

@@ -9,7 +9,7 @@ import (
 
 // Hours for which both secrets sign. Source: decisions.md, "rotation".
 const (
-	defaultOverlapHours = 24
+	defaultOverlapHours = int(webhook.DefaultRotationOverlap / time.Hour)
 	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)
 )
 

@@ -5,19 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
-	"unicode/utf8"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
-// Limits of a registration. Source: decisions.md, "registration".
-const (
-	maxEvents      = 100 // entries, before those that are there twice are dropped
-	maxDescription = 255 // characters
-)
+// maxEvents limits the entries of events, before those that are there twice are
+// dropped. Source: decisions.md, "registration".
+const maxEvents = 100
 
 // createEndpoint serves POST /v1/webhooks. Only its answer has the secret.
 // Source: interface document, "Register a webhook".
@@ -66,8 +63,8 @@ func (f fields) description() *string {
 	if !ok {
 		return nil
 	}
-	if utf8.RuneCountInString(text) > maxDescription || hasControl(text) {
-		f.add("description", fmt.Sprintf("must have at most %d characters and no control characters", maxDescription))
+	if err := webhook.CheckDescription(text); err != nil {
+		f.add("description", err.Error()) // meant for merchants
 	}
 	return &text
 }
@@ -166,17 +163,9 @@ func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatu
 	return s.change(r.Context(), e, storage.EndpointChange{Status: &status})
 }
 
-// change changes a registration. Once it is enabled, the deliveries that waited
-// for that go on.
 func (s *Server) change(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange) (int, any, error) {
-	got, err := s.Store.ChangeEndpoint(ctx, e.MerchantID, e.Mode, e.ID, c)
-	if err != nil {
-		return 0, nil, err
-	}
-	if c.Status != nil && got.Status == webhook.EndpointEnabled {
-		s.reconcile(ctx)
-	}
-	return http.StatusOK, got, nil
+	got, err := s.webhooks().ChangeEndpoint(ctx, e, c)
+	return http.StatusOK, got, err
 }
 
 // deleted is the answer to a deletion.
@@ -195,29 +184,17 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if err := s.Store.DeleteEndpoint(r.Context(), e.MerchantID, e.Mode, e.ID); err != nil {
+	if err := s.webhooks().DeleteEndpoint(r.Context(), e); err != nil {
 		return 0, nil, err
 	}
-	s.reconcile(r.Context())
 	return http.StatusOK, deleted{e.ID, true}, nil
 }
 
-// reconcileTimeout is how long a merchant waits for Reconcile to be asked for.
-const reconcileTimeout = 500 * time.Millisecond
-
-// reconcile makes Reconcile follow a change at once.
-func (s *Server) reconcile(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
-	defer cancel()
-	s.leftToReconcile(ctx, s.Workflows.ReconcileNow(ctx))
-}
-
-// leftToReconcile logs the error of a call whose work Reconcile does by itself
-// within a minute: the merchant need not know.
-func (s *Server) leftToReconcile(ctx context.Context, err error) {
-	if err != nil {
+// webhooks is what merchants can do with webhooks.
+func (s *Server) webhooks() action.Webhooks {
+	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
-	}
+	}}
 }
 
 // allEvents stands for every event type, alone in the array.

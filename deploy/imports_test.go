@@ -41,10 +41,15 @@ var mayImport = map[string][]string{
 	"activities/sandbox": {"storage", leaves[0], leaves[1]},
 	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"worker":             {"workflows", "activities"},
+<<<<<<< HEAD
 	"api":                {"workflows", "storage", leaves[0], leaves[1]},
 	"api/conformance":    {},
+=======
+	"api/action":         {"workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api":                {"api/action", "workflows", "storage", leaves[0], leaves[1]},
+>>>>>>> 840ec75 (What merchants do with webhooks and deliveries moves from the REST handlers to api/action)
 	"api/hosted":         {"workflows", "storage", leaves[0], leaves[1]},
-	"api/dashboard":      {"workflows", "storage", leaves[0], leaves[1]},
+	"api/dashboard":      {"api/action", "workflows", "storage", leaves[0], leaves[1]},
 }
 
 // vagueNames say nothing about what a package is for.
@@ -123,9 +128,9 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"storage", module + "/storage/pgtemp", true, ""},
 		{"workflows", module + "/activities", false, ""},
 		{"workflows", module + "/storage", false, "workflows imports storage: of this module it may import activities, workflows/checkout, workflows/webhook"},
-		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, workflows, storage, workflows/checkout, workflows/webhook"},
 		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
-		{"api", module + "/activities", false, "api imports activities: of this module it may import workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/activities", false, "api imports activities: of this module it may import api/action, workflows, storage, workflows/checkout, workflows/webhook"},
 		{"api", module + "/deploy/config", true, "api imports deploy/config: only packages below deploy/ may import deploy/"},
 		{"deploy/app", module + "/deploy/config", false, ""},
 		{"workflows/webhook", module + "/workflows/checkout", false, ""},

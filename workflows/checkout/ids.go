@@ -29,6 +29,7 @@ const (
 	PrefixMember      = "usr"
 	PrefixAuditEntry  = "aud"
 	PrefixChange      = "chg"
+	PrefixTest        = "test" // the subject of a test event
 )
 
 // idEncoding is Crockford's base32 in lower case: it keeps the order of the

@@ -2,9 +2,12 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -57,6 +60,20 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Rotating    *string        `json:"previous_secret_expires_at"`
 		Secret      string         `json:"secret,omitempty"`
 	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
+}
+
+// maxDescription is how many characters a description may have.
+const maxDescription = 255
+
+// ErrDescription is the error of CheckDescription; its text is shown to merchants.
+var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters", maxDescription)
+
+// CheckDescription checks the words that a merchant knows an endpoint by.
+func CheckDescription(text string) error {
+	if utf8.RuneCountInString(text) > maxDescription || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return ErrDescription
+	}
+	return nil
 }
 
 // Errors of ParseURL; their texts are shown to merchants.

@@ -15,6 +15,20 @@ import (
 // document, "Signature".
 const SignatureHeader = "X-Service-Signature"
 
+// RequestHeaders are the headers of an attempt, the first being 1, without the
+// signature and what the transport adds. Source: api/decisions.md, "delivery
+// headers".
+func RequestHeaders(deliveryID, eventID string, typ EventType, attempt int) map[string]string {
+	return map[string]string{
+		"Content-Type":          "application/json",
+		"User-Agent":            UserAgent,
+		"X-Service-Event-Id":    eventID,
+		"X-Service-Event-Type":  string(typ),
+		"X-Service-Delivery-Id": deliveryID,
+		"X-Service-Attempt":     strconv.Itoa(attempt),
+	}
+}
+
 // UserAgent is what every delivery says of its sender.
 const UserAgent = "Checkout-Webhooks/1.0"
 
@@ -37,9 +51,12 @@ func SeededSecret(seed []byte) string {
 	return "whsec_" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// MaxRotationOverlap is how long a rotated secret may go on signing beside the
-// new one.
-const MaxRotationOverlap = 72 * time.Hour
+// How long a rotated secret goes on signing beside the new one, and how long it
+// may.
+const (
+	DefaultRotationOverlap = 24 * time.Hour
+	MaxRotationOverlap     = 72 * time.Hour
+)
 
 // SecretDigest returns the SHA-256 of a secret. HMAC hashes a key longer than
 // its 64-byte block first (RFC 2104), and a secret has 70 bytes, so the digest

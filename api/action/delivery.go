@@ -1,0 +1,77 @@
+package action
+
+import (
+	"context"
+	"errors"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// ReplayDelivery starts a new run of a delivery that has ended, whose first
+// attempt makes it pending again, and returns what the delivery is then. It
+// returns checkout.ErrNotFound, webhook.ErrDeliveryInProgress,
+// webhook.ErrEndpointDeleted and workflows.ErrOutcomeUnknown.
+func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
+	d, err := w.Store.Delivery(ctx, ref)
+	switch {
+	case err != nil:
+		return d, err
+	case d.Status == webhook.DeliveryPending:
+		return d, webhook.ErrDeliveryInProgress
+	case d.EndpointDeleted:
+		return d, webhook.ErrEndpointDeleted
+	}
+	if err := w.Workflows.ReplayDelivery(ctx, d); err != nil {
+		return d, err
+	}
+	before := d.Run
+	err = settled(ctx, func() (bool, error) {
+		d, err = w.Store.Delivery(ctx, ref)
+		return d.Run > before, err
+	})
+	return d, err
+}
+
+// RetryDelivery makes the next attempt of a pending delivery at once. One whose
+// run is gone is started by Reconcile. It returns the errors of
+// storage.Store.HurryDelivery and workflows.ErrOutcomeUnknown.
+func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
+	d, err := w.steer(ctx, ref, w.Store.HurryDelivery)
+	if err != nil {
+		return d, err
+	}
+	if err := w.Workflows.RetryNow(ctx, d.ID); err != nil && !errors.Is(err, checkout.ErrNotFound) {
+		return d, err
+	}
+	return d, nil
+}
+
+// HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
+func (w Webhooks) HoldDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
+	return w.steer(ctx, ref, w.Store.HoldDelivery)
+}
+
+// ResumeDelivery ends HoldDelivery. A run that waits is woken; one that cannot
+// be reached now is woken by Reconcile.
+func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
+	d, err := w.steer(ctx, ref, w.Store.ResumeDelivery)
+	if err != nil {
+		return d, err
+	}
+	if !d.Held { // else its registration holds it still
+		if err := w.Workflows.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
+			w.left(ctx, err)
+		}
+	}
+	return d, nil
+}
+
+// steer does something with a delivery and returns what it is then.
+func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, do func(context.Context, storage.DeliveryRef) error) (webhook.Delivery, error) {
+	if err := do(ctx, ref); err != nil {
+		return webhook.Delivery{}, err
+	}
+	return w.Store.Delivery(ctx, ref)
+}
