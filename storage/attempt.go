@@ -181,3 +181,27 @@ func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string
 	}
 	return n, nil
 }
+
+// LastAttempts returns the newest attempt of each of the deliveries that has one,
+// without the answer's body.
+func (s *Store) LastAttempts(ctx context.Context, merchantID string, mode checkout.Mode, deliveryIDs []string) (map[string]webhook.Attempt, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
+		FROM webhook_delivery d CROSS JOIN LATERAL (
+			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
+		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, merchantID, mode, deliveryIDs)
+	if err != nil {
+		return nil, fmt.Errorf("last attempts: %w", err)
+	}
+	last := map[string]webhook.Attempt{}
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		var id string
+		a, err := scanAttempt(row, &id)
+		last[id] = a
+		return id, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("last attempts: %w", err)
+	}
+	return last, nil
+}

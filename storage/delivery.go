@@ -46,7 +46,7 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 		SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
 		FROM (SELECT * FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
 		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
-		d.Attempts, err = pgx.CollectRows(rows, scanAttempt)
+		d.Attempts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) })
 		return err
 	})
 	err := s.pool.SendBatch(ctx, batch).Close()
@@ -69,13 +69,14 @@ func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
 	return d, err
 }
 
-func scanAttempt(row pgx.CollectableRow) (a webhook.Attempt, err error) {
+// scanAttempt reads an attempt; before are for the columns in front.
+func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err error) {
 	var (
 		took   *int64
 		status *int
 		kind   *webhook.ErrorKind
 	)
-	if err := row.Scan(&a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind, &a.ResponseBody); err != nil {
+	if err := row.Scan(append(before, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind, &a.ResponseBody)...); err != nil {
 		return a, err
 	}
 	if took != nil {
@@ -95,6 +96,7 @@ type DeliveryFilter struct {
 	Status     webhook.DeliveryStatus
 	EndpointID string
 	EventID    string
+	EventType  webhook.EventType
 	SessionID  string
 }
 
@@ -107,6 +109,7 @@ func (s *Store) Deliveries(ctx context.Context, merchantID string, mode checkout
 	}
 	q.equal("d.endpoint_id", f.EndpointID)
 	q.equal("d.event_id", f.EventID)
+	q.equal("e.type", string(f.EventType))
 	q.equal("e.session_id", f.SessionID)
 	q.page(checkout.PrefixDelivery, "d", p)
 	rows, err := s.pool.Query(ctx, selectDelivery+q.sql, q.args...)

@@ -20,7 +20,9 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 // the secret. It returns e with its time of creation, or ErrTooManyEndpoints.
 // Repeating it with the same id changes nothing; it returns checkout.ErrNotFound
 // when the registration was deleted in the meantime.
-func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+//
+// by notes a change that a member made in the same transaction.
+func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The merchant's row serializes its registrations, so that the limit holds.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, e.MerchantID); err != nil {
@@ -44,7 +46,10 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint) (webhook
 		if count >= webhook.MaxEndpoints {
 			return ErrTooManyEndpoints
 		}
-		return s.insertEndpoint(ctx, tx, &e, nil)
+		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
 	})
 	if violates(err, "webhook_endpoint_pkey") { // the same request again, but what it created was deleted
 		err = checkout.ErrNotFound
@@ -160,8 +165,8 @@ func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode chec
 // RotateSecret gives a registration the new secret; the one before goes on
 // signing beside it for overlap, and the one before that stops at once.
 // Repeating it with the same secret changes nothing. It returns the registration
-// with the secret, or checkout.ErrNotFound.
-func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id, secret string, overlap time.Duration) (webhook.Endpoint, error) {
+// with the secret, or checkout.ErrNotFound. by is as of CreateEndpoint.
+func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var (
@@ -190,7 +195,10 @@ func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checko
 					previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`, merchantID, mode, id, keyID, sealed, overlap))
-		return err
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
 	})
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)

@@ -22,6 +22,7 @@ import (
 type Config struct {
 	Store     *storage.Store
 	Workflows *workflows.Client
+	Feed      *storage.Feed // makes the log live; nil: it is not
 	// URL is where the dashboard is, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
@@ -89,6 +90,7 @@ func (s *server) routes() {
 	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
 	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+	s.webhookRoutes()
 
 	s.router.NotFoundHandler = s.traced("not found", s.problem(problems[http.StatusNotFound]))
 	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.problem(problems[http.StatusMethodNotAllowed]))

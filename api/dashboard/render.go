@@ -7,10 +7,12 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 //go:embed templates/*.html
@@ -50,6 +52,25 @@ var functions = template.FuncMap{
 	"tableStatuses": func() []checkout.Status {
 		return []checkout.Status{checkout.StatusCompleted, checkout.StatusFailed, checkout.StatusExpired, checkout.StatusPending}
 	},
+
+	"why":      func(kind webhook.ErrorKind) string { return errorWords[kind].sentence },
+	"shortly":  func(kind webhook.ErrorKind) string { return errorWords[kind].short },
+	"took":     took,
+	"lasts":    lasts,
+	"means":    func(typ webhook.EventType) string { return eventWords[typ] },
+	"events":   func() []webhook.EventType { return webhook.EventTypes },
+	"statuses": func() []webhook.DeliveryStatus { return webhook.DeliveryStatuses },
+	"dict":     dict,
+}
+
+// dict makes several values one, for a template that needs them; pairs are names
+// and values by turns.
+func dict(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for pair := range slices.Chunk(pairs, 2) {
+		m[fmt.Sprint(pair[0])] = pair[1]
+	}
+	return m
 }
 
 func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }

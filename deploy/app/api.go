@@ -60,8 +60,9 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg), Log: slog.Default(),
 	}))
 
+	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL,
+		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL,
 		CheckAddress: guard.Check, Log: slog.Default(),
 	})
 
@@ -71,6 +72,7 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	group.Go(func() error {
 		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, people))
 	})
+	group.Go(func() error { feed.Run(ctx); return nil }) // ends the streams, so that a stop need not wait for them
 	return group.Wait()
 }
 

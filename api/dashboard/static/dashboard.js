@@ -62,3 +62,14 @@ document.addEventListener("htmx:afterSwap", () => {
   }
   asItWas = [];
 });
+
+// Rows that are new, or show something else than before, are marked.
+let shown = new Map();
+document.addEventListener("htmx:beforeSwap", () => {
+  shown = new Map(Array.from(document.querySelectorAll("tr[data-version]"), (row) => [row.id, row.dataset.version]));
+});
+document.addEventListener("htmx:afterSettle", () => {
+  for (const row of document.querySelectorAll("tr[data-version]")) {
+    row.classList.toggle("fresh", shown.get(row.id) !== row.dataset.version);
+  }
+});

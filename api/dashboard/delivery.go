@@ -1,0 +1,177 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// deliveryPage is one delivery.
+type deliveryPage struct {
+	deliveryRow
+	Registration *webhook.Endpoint // nil: it is deleted, or the URL is a session's own
+	Runs         []run             // newest first
+	Attempts     int               // that a run has at most
+	Headers      []header
+	Body         string // of the request, to be read
+	Exact        string // byte for byte
+	Live         bool   // changes by itself
+}
+
+// run is the attempts of one run.
+type run struct {
+	Number   int
+	Attempts []attemptRow // newest first
+}
+
+// attemptRow is one attempt.
+type attemptRow struct {
+	webhook.Attempt
+	Response string // text
+	Cut      bool   // there was more of it
+}
+
+// header is one line of the request.
+type header struct{ Name, Value string }
+
+// maxResponse is how much of an answer's body is kept. Source: api/decisions.md,
+// "success".
+const maxResponse = 16 << 10
+
+func deliveryRef(v visit) storage.DeliveryRef {
+	return storage.DeliveryRef{ID: v.ID(), MerchantID: v.MerchantID(), Mode: v.Mode}
+}
+
+// showDelivery serves GET /{mode}/deliveries/{id}.
+func (s *server) showDelivery(v visit) (answer, error) {
+	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
+	if err != nil {
+		return answer{}, err
+	}
+	event, err := s.Store.Event(v.Context(), v.MerchantID(), v.Mode, d.EventID)
+	if err != nil {
+		return answer{}, err
+	}
+	p := deliveryPage{Runs: runs(d.Attempts), Attempts: webhook.MaxAttempts, Exact: readable(event.Body), Live: s.Feed != nil && d.Status == webhook.DeliveryPending}
+	p.Delivery = d
+	if n := len(d.Attempts); n > 0 {
+		p.Last = d.Attempts[n-1]
+	}
+	p.State = state(d, p.Last)
+	p.Headers = headers(d, max(1, p.Last.Number))
+	p.Body = indented(event.Body)
+	if p.Registration, err = s.registration(v, d); err != nil {
+		return answer{}, err
+	}
+	if v.URL.Query().Get("version") == p.Version() {
+		return unchanged("delivery", p)
+	}
+	return show("delivery", "Delivery", p)
+}
+
+// registration returns the registration that a delivery goes to, nil when there
+// is none.
+func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, error) {
+	e, err := s.Store.Endpoint(v.Context(), v.MerchantID(), v.Mode, d.EndpointID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return nil, nil
+	}
+	return &e, err
+}
+
+// runs sorts attempts, oldest first, into runs.
+func runs(attempts []webhook.Attempt) []run {
+	var all []run
+	for _, a := range slices.Backward(attempts) {
+		if len(all) == 0 || all[len(all)-1].Number != a.Run {
+			all = append(all, run{Number: a.Run})
+		}
+		last := &all[len(all)-1]
+		last.Attempts = append(last.Attempts, attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse})
+	}
+	return all
+}
+
+// headers are what an attempt sends, by name. The signature is made afresh for
+// each and not kept, so its shape is shown.
+func headers(d webhook.Delivery, attempt int) []header {
+	sent := webhook.RequestHeaders(d.ID, d.EventID, d.EventType, attempt)
+	sent[webhook.SignatureHeader] = "t=<seconds since 1970>,v1=<64 hexadecimal digits>"
+	var all []header
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		all = append(all, header{name, sent[name]})
+	}
+	return all
+}
+
+func readable(body []byte) string { return strings.ToValidUTF8(string(body), "\ufffd") }
+
+// indented is a body for people; numbers and texts in it stay as they are.
+func indented(body []byte) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, body, "", "  "); err != nil {
+		return readable(body)
+	}
+	return readable(out.Bytes())
+}
+
+// errorWords say why an attempt failed.
+var errorWords = map[webhook.ErrorKind]struct{ short, sentence string }{
+	webhook.ErrorDNS:            {"name not found", "The server's name could not be looked up (DNS)."},
+	webhook.ErrorConnect:        {"no connection", "The server could not be connected to, or hung up before it answered."},
+	webhook.ErrorTLS:            {"TLS failed", "The secure connection failed (TLS): look at the certificate."},
+	webhook.ErrorTimeout:        {"timed out", "No answer came within 10 seconds."},
+	webhook.ErrorBlockedAddress: {"address refused", "The server's address is one that nothing may be sent to."},
+	webhook.ErrorHTTP:           {"refused", "The answer was not 2xx."},
+	webhook.ErrorInternal:       {"our fault", "This was our fault, not your server's."},
+}
+
+// took is how long an attempt took.
+func took(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+var (
+	deliveryRetried  = notice("delivery_retried", "The next attempt is being made now.")
+	deliveryHeld     = notice("delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.")
+	deliveryResumed  = notice("delivery_resumed", "The delivery goes on.")
+	deliveryReplayed = notice("delivery_replayed", "The event is being sent again: the same bytes, a fresh signature, up to six new attempts.")
+)
+
+func (s *server) retryDelivery(v visit) (answer, error) {
+	return s.steer(v, s.webhooks().RetryDelivery, "delivery.retried", deliveryRetried)
+}
+
+func (s *server) holdDelivery(v visit) (answer, error) {
+	return s.steer(v, s.webhooks().HoldDelivery, "delivery.held", deliveryHeld)
+}
+
+func (s *server) resumeDelivery(v visit) (answer, error) {
+	return s.steer(v, s.webhooks().ResumeDelivery, "delivery.resumed", deliveryResumed)
+}
+
+func (s *server) replayDelivery(v visit) (answer, error) {
+	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replayed", deliveryReplayed)
+}
+
+// steer does something with the delivery that the path names.
+func (s *server) steer(v visit, do func(context.Context, storage.DeliveryRef) (webhook.Delivery, error), what, notice string) (answer, error) {
+	d, err := do(v.Context(), deliveryRef(v))
+	if err != nil {
+		return answer{}, err
+	}
+	return s.audited(v, v.audit(what, d.ID, string(d.EventType)+" to "+hostOf(d.URL)), v.Path("/deliveries/"+d.ID), notice)
+}

@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// replaysPage is the form of a bulk replay, what it would do, and those before.
+type replaysPage struct {
+	webhook.Endpoint
+	Form     replayForm
+	Preview  *preview // nil until it was asked for
+	Replays  []webhook.Replay
+	Older    string
+	Statuses []webhook.DeliveryStatus
+	MaxRate  int
+}
+
+// replayForm is what is typed, in UTC.
+type replayForm struct {
+	Since, Until string
+	Status       webhook.DeliveryStatus
+	Rate         string
+	Fault        string
+}
+
+// preview is what a bulk replay would do.
+type preview struct {
+	webhook.Replay
+	Takes time.Duration // at its rate
+}
+
+// minute is how browsers write a time of a form.
+const minute = "2006-01-02T15:04"
+
+// read returns the bulk replay that the form describes. What was typed wrongly is
+// its Fault.
+func (f *replayForm) read(v visit, values url.Values, now time.Time) webhook.Replay {
+	*f = replayForm{
+		Since: strings.TrimSpace(values.Get("since")), Until: strings.TrimSpace(values.Get("until")),
+		Status: webhook.DeliveryStatus(values.Get("status")), Rate: strings.TrimSpace(values.Get("rate")),
+	}
+	r := webhook.Replay{
+		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: v.MerchantID(), Mode: v.Mode, EndpointID: v.ID(),
+		Since: f.time("beginning", f.Since), Until: now, Filter: f.Status,
+	}
+	if f.Until != "" {
+		r.Until = f.time("end", f.Until)
+	}
+	if !slices.Contains(webhook.ReplayableStatuses, f.Status) {
+		f.Fault = "Choose which deliveries to send again."
+	}
+	var err error
+	if r.Rate, err = strconv.Atoi(f.Rate); err != nil || r.Rate < 1 || r.Rate > webhook.MaxReplayRate {
+		f.Fault = fmt.Sprintf("The pace must be a whole number from 1 to %d.", webhook.MaxReplayRate)
+	}
+	if f.Fault == "" && !r.Since.Before(r.Until) {
+		f.Fault = "The end must be after the beginning."
+	}
+	return r
+}
+
+func (f *replayForm) time(what, text string) time.Time {
+	for _, layout := range []string{minute, minute + ":05", time.RFC3339} {
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1970 {
+			return t.UTC()
+		}
+	}
+	f.Fault = fmt.Sprintf("The %s must be a time such as 2026-01-31T09:30 (UTC).", what)
+	return time.Time{}
+}
+
+// showReplays serves GET /{mode}/webhooks/{id}/replay. With the form in its
+// query it counts what would be sent again.
+func (s *server) showReplays(v visit) (answer, error) {
+	e, err := s.endpoint(v)
+	if err != nil {
+		return answer{}, err
+	}
+	now := time.Now().UTC()
+	p := replaysPage{Endpoint: e, Form: replayForm{
+		Since: now.Add(-healthWindow).Format(minute), Status: webhook.ReplayableStatuses[0], Rate: strconv.Itoa(webhook.DefaultReplayRate),
+	}}
+	if !v.URL.Query().Has("since") {
+		return s.replaysPage(v, p)
+	}
+	r := p.Form.read(v, v.URL.Query(), now)
+	if p.Form.Fault == "" {
+		if r.Total, err = s.Store.PreviewReplay(v.Context(), r); err != nil {
+			return answer{}, err
+		}
+		p.Preview = &preview{r, time.Duration(r.Total/r.Rate) * time.Second}
+	}
+	return s.replaysPage(v, p)
+}
+
+// replaysPage shows a form with the bulk replays so far.
+func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
+	replays, err := s.Store.Replays(v.Context(), v.MerchantID(), v.Mode, p.ID, storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1})
+	if err != nil {
+		return answer{}, err
+	}
+	var next string
+	if p.Replays, next = onePage(replays, func(r webhook.Replay) string { return r.ID }); next != "" {
+		p.Older = v.Path("/webhooks/"+p.ID+"/replay") + "?before=" + next
+	}
+	p.Statuses, p.MaxRate = webhook.ReplayableStatuses, webhook.MaxReplayRate
+	status := http.StatusOK
+	if p.Form.Fault != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	return answer{status: status, page: "replays", title: "Bulk replay", data: p}, nil
+}
+
+var replayStarted = notice("replay_started", "The bulk replay has begun.")
+
+// startReplay serves POST /{mode}/webhooks/{id}/replay.
+func (s *server) startReplay(v visit) (answer, error) {
+	e, err := s.endpoint(v)
+	if err != nil {
+		return answer{}, err
+	}
+	p := replaysPage{Endpoint: e}
+	if err := v.ParseForm(); err != nil {
+		p.Form.Fault = "The form could not be read."
+		return s.replaysPage(v, p)
+	}
+	r := p.Form.read(v, v.PostForm, time.Now().UTC())
+	if p.Form.Fault != "" {
+		return s.replaysPage(v, p)
+	}
+	if r, err = s.webhooks().StartReplay(v.Context(), r); err != nil {
+		return answer{}, err
+	}
+	by := v.audit("replay.started", r.ID, fmt.Sprintf("%d %s deliveries of %s", r.Total, r.Filter, e.ID))
+	return s.audited(v, by, v.Path("/replays/"+r.ID), replayStarted)
+}
+
+// replayPage is how far a bulk replay is.
+type replayPage struct {
+	webhook.Replay
+	URL     string // of the registration, "" when it is deleted
+	Done    int
+	Left    time.Duration // at its rate
+	Running bool
+}
+
+// Percent is how much of it is done.
+func (p replayPage) Percent() int {
+	if p.Total == 0 {
+		return 100
+	}
+	return min(100, 100*p.Done/p.Total)
+}
+
+// showReplay serves GET /{mode}/replays/{id}.
+func (s *server) showReplay(v visit) (answer, error) {
+	r, err := s.Store.Replay(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	p := replayPage{Replay: r, Done: r.Started + r.Skipped, Running: r.Status == webhook.ReplayRunning}
+	if p.Running {
+		p.Left = time.Duration(max(0, r.Total-p.Done)/r.Rate) * time.Second
+	}
+	e, err := s.Store.Endpoint(v.Context(), v.MerchantID(), v.Mode, r.EndpointID)
+	if err != nil && !errors.Is(err, checkout.ErrNotFound) {
+		return answer{}, err
+	}
+	p.URL = e.URL
+	return show("replay", "Bulk replay", p)
+}
+
+var replayCanceled = notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
+
+// cancelReplay serves POST /{mode}/replays/{id}/cancel.
+func (s *server) cancelReplay(v visit) (answer, error) {
+	r, err := s.Store.Replay(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	if r, err = s.webhooks().CancelReplay(v.Context(), r); err != nil {
+		return answer{}, err
+	}
+	by := v.audit("replay.canceled", r.ID, fmt.Sprintf("after %d of %d", r.Started+r.Skipped, r.Total))
+	return s.audited(v, by, v.Path("/replays/"+r.ID), replayCanceled)
+}
+
+// lasts is a duration in words, such as "about 3 minutes".
+func lasts(d time.Duration) string {
+	switch {
+	case d < 2*time.Second:
+		return "a moment"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("about %d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("about %d minutes", int(d.Minutes()))
+	}
+	return fmt.Sprintf("about %d hours", int(d.Hours()))
+}

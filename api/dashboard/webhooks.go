@@ -1,0 +1,187 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"example.com/checkout/api/action"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// webhookRoutes are the pages of registrations, deliveries and bulk replays. The
+// first route that fits is taken, so names come before ids.
+func (s *server) webhookRoutes() {
+	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
+	s.get(inMode+"/webhooks", looks, s.listWebhooks)
+	s.post(inMode+"/webhooks", handles, s.createWebhook)
+	s.get(inMode+"/webhooks/new", handles, s.newWebhook)
+	s.get(inMode+"/webhooks/{id}", looks, s.showWebhook)
+	s.post(inMode+"/webhooks/{id}", handles, s.changeWebhook)
+	s.get(inMode+"/webhooks/{id}/edit", handles, s.editWebhook)
+	s.post(inMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
+	s.post(inMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
+	s.post(inMode+"/webhooks/{id}/test", handles, s.sendTestEvent)
+	s.post(inMode+"/webhooks/{id}/rotate", handles, s.rotateSecret)
+	s.get(inMode+"/webhooks/{id}/delete", handles, s.askToDelete)
+	s.post(inMode+"/webhooks/{id}/delete", handles, s.deleteWebhook)
+	s.get(inMode+"/webhooks/{id}/replay", looks, s.showReplays)
+	s.post(inMode+"/webhooks/{id}/replay", handles, s.startReplay)
+
+	s.get(inMode+"/replays", looks, func(v visit) (answer, error) { return goTo(v.Path("/webhooks"), "") })
+	s.get(inMode+"/replays/{id}", looks, s.showReplay)
+	s.post(inMode+"/replays/{id}/cancel", handles, s.cancelReplay)
+
+	s.get(inMode+"/deliveries", looks, s.listDeliveries)
+	// Neither a span nor a time-out is for something that lasts as long as a page is open.
+	s.router.HandleFunc(inMode+"/deliveries/stream", s.streamDeliveries).Methods(http.MethodGet)
+	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
+	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
+	s.post(inMode+"/deliveries/{id}/hold", handles, s.holdDelivery)
+	s.post(inMode+"/deliveries/{id}/resume", handles, s.resumeDelivery)
+	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
+}
+
+// webhooks is what can be done with webhooks.
+func (s *server) webhooks() action.Webhooks {
+	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
+		s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
+	}}
+}
+
+// healthWindow is how far back the health of a registration looks.
+const healthWindow = 24 * time.Hour
+
+// webhooksPage is the list of registrations.
+type webhooksPage struct {
+	Webhooks []webhookRow
+	Full     bool // there can be no more
+	Limit    int
+}
+
+// webhookRow is a registration and how its deliveries fared.
+type webhookRow struct {
+	webhook.Endpoint
+	Health storage.EndpointHealth
+}
+
+// listWebhooks serves GET /{mode}/webhooks. There are never so many that they
+// need pages.
+func (s *server) listWebhooks(v visit) (answer, error) {
+	endpoints, err := s.endpoints(v)
+	if err != nil {
+		return answer{}, err
+	}
+	health, err := s.Store.EndpointHealth(v.Context(), v.MerchantID(), v.Mode, healthWindow)
+	if err != nil {
+		return answer{}, err
+	}
+	p := webhooksPage{Full: len(endpoints) >= webhook.MaxEndpoints, Limit: webhook.MaxEndpoints}
+	for _, e := range endpoints {
+		p.Webhooks = append(p.Webhooks, webhookRow{e, health[e.ID]})
+	}
+	return show("webhooks", "Webhooks", p)
+}
+
+func (s *server) endpoints(v visit) ([]webhook.Endpoint, error) {
+	return s.Store.Endpoints(v.Context(), v.MerchantID(), v.Mode, "", storage.Page{Limit: webhook.MaxEndpoints})
+}
+
+// eventWords say when an event comes. Source: interface document, "Event types".
+var eventWords = map[webhook.EventType]string{
+	webhook.CheckoutCompleted: "A customer paid.",
+	webhook.CheckoutFailed:    "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
+	webhook.PayoutSent:        "Your crypto payout was sent to the network.",
+	webhook.PayoutFailed:      "A payout could not be made: the network failed, or the address is invalid.",
+	webhook.MerchantUpdated:   "Your settings changed, such as a payout address or the plan.",
+}
+
+// webhookForm is what is typed to create or change a registration.
+type webhookForm struct {
+	ID          string // "" for a new one
+	URL         string
+	Description string
+	Events      []webhook.EventType
+	Faults      map[string]string // by the field's name
+}
+
+// Chosen reports whether an event type is ticked.
+func (f webhookForm) Chosen(typ webhook.EventType) bool { return slices.Contains(f.Events, typ) }
+
+func (s *server) newWebhook(visit) (answer, error) {
+	return show("webhook_form", "Add a webhook", webhookForm{Events: webhook.EventTypes})
+}
+
+// readWebhook reads the form and checks it as the REST API checks its fields.
+func (s *server) readWebhook(v visit) (webhookForm, error) {
+	f := webhookForm{
+		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")), Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
+	}
+	chosen := v.PostForm["events"]
+	for _, typ := range webhook.EventTypes {
+		if slices.Contains(chosen, string(typ)) {
+			f.Events = append(f.Events, typ)
+		}
+	}
+	if len(f.Events) == 0 {
+		f.Faults["events"] = "Choose at least one event."
+	}
+	if err := webhook.CheckDescription(f.Description); err != nil {
+		f.Faults["description"] = "The description " + err.Error() + "."
+	}
+	if u, err := webhook.ParseURL(f.URL, v.Mode); err != nil {
+		f.Faults["url"] = "The URL " + err.Error() + "."
+	} else if err := s.CheckAddress(v.Context(), v.Mode, u.Hostname()); err != nil {
+		f.Faults["url"] = "The URL " + err.Error() + "."
+	}
+	return f, v.Context().Err() // a name that could not be looked up in time is nobody's fault
+}
+
+// secretShown is a page that shows a secret, this once.
+type secretShown struct {
+	webhook.Endpoint
+	New bool // the registration is
+}
+
+// createWebhook serves POST /{mode}/webhooks. Only its answer has the secret.
+func (s *server) createWebhook(v visit) (answer, error) {
+	f, err := s.readWebhook(v)
+	if err != nil {
+		return answer{}, err
+	}
+	if len(f.Faults) > 0 {
+		return refuse("webhook_form", "Add a webhook", f)
+	}
+	e := webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: v.MerchantID(), Mode: v.Mode, URL: f.URL, Events: f.Events,
+		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	}
+	if f.Description != "" {
+		e.Description = &f.Description
+	}
+	e, err = s.Store.CreateEndpoint(v.Context(), e, v.audit("webhook.created", e.ID, "for "+hostOf(e.URL)))
+	if errors.Is(err, storage.ErrTooManyEndpoints) {
+		f.Faults["url"] = "There are as many webhooks as there can be. Delete one first."
+		return refuse("webhook_form", "Add a webhook", f)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return show("webhook_secret", "The signing secret", secretShown{e, true})
+}
+
+// hostOf is the host of an address: what of it may be in the audit log, as a
+// path can be a secret.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

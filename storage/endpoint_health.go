@@ -1,0 +1,63 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// maxHealthDeliveries bounds the work for one endpoint; a busy one is judged by
+// its newest deliveries.
+const maxHealthDeliveries = 1000
+
+// EndpointHealth is how the newest deliveries of an endpoint fared.
+type EndpointHealth struct {
+	EndpointID string
+	Total      int // at most 1,000
+	Delivered  int
+	Failed     int // permanently
+	Pending    int
+	Retrying   int // pending, and an attempt has failed
+}
+
+// EndpointHealth returns how the deliveries of the last while fared, by the id of
+// each registration that had any; sessions' own URLs do not count.
+func (s *Store) EndpointHealth(ctx context.Context, merchantID string, mode checkout.Mode, within time.Duration) (map[string]EndpointHealth, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'), count(*) FILTER (WHERE d.status = 'failed'),
+			count(*) FILTER (WHERE d.status = 'pending'), count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.error_kind IS NOT NULL))
+		FROM webhook_endpoint w CROSS JOIN LATERAL (
+			SELECT d.id, d.status, d.run FROM webhook_delivery d
+			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url ORDER BY d.id DESC LIMIT $4
+		) d
+		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL GROUP BY w.id`,
+		merchantID, mode, checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
+	if err != nil {
+		return nil, fmt.Errorf("health of webhooks: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EndpointHealth])
+	if err != nil {
+		return nil, fmt.Errorf("health of webhooks: %w", err)
+	}
+	health := map[string]EndpointHealth{}
+	for _, h := range list {
+		health[h.EndpointID] = h
+	}
+	return health, nil
+}
+
+// CountPending returns how many deliveries to a registration have not ended.
+func (s *Store) CountPending(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string) (n int, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT count(*) FROM webhook_delivery
+		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending' AND NOT session_url`, merchantID, mode, endpointID).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count pending deliveries: %w", err)
+	}
+	return n, nil
+}
