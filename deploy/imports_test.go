@@ -41,13 +41,9 @@ var mayImport = map[string][]string{
 	"activities/sandbox": {"storage", leaves[0], leaves[1]},
 	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"worker":             {"workflows", "activities"},
-<<<<<<< HEAD
-	"api":                {"workflows", "storage", leaves[0], leaves[1]},
 	"api/conformance":    {},
-=======
 	"api/action":         {"workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api":                {"api/action", "workflows", "storage", leaves[0], leaves[1]},
->>>>>>> 840ec75 (What merchants do with webhooks and deliveries moves from the REST handlers to api/action)
 	"api/hosted":         {"workflows", "storage", leaves[0], leaves[1]},
 	"api/dashboard":      {"api/action", "workflows", "storage", leaves[0], leaves[1]},
 }
