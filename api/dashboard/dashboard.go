@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -31,6 +32,8 @@ type Config struct {
 	// reads on from a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
 	Log          *slog.Logger // nil: slog.Default()
+
+	heartbeat time.Duration // of streams
 }
 
 type server struct {
@@ -44,6 +47,9 @@ type server struct {
 func New(cfg Config) http.Handler {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.heartbeat == 0 {
+		cfg.heartbeat = streamHeartbeat
 	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" {

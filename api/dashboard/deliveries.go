@@ -70,6 +70,12 @@ func (f deliveryForm) Used() bool {
 	return f != deliveryForm{}
 }
 
+// More reports whether the rarer filters are used.
+func (f deliveryForm) More() bool {
+	f.Status, f.Webhook, f.Type = "", "", ""
+	return f.Used()
+}
+
 // query is the form as it is in an address.
 func (f deliveryForm) query() url.Values {
 	q := url.Values{}

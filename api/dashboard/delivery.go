@@ -138,6 +138,9 @@ var errorWords = map[webhook.ErrorKind]struct{ short, sentence string }{
 
 // took is how long an attempt took.
 func took(d time.Duration) string {
+	if d < time.Millisecond {
+		return "under 1 ms"
+	}
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	}

@@ -43,12 +43,12 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end; without one there is none to lift
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies that collect answers must not
-	heartbeat := time.NewTicker(streamHeartbeat)
+	heartbeat := time.NewTicker(s.heartbeat)
 	defer heartbeat.Stop()
 	text, later := ": here\n\n", (<-chan time.Time)(nil)
 	for {
 		// Until the next heartbeat nothing may be written, and the server's deadline must not end that.
-		_ = control.SetWriteDeadline(time.Now().Add(streamHeartbeat + streamPatience))
+		_ = control.SetWriteDeadline(time.Now().Add(s.heartbeat + streamPatience))
 		if _, err := io.WriteString(w, text); err != nil {
 			return
 		}

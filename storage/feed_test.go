@@ -1,0 +1,203 @@
+package storage_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// feedPatience is how long a busy computer may take to tell of a change.
+const feedPatience = 30 * time.Second
+
+// takeChange waits for a change; more is false when the subscription has ended.
+func takeChange(t *testing.T, sub *storage.Subscription) (more bool) {
+	t.Helper()
+	select {
+	case _, more = <-sub.Changes:
+		return more
+	case <-time.After(feedPatience):
+		t.Fatal("nothing was told")
+		return false
+	}
+}
+
+// runFeed runs a feed with subscriptions until it listens.
+func runFeed(t *testing.T, feed *storage.Feed, subs ...*storage.Subscription) (stop func()) {
+	t.Helper()
+	for _, sub := range subs {
+		takeChange(t, sub) // that of the subscription itself
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { feed.Run(ctx); close(ended) }()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	for _, sub := range subs {
+		takeChange(t, sub) // it listens
+	}
+	return stop
+}
+
+func (f fixture) subscribe(t *testing.T, feed *storage.Feed, merchantID string, mode checkout.Mode) *storage.Subscription {
+	t.Helper()
+	sub, err := feed.Subscribe(t.Context(), merchantID, mode)
+	require.NoError(t, err)
+	t.Cleanup(sub.Close)
+	return sub
+}
+
+// testDelivery makes a delivery to a new registration.
+func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.DeliveryRef) {
+	t.Helper()
+	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, URL: "https://shop.example/hook",
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(t, err)
+	_, ref, err := f.PublishTest(t.Context(), storage.TestEvent{
+		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+		Data: func(at time.Time) any { return webhook.Sample(webhook.PayoutSent, f.merchant, json.RawMessage("{}"), at) },
+	})
+	require.NoError(t, err)
+	return e, ref
+}
+
+func TestFeed_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	feed := f.NewFeed()
+	mine, again := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest), f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
+	live, other := f.subscribe(t, feed, f.merchant.ID, checkout.ModeLive), f.subscribe(t, feed, "mer_other", checkout.ModeTest)
+	runFeed(t, feed, mine, again, live, other)
+	f.testDelivery(t)
+	takeChange(t, mine)
+	// again has not taken the first change; that holds nobody up.
+	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.testDelivery(t)
+	takeChange(t, mine)
+	takeChange(t, again)
+	require.Empty(t, again.Changes, "two are told as one")
+	require.Empty(t, live.Changes)
+	require.Empty(t, other.Changes)
+	again.Close()
+	again.Close()
+	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.testDelivery(t)
+	takeChange(t, mine)
+	require.Empty(t, again.Changes)
+}
+
+func TestFeed_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	feed := f.NewFeed()
+	sub := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
+	runFeed(t, feed, sub)
+	f.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND query LIKE '%INSERT INTO delivery_watch%' AND pid <> pg_backend_pid()`)
+	takeChange(t, sub) // what happened meanwhile
+	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
+	f.testDelivery(t)
+	takeChange(t, sub)
+}
+
+func TestFeed_EndsEverySubscription(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	feed := f.NewFeed()
+	sub := f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)
+	runFeed(t, feed, sub)()
+	require.False(t, takeChange(t, sub))
+	sub.Close()
+	require.False(t, takeChange(t, f.subscribe(t, feed, f.merchant.ID, checkout.ModeTest)), "too late")
+
+	idle, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.NewFeed().Run(idle) // without a subscriber it has nothing to end
+}
+
+// TestFeed_NothingIsToldUnlessSomebodyLooks: commits that notify take turns, and
+// deliveries must not wait for that.
+func TestFeed_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), `LISTEN delivery`)
+	require.NoError(t, err)
+	told := func() (payloads []string) {
+		t.Helper()
+		f.testDelivery(t)
+		f.exec(t, `NOTIFY delivery, 'end'`)
+		for {
+			n, err := conn.WaitForNotification(t.Context())
+			require.NoError(t, err)
+			if n.Payload == "end" {
+				return payloads
+			}
+			payloads = append(payloads, n.Payload)
+		}
+	}
+	require.Empty(t, told(), "nobody looks")
+	f.exec(t, `INSERT INTO delivery_watch VALUES ($1, 'live', 'infinity', '-infinity')`, f.merchant.ID)
+	require.Empty(t, told(), "somebody looks at the other mode")
+	f.exec(t, `INSERT INTO delivery_watch VALUES ($1, 'test', 'infinity', '-infinity')`, f.merchant.ID)
+	require.Equal(t, []string{f.merchant.ID + " test"}, told())
+	f.exec(t, `UPDATE delivery_watch SET told_at = 'infinity'`)
+	require.Empty(t, told(), "it was told a moment ago")
+	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity', until = now()`)
+	require.Empty(t, told(), "nobody looks any more")
+}
+
+func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e, ref := f.testDelivery(t)
+	health := func() storage.EndpointHealth {
+		t.Helper()
+		all, err := f.EndpointHealth(t.Context(), f.merchant.ID, checkout.ModeTest, time.Hour)
+		require.NoError(t, err)
+		return all[e.ID]
+	}
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
+	d := storage.DeliveryRef{ID: ref.ID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+	last := func() webhook.Attempt {
+		t.Helper()
+		all, err := f.LastAttempts(t.Context(), f.merchant.ID, checkout.ModeTest, []string{ref.ID})
+		require.NoError(t, err)
+		return all[ref.ID]
+	}
+	require.Zero(t, last().Number)
+	_, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "r", Number: 1})
+	require.NoError(t, err)
+	require.False(t, last().Finished)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+	require.Equal(t, 500, last().StatusCode)
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
+	pending, err := f.CountPending(t.Context(), f.merchant.ID, checkout.ModeTest, e.ID)
+	require.NoError(t, err)
+	require.Equal(t, 1, pending)
+
+	require.NoError(t, f.EndDelivery(t.Context(), d, "", webhook.DeliveryFailed))
+	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Failed: 1}, health())
+	for _, whose := range []struct {
+		merchant string
+		mode     checkout.Mode
+	}{{"mer_other", checkout.ModeTest}, {f.merchant.ID, checkout.ModeLive}} {
+		all, err := f.EndpointHealth(t.Context(), whose.merchant, whose.mode, time.Hour)
+		require.NoError(t, err)
+		require.Empty(t, all)
+		attempts, err := f.LastAttempts(t.Context(), whose.merchant, whose.mode, []string{ref.ID})
+		require.NoError(t, err)
+		require.Empty(t, attempts)
+	}
+}
