@@ -41,7 +41,7 @@ func (r deliveryRow) Version() string {
 	if r.NextAttemptAt != nil {
 		next = checkout.FormatTime(*r.NextAttemptAt)
 	}
-	return fmt.Sprint(r.State, " ", r.Run, ".", r.Last.Number, " ", r.Last.Finished, " ", next)
+	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next) // stands in an address
 }
 
 // state is the status of a delivery in words that also say what it waits for.

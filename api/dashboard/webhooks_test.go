@@ -1,0 +1,492 @@
+package dashboard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// sender is a desk with a registration, a delivery to it and a bulk replay.
+type sender struct {
+	*desk
+	mode     checkout.Mode
+	endpoint webhook.Endpoint
+	ref      storage.DeliveryRef
+	event    webhook.Event
+	replay   webhook.Replay
+}
+
+func newSender(d *desk, merchant string, mode checkout.Mode, address, description string, metadata string) sender {
+	d.t.Helper()
+	s := sender{desk: d, mode: mode}
+	var err error
+	s.endpoint, err = d.store.CreateEndpoint(d.t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: mode, URL: address, Description: &description,
+		Events: []webhook.EventType{webhook.CheckoutFailed, webhook.PayoutSent}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(d.t, err)
+	m, err := d.store.Merchant(d.t.Context(), merchant)
+	require.NoError(d.t, err)
+	event, ref, err := d.store.PublishTest(d.t.Context(), storage.TestEvent{
+		MerchantID: merchant, Mode: mode, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+		Data: func(at time.Time) any {
+			return webhook.Sample(webhook.PayoutSent, m, json.RawMessage(metadata), at)
+		},
+	})
+	require.NoError(d.t, err)
+	s.event, s.ref = event, storage.DeliveryRef{ID: ref.ID, MerchantID: merchant, Mode: mode}
+	s.replay, err = d.store.CreateReplay(d.t.Context(), webhook.Replay{
+		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: merchant, Mode: mode, EndpointID: s.endpoint.ID,
+		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 10,
+	})
+	require.NoError(d.t, err)
+	return s
+}
+
+func plainSender(t *testing.T, change ...func(*Config)) sender {
+	t.Helper()
+	d := newDesk(t, change...)
+	return newSender(d, d.merchant, checkout.ModeTest, "https://shop.example/hook", "Orders", `{}`)
+}
+
+// attempt makes an attempt; status 0 is one without an answer.
+func (s sender) attempt(run string, number, status int, body string) {
+	s.t.Helper()
+	out, err := s.store.BeginAttempt(s.t.Context(), s.ref, storage.Turn{RunID: run, Number: number, Hurried: true})
+	require.NoError(s.t, err)
+	a := webhook.Attempt{Run: out.Run, Number: number, Duration: 1500 * time.Millisecond, StatusCode: status, ResponseBody: []byte(body)}
+	switch {
+	case status == 0:
+		a.ErrorKind = webhook.ErrorTimeout
+	case status >= 300:
+		a.ErrorKind = webhook.ErrorHTTP
+	}
+	require.NoError(s.t, s.store.FinishAttempt(s.t.Context(), s.ref, a, time.Hour))
+}
+
+func (s sender) audited(action string) string {
+	s.t.Helper()
+	return value[string](s.desk, `SELECT coalesce(string_agg(subject || ' ' || coalesce(mode, '') || ' ' || detail, ';'), '') FROM audit_entry WHERE action = $1`, action)
+}
+
+// secretIn finds a signing secret in a page.
+var secretIn = regexp.MustCompile(`whsec_[0-9a-f]{64}`)
+
+func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) {
+		c.CheckAddress = func(_ context.Context, _ checkout.Mode, host string) error {
+			if host == "10.0.0.1" {
+				return errors.New("must not lead to a private address")
+			}
+			return nil
+		}
+	})
+	dev := d.as(checkout.RoleDeveloper)
+	require.Contains(t, dev.get("/test/webhooks").text(), "Nothing is told to a server of yours yet.")
+	require.NotContains(t, d.as(checkout.RoleViewer).get("/test/webhooks").text(), "Add a webhook")
+	for _, c := range []struct{ url, description, events, says string }{
+		{"ftp://shop.example", "", "payout.sent", "must be an absolute http or https URL"},
+		{"https://u:p@shop.example", "", "payout.sent", "must not contain a user name or password"},
+		{"https://10.0.0.1/", "", "payout.sent", "must not lead to a private address"},
+		{"https://shop.example/", strings.Repeat("x", 256), "payout.sent", "at most 255 characters"},
+		{"https://shop.example/", "a\x00b", "payout.sent", "no control characters"},
+		{"https://shop.example/", "", "unknown", "Choose at least one event."},
+	} {
+		got := dev.post("/test/webhooks", "url", c.url, "description", c.description, "events", c.events)
+		require.Equal(t, 422, got.status, c.url)
+		require.Contains(t, got.text(), c.says)
+		require.Contains(t, got.text(), `class="wrong"`)
+	}
+	require.Equal(t, 422, dev.post("/live/webhooks", "url", "http://shop.example/", "events", "payout.sent").status, "live is https only")
+
+	got := dev.post("/test/webhooks", "url", "https://shop.example/s3cret-path", "description", "Orders", "events", "payout.sent", "events", "checkout.failed")
+	require.Equal(t, 200, got.status)
+	secret := secretIn.FindString(got.body)
+	require.NotEmpty(t, secret)
+	id := value[string](d, `SELECT id FROM webhook_endpoint`)
+	require.Equal(t, []string{"checkout.failed", "payout.sent"}, value[[]string](d, `SELECT events FROM webhook_endpoint`))
+	entry := value[string](d, `SELECT subject || ' ' || mode || ' ' || detail FROM audit_entry WHERE action = 'webhook.created'`)
+	require.Equal(t, id+" test for shop.example", entry, "without the path, which may be a secret, and without the secret")
+	for _, path := range []string{"/test/webhooks", "/test/webhooks/" + id, "/test/webhooks/" + id + "/edit", "/test/audit"} {
+		require.NotRegexp(t, secretIn, dev.get(path).body, path)
+	}
+	require.Contains(t, dev.get("/test/webhooks").text(), "no events")
+}
+
+func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	require.Contains(t, dev.get("/test/webhooks").text(), "0 of 1 delivered, 1 waiting")
+
+	got := dev.post(at, "url", "https://new.example/x", "description", "", "events", "payout.failed")
+	require.Equal(t, at+"?notice=webhook_changed", got.header.Get("Location"))
+	e, err := s.store.Endpoint(t.Context(), s.merchant, s.mode, s.endpoint.ID)
+	require.NoError(t, err)
+	require.Equal(t, "https://new.example/x", e.URL)
+	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
+	require.Nil(t, e.Description)
+	require.Equal(t, 422, dev.post(at, "url", "nonsense", "events", "payout.failed").status)
+	require.Equal(t, s.endpoint.ID+" test to new.example", s.audited("webhook.changed"))
+
+	require.Equal(t, at+"?notice=webhook_held", dev.post(at+"/hold").header.Get("Location"))
+	require.Contains(t, dev.get(at).text(), "no attempt is used up")
+	require.Contains(t, dev.get("/test/deliveries").text(), "on hold")
+	require.Equal(t, at+"?notice=webhook_resumed", dev.post(at+"/resume").header.Get("Location"))
+	require.NotContains(t, dev.get(at).text(), "on hold")
+	require.NotEmpty(t, s.audited("webhook.held"))
+	require.NotEmpty(t, s.audited("webhook.resumed"))
+
+	got = dev.post(at+"/rotate", "hours", "1")
+	require.Equal(t, 200, got.status)
+	require.Regexp(t, secretIn, got.body)
+	require.Contains(t, got.text(), "signed with both secrets")
+	require.Equal(t, s.endpoint.ID+" test the one before signs for 1 h more", s.audited("webhook.secret_rotated"))
+	require.NotContains(t, dev.post(at+"/rotate", "hours", "0").text(), "signed with both secrets")
+	dev.post(at+"/rotate", "hours", "999")
+	require.Contains(t, s.audited("webhook.secret_rotated"), "24 h more", "only what is offered")
+
+	require.Contains(t, dev.get(at+"/delete").text(), "One delivery has not arrived yet and will be")
+	require.Equal(t, "/test/webhooks?notice=webhook_deleted", dev.post(at+"/delete").header.Get("Location"))
+	require.Equal(t, 404, dev.get(at).status)
+	require.Equal(t, s.endpoint.ID+" test for new.example", s.audited("webhook.deleted"))
+	require.Contains(t, dev.get("/test/deliveries/"+s.ref.ID).text(), "a webhook that was deleted")
+}
+
+func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	var started client.StartWorkflowOptions
+	s.temporal.start = func(o client.StartWorkflowOptions) error { started = o; return nil }
+	got := s.as(checkout.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
+	require.Equal(t, "/test/deliveries/"+started.ID+"?notice=test_sent", got.header.Get("Location"))
+	require.Equal(t, "merchant.updated", value[string](s.desk, `SELECT e.type FROM event e JOIN webhook_delivery d ON d.event_id = e.id WHERE d.id = $1`, started.ID))
+	require.Equal(t, s.endpoint.ID+" test merchant.updated", s.audited("webhook.tested"))
+}
+
+func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	var signals []string
+	s.temporal.signal = func(id, name string) error { signals = append(signals, id+" "+name); return nil }
+	s.attempt("run", 1, 503, "down for maintenance")
+	dev, at := s.as(checkout.RoleDeveloper), "/test/deliveries/"+s.ref.ID
+	text := dev.get(at).text()
+	for _, want := range []string{
+		"Attempt 1 of 6 failed", "data-countdown", "503", "took 1.5 s", "The answer was not 2xx.", "down for maintenance", "X-Service-Signature: t=<seconds since 1970>",
+		"X-Service-Delivery-Id: " + s.ref.ID, `"source_amount": 100.50`, string(s.event.Body), "https://temporal.example/namespaces/checkout/workflows/" + s.ref.ID,
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotRegexp(t, secretIn, text)
+	goes := func(action, notice string) {
+		t.Helper()
+		got := dev.post(at + "/" + action)
+		require.Equal(t, at+"?notice="+notice, got.header.Get("Location"), got.body)
+	}
+	goes("retry", "delivery_retried")
+	goes("hold", "delivery_held")
+	require.Contains(t, dev.get(at).text(), "until it is resumed")
+	require.Equal(t, 409, dev.post(at+"/retry").status, "held")
+	goes("resume", "delivery_resumed")
+	require.Equal(t, []string{s.ref.ID + " retry_now", s.ref.ID + " resume"}, signals)
+	require.Equal(t, 409, dev.post(at+"/replay").status, "in progress")
+
+	require.NoError(t, s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed))
+	require.Contains(t, dev.get(at).text(), "Every attempt failed")
+	s.temporal.start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
+	goes("replay", "delivery_replayed")
+	text = dev.get(at).text()
+	require.Contains(t, text, "Your server accepted it")
+	require.Less(t, strings.Index(text, "thanks"), strings.Index(text, "down for maintenance"), "newest first")
+	for _, action := range []string{"retried", "held", "resumed", "replayed"} {
+		require.Equal(t, s.ref.ID+" test payout.sent to shop.example", s.audited("delivery."+action), action)
+	}
+	viewer := s.as(checkout.RoleViewer).get(at)
+	require.Equal(t, 200, viewer.status)
+	require.NotContains(t, viewer.text(), "/replay\"")
+}
+
+func TestDeliveries_Filters(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	other := newSender(s.desk, s.merchant, checkout.ModeTest, "https://other.example/hook", "", `{}`)
+	s.attempt("run", 1, 200, "")
+	dev := s.as(checkout.RoleViewer)
+	today, yesterday := time.Now().UTC().Format(time.DateOnly), time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	for query, want := range map[string][]string{
+		"":                                   {other.ref.ID, s.ref.ID},
+		"status=delivered":                   {s.ref.ID},
+		"status=pending":                     {other.ref.ID},
+		"status=nonsense":                    nil,
+		"webhook=" + s.endpoint.ID:           {s.ref.ID},
+		"webhook=wh_nothing":                 nil,
+		"type=payout.sent":                   {other.ref.ID, s.ref.ID},
+		"type=payout.failed":                 nil,
+		"event=" + s.event.ID:                {s.ref.ID},
+		"from=" + yesterday + "&to=" + today: {other.ref.ID, s.ref.ID},
+		"to=" + yesterday:                    nil,
+		"session=" + checkout.NewID(checkout.PrefixSession): nil,
+		"before=" + other.ref.ID:                            {s.ref.ID},
+	} {
+		got := dev.get("/test/deliveries?" + query)
+		require.Equal(t, 200, got.status, query)
+		var rows []string
+		for _, m := range regexp.MustCompile(`<tr id="(whd_[^"]+)"`).FindAllStringSubmatch(got.body, -1) {
+			rows = append(rows, m[1])
+		}
+		require.Equal(t, want, rows, query)
+	}
+	for _, query := range []string{"from=yesterday", "session=x", "event=%00"} {
+		require.Equal(t, 422, dev.get("/test/deliveries?"+query).status, query)
+	}
+	require.Contains(t, dev.get("/live/deliveries").text(), "Nothing was sent yet.")
+}
+
+func TestDeliveries_PagesKeepTheFilter(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	s.exec(`INSERT INTO event SELECT 'evt_' || lpad(i::text, 26, '0'), $1, 'test', 'payout.sent', 'po_' || i, NULL, now(), '{}' FROM generate_series(1, 60) i`, s.merchant)
+	s.exec(`INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, created_at)
+		SELECT 'whd_' || lpad(i::text, 26, '0'), 'evt_' || lpad(i::text, 26, '0'), $1, 'test', $2, 'https://shop.example', 'failed', now() FROM generate_series(1, 60) i`, s.merchant, s.endpoint.ID)
+	viewer, seen := s.as(checkout.RoleViewer), map[string]bool{}
+	rows := regexp.MustCompile(`<tr id="(whd_[^"]+)"`)
+	next := regexp.MustCompile(`href="([^"]+)">Older`)
+	path := "/test/deliveries?status=failed"
+	for pages := 1; ; pages++ {
+		got := viewer.get(path)
+		for _, m := range rows.FindAllStringSubmatch(got.body, -1) {
+			require.False(t, seen[m[1]])
+			seen[m[1]] = true
+		}
+		older := next.FindStringSubmatch(got.body)
+		if older == nil {
+			require.Equal(t, 2, pages)
+			break
+		}
+		path = html.UnescapeString(older[1])
+		require.Contains(t, path, "status=failed")
+	}
+	require.Len(t, seen, 60)
+}
+
+// TestDeliveries_AreReadAgainOnlyWhenTheyChanged: nothing moves under the
+// reader's hands for a page that shows the same.
+func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t, func(c *Config) { c.Feed = c.Store.NewFeed() })
+	viewer := s.as(checkout.RoleViewer)
+	for _, path := range []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID} {
+		page := viewer.get(path)
+		require.Contains(t, page.body, `sse-connect="/test/deliveries/stream"`)
+		again := html.UnescapeString(regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(page.body)[1])
+		got := viewer.get(again)
+		require.Equal(t, 204, got.status)
+		require.Empty(t, got.body)
+		s.attempt("run", map[string]int{"/test/deliveries": 1}[path]+1, 500, "")
+		require.Equal(t, 200, viewer.get(again).status)
+	}
+	require.NotContains(t, viewer.get("/test/deliveries?live=off").body, "sse-connect")
+}
+
+func TestReplays_PreviewStartCancel(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	s.attempt("run", 1, 500, "")
+	require.NoError(t, s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed))
+	var started []string
+	s.temporal.start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
+	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"
+	form := url.Values{"since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"5"}}
+	got := dev.get(at + "?" + form.Encode())
+	require.Contains(t, got.text(), "One delivery")
+	require.Empty(t, started, "it is only counted")
+	form.Set("status", "delivered")
+	require.Contains(t, dev.get(at+"?"+form.Encode()).text(), "No delivery of that time is like that.")
+	for name, wrong := range map[string]string{"since": "x", "until": "1999-01-01T00:00", "status": "pending", "rate": "101"} {
+		bad := url.Values{"since": {"2020-01-01T00:00"}, "until": {""}, "status": {"failed"}, "rate": {"5"}}
+		bad.Set(name, wrong)
+		require.Equal(t, 422, dev.get(at+"?"+bad.Encode()).status, name)
+		require.Equal(t, 422, dev.send("POST", at, bad).status, name)
+	}
+	require.Empty(t, started)
+	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
+	require.Len(t, started, 1)
+	require.Equal(t, "/test/replays/"+started[0]+"?notice=replay_started", got.header.Get("Location"))
+	require.Equal(t, started[0]+" test 1 failed deliveries of "+s.endpoint.ID, s.audited("replay.started"))
+	page := dev.get("/test/replays/" + started[0])
+	require.Contains(t, page.body, `hx-trigger="every 1s"`)
+	require.Contains(t, page.text(), "of 1 sent again")
+	require.NotContains(t, s.as(checkout.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
+
+	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{ID: started[0], MerchantID: s.merchant, Mode: s.mode, Status: webhook.ReplayCompleted, Started: 1}))
+	require.Equal(t, "/test/replays/"+started[0]+"?notice=replay_canceled", dev.post("/test/replays/"+started[0]+"/cancel").header.Get("Location"))
+	page = dev.get("/test/replays/" + started[0])
+	require.NotContains(t, page.body, "hx-trigger")
+	require.Contains(t, page.text(), "It is complete.")
+	require.Contains(t, dev.get(at).text(), "1 of 1")
+}
+
+// TestWebhooks_OtherMerchantsAndModes: their ids are as unknown as those that
+// nothing has.
+func TestWebhooks_OtherMerchantsAndModes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	theirs := newSender(d, d.other, checkout.ModeTest, "https://theirs.example/", "", `{}`)
+	live := newSender(d, d.merchant, checkout.ModeLive, "https://live.example/", "", `{}`)
+	owner := d.as(checkout.RoleOwner)
+	state := func() string {
+		return value[string](d, `SELECT string_agg(x, ';' ORDER BY x) FROM (
+			SELECT w::text x FROM webhook_endpoint w UNION ALL SELECT d::text FROM webhook_delivery d UNION ALL SELECT r::text FROM webhook_replay r) y`)
+	}
+	before := state()
+	checked := 0
+	for _, s := range []sender{theirs, live} {
+		for _, method := range []string{"GET", "POST"} {
+			for _, r := range routesOf(t, method) {
+				if strings.HasSuffix(r.path, "/stream") {
+					continue
+				}
+				for prefix, id := range map[string]string{
+					"/test/webhooks/x": s.endpoint.ID, "/test/deliveries/x": s.ref.ID, "/test/replays/x": s.replay.ID,
+				} {
+					rest, ok := strings.CutPrefix(r.path, prefix)
+					if !ok {
+						continue
+					}
+					path := strings.TrimSuffix(prefix, "x") + id + rest
+					form := url.Values{"url": {"https://shop.example/"}, "events": {"payout.sent"}, "since": {"2020-01-01T00:00"}, "status": {"failed"}, "rate": {"1"}}
+					if method == "GET" {
+						form = nil
+					}
+					require.Equal(t, 404, owner.send(method, path, form).status, "%s %s", method, path)
+					checked++
+				}
+			}
+		}
+	}
+	require.GreaterOrEqual(t, checked, 2*16)
+	for _, path := range []string{"/test/deliveries", "/test/webhooks", "/test/deliveries?webhook=" + theirs.endpoint.ID, "/test/deliveries?event=" + live.event.ID} {
+		require.NotContains(t, owner.get(path).body, theirs.ref.ID, path)
+		require.NotContains(t, owner.get(path).body, live.ref.ID, path)
+		require.NotRegexp(t, `(theirs|live)\.example`, owner.get(path).body, path)
+	}
+	require.Equal(t, before, state(), "nothing was done")
+}
+
+// injections are what people try.
+var injections = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `</textarea><script>alert(1)</script>`, `<svg/onload=alert(1)>`,
+	`javascript:alert(1)`, `{{.Member}}`, `</pre><iframe src=//evil>`, `" autofocus onfocus=alert(1) x="`, `<!--<script>-->`, `</title><script>x</script>`,
+	`&lt;script&gt;`, `<a hx-get=/x hx-trigger=load>`, `<style>*{display:none}</style>`,
+}
+
+func TestWebhooks_WhatOthersWroteIsText(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer, dev := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)
+	for _, text := range injections {
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		s := newSender(d, d.merchant, checkout.ModeTest, "https://shop.example/?q="+strings.ReplaceAll(text, " ", ""), text, `{"note":`+string(quoted)+`}`)
+		s.attempt("run", 1, 500, text)
+		for _, p := range []page{
+			viewer.get("/test/webhooks"), viewer.get("/test/webhooks/" + s.endpoint.ID), dev.get("/test/webhooks/" + s.endpoint.ID + "/edit"),
+			dev.get("/test/webhooks/" + s.endpoint.ID + "/delete"), viewer.get("/test/deliveries/" + s.ref.ID), viewer.get("/test/replays/" + s.replay.ID),
+			dev.get("/test/webhooks/" + s.endpoint.ID + "/replay?since=" + url.QueryEscape(text) + "&rate=" + url.QueryEscape(text)),
+			viewer.get("/test/deliveries?status=" + url.QueryEscape(text) + "&webhook=" + url.QueryEscape(text) + "&session=" + url.QueryEscape(text) + "&from=" + url.QueryEscape(text)),
+			viewer.get("/test/deliveries"), dev.post("/test/webhooks", "url", text, "description", text),
+		} {
+			require.NotRegexp(t, `(?i)<script>|<img|<svg|<iframe|<style|<a hx-get|<[^>]*"[^">]*"\s+onfocus=|href="javascript:|<!--`, p.body, text)
+		}
+		shown := viewer.get("/test/deliveries/" + s.ref.ID)
+		require.Contains(t, shown.text(), ">"+text+"</pre>", "the answer's body as it came")
+	}
+}
+
+// stream opens the stream of changes.
+func (b *browser) stream(ctx context.Context) *http.Response {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+"/test/deliveries/stream", nil)
+	require.NoError(b.t, err)
+	got, err := b.http.Do(r)
+	require.NoError(b.t, err)
+	return got
+}
+
+func TestStream_TellsOfChangesAndEnds(t *testing.T) {
+	t.Parallel()
+	var feed *storage.Feed
+	s := plainSender(t, func(c *Config) {
+		feed, c.heartbeat = c.Store.NewFeed(), 50*time.Millisecond
+		c.Feed = feed
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { feed.Run(ctx); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+
+	nobody := s.browser().stream(t.Context())
+	require.Equal(t, 401, nobody.StatusCode)
+	require.NoError(t, nobody.Body.Close())
+
+	open := func(b *browser) *bufio.Scanner {
+		t.Helper()
+		got := b.stream(t.Context())
+		t.Cleanup(func() { _ = got.Body.Close() })
+		require.Equal(t, 200, got.StatusCode)
+		require.Equal(t, "text/event-stream", got.Header.Get("Content-Type"))
+		return bufio.NewScanner(got.Body)
+	}
+	const change = "event: delivery"
+	viewer := s.as(checkout.RoleViewer)
+	lines := open(viewer)
+	hear := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if lines.Text() == want {
+				return
+			}
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+	}
+	hear(change) // what happened before is looked at
+	hear(": here")
+	for n := 1; n <= 3; n++ { // at least one of these is after the last that is told without a change
+		s.exec(`UPDATE delivery_watch SET told_at = '-infinity'`)
+		s.attempt("run", n, 500, "")
+		hear(change)
+	}
+
+	viewer.post("/signout")
+	said := ""
+	for lines.Scan() { // it ends
+		said += lines.Text() + "\n"
+	}
+	require.NoError(t, lines.Err())
+	require.Contains(t, said, change, "so that the page asks to sign in")
+
+	lines = open(s.as(checkout.RoleViewer))
+	hear(change)
+	cancel() // the service stops
+	for lines.Scan() {
+		continue
+	}
+	require.NoError(t, lines.Err(), "it ends without being cut off")
+}
