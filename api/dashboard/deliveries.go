@@ -148,11 +148,17 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 		p.Pause, p.Resume = "", ""
 	}
 	version := p.version()
-	if q.Get("version") == version {
+	if v.has(version) {
 		return unchanged("deliveries", p)
 	}
 	p.Reload = p.address(v, "version", version)
 	return show("deliveries", "Deliveries", p)
+}
+
+// has reports whether a page that is open reads itself again and shows that
+// version already.
+func (v visit) has(version string) bool {
+	return v.Header.Get("HX-Request") != "" && v.URL.Query().Get("version") == version
 }
 
 // unchanged answers a page that is read again and shows the same still. htmx

@@ -73,7 +73,7 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	if p.Registration, err = s.registration(v, d); err != nil {
 		return answer{}, err
 	}
-	if v.URL.Query().Get("version") == p.Version() {
+	if v.has(p.Version()) {
 		return unchanged("delivery", p)
 	}
 	return show("delivery", "Delivery", p)

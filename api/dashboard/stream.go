@@ -26,7 +26,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) {
 	v, err := s.visitor(r)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
-		http.Error(w, "Sign in first.", http.StatusUnauthorized)
+		s.askToSignIn(w, r)
 		return
 	case err != nil || s.Feed == nil:
 		http.Error(w, "Not available now.", http.StatusServiceUnavailable)

@@ -296,12 +296,16 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 		page := viewer.get(path)
 		require.Contains(t, page.body, `sse-connect="/test/deliveries/stream"`)
 		again := html.UnescapeString(regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(page.body)[1])
-		got := viewer.get(again)
+		require.Equal(t, 200, viewer.get(again).status, "as a page of its own")
+		got := viewer.send("GET", again, nil, "HX-Request", "true")
 		require.Equal(t, 204, got.status)
 		require.Empty(t, got.body)
 		s.attempt("run", map[string]int{"/test/deliveries": 1}[path]+1, 500, "")
-		require.Equal(t, 200, viewer.get(again).status)
+		require.Equal(t, 200, viewer.send("GET", again, nil, "HX-Request", "true").status)
 	}
+	nobody := s.browser().send("GET", "/test/deliveries", nil, "HX-Request", "true")
+	require.Equal(t, 204, nobody.status, "a redirect would be followed by the script, and its page be taken for the log")
+	require.Equal(t, "/signin?next=%2Ftest%2Fdeliveries", nobody.header.Get("HX-Redirect"))
 	require.NotContains(t, viewer.get("/test/deliveries?live=off").body, "sse-connect")
 }
 
@@ -443,12 +447,14 @@ func TestStream_TellsOfChangesAndEnds(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ended })
 
 	nobody := s.browser().stream(t.Context())
-	require.Equal(t, 401, nobody.StatusCode)
+	require.Equal(t, 303, nobody.StatusCode)
 	require.NoError(t, nobody.Body.Close())
 
 	open := func(b *browser) *bufio.Scanner {
 		t.Helper()
-		got := b.stream(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that does not end fails the test
+		t.Cleanup(cancel)
+		got := b.stream(ctx)
 		t.Cleanup(func() { _ = got.Body.Close() })
 		require.Equal(t, 200, got.StatusCode)
 		require.Equal(t, "text/event-stream", got.Header.Get("Content-Type"))

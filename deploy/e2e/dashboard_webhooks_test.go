@@ -46,7 +46,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	require.NotContains(t, get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
 
 	dev.do(click(`form[action$="/test"] button`), see(".notice"), seeIn(".head .status", "failed")) // signed with the secret of another
-	dev.do(chromedp.NavigateBack(), see("#hours"))
+	dev.page(m, "/test/webhooks/"+query[string](t, m.stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.id))
 	dev.confirms()
 	dev.do(click(`form[action$="/rotate"] button`), see("#secret"))
 	require.NotEqual(t, secret, dev.text("#secret"))
@@ -129,7 +129,10 @@ func TestDashboard_BulkReplay(t *testing.T) {
 
 	b.page(m, "/test/webhooks/"+registration+"/replay")
 	b.script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
-	b.do(click(".filters button"), click("#start"), click("#cancel button"), seeIn("#progress", "It was canceled"))
+	b.do(click(".filters button"), click("#start"), click("#cancel button"))
+	await(t, "the replay is canceled", 20*time.Second, func() bool {
+		return query[int](t, m.stack, `SELECT count(*)::int FROM webhook_replay WHERE merchant_id = $1 AND status = 'canceled'`, m.id) == 1
+	})
 	b.page(m, "/test/webhooks/"+registration+"/replay")
 	require.Equal(t, 2, strings.Count(b.text("tbody"), " of 4"))
 }
