@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,8 +194,8 @@ func (p *deliveriesPage) link(v visit, next string, later, live bool) {
 // names and values by turns.
 func (p deliveriesPage) address(v visit, more ...string) string {
 	q := p.Filter.query()
-	for i := 0; i < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
+	for pair := range slices.Chunk(more, 2) {
+		q.Set(pair[0], pair[1])
 	}
 	if len(q) == 0 {
 		return v.Path("/deliveries")

@@ -13,11 +13,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// seeIn waits until an element says something.
-func seeIn(selector, what string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](fmt.Sprintf("(document.querySelector(%q)?.innerText ?? '').includes(%q)", selector, what))
-}
-
 // script runs a line of JavaScript.
 func (b *tab) script(line string) {
 	b.t.Helper()
@@ -35,6 +30,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	dev.page(m, "/test/webhooks")
 	dev.do(click(`.head [role="button"]`), see("#url"), typeInto("#url", "https://127.0.0.2.invalid/"), click(`input[value="merchant.updated"]`))
 	dev.shoot("dashboard-webhook-new")
+	dev.axe("webhook-new")
 	dev.do(chromedp.Clear(chromedp.CSS("#url")), typeInto("#url", "not an address"), click("form.narrow button"), see("#url-fault"))
 	require.Contains(t, dev.text("#url-fault"), "must be an absolute http or https URL")
 	require.Len(t, dev.takeFaults(), 1, "the browser notes the 422")
@@ -42,6 +38,7 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	secret := dev.text("#secret")
 	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
 	dev.shoot("dashboard-webhook-secret")
+	dev.axe("webhook-secret")
 	dev.do(click(`main > p [role="button"]`), see("#type"))
 	require.NotContains(t, get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
 
@@ -53,9 +50,11 @@ func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
 	require.Contains(t, dev.text(".once"), "both secrets")
 	dev.do(click(`main > p [role="button"]`), see("#hours"), click(`form[action$="/hold"] button`), see(".warning"))
 	dev.shoot("dashboard-webhook-held")
+	dev.axe("webhook-held")
 	dev.do(click(`form[action$="/resume"] button`), see(`form[action$="/hold"]`))
 	dev.do(click(`a[href$="/delete"]`), see("form .danger"))
 	dev.shoot("dashboard-webhook-delete")
+	dev.axe("webhook-delete")
 	dev.do(click("form .danger"), see(".notice"), seeIn(".notice", "deleted"))
 	require.NotContains(t, dev.text("main"), "Second")
 }
@@ -76,10 +75,12 @@ func TestDashboard_LiveLog(t *testing.T) {
 	require.True(t, get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
 	require.True(t, get(b, chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).classList.contains("fresh")`, row))), "marked")
 	b.shoot("dashboard-deliveries")
+	b.axe("deliveries")
 
 	b.do(click(row+" a"), see("#resume"))
 	require.Contains(t, b.text("#state"), "no attempt is used up")
 	b.shoot("dashboard-delivery-held")
+	b.axe("delivery-held")
 	m.receiver.Answer(http.StatusOK)
 	b.script(`window.sameDocument = true`)
 	m.must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
@@ -87,6 +88,7 @@ func TestDashboard_LiveLog(t *testing.T) {
 	require.True(t, get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
 	require.Contains(t, b.text("#state"), "Your server accepted it")
 	b.shoot("dashboard-delivery")
+	b.axe("delivery")
 	before, _ := m.receiver.Arrivals()
 	b.do(click("#replay"), see(".notice"), seeIn("#state", "Run 2"))
 	m.arrivals(len(before)+1, 20*time.Second)
@@ -119,9 +121,11 @@ func TestDashboard_BulkReplay(t *testing.T) {
 	b.do(click(".filters button"), see("#start"))
 	require.Equal(t, "4 deliveries", b.text("#preview-title"))
 	b.shoot("dashboard-replay-preview")
+	b.axe("replay-preview")
 	b.do(click("#start"), see("#progress"))
 	b.script(`window.sameDocument = true`)
 	b.shoot("dashboard-replay")
+	b.axe("replay")
 	b.do(seeIn("#progress", "It is complete."))
 	require.True(t, get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
 	require.Contains(t, b.text("#progress"), "4 of 4 sent again")
