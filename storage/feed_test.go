@@ -64,7 +64,9 @@ func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.DeliveryR
 	require.NoError(t, err)
 	_, ref, err := f.PublishTest(t.Context(), storage.TestEvent{
 		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
-		Data: func(at time.Time) any { return webhook.Sample(webhook.PayoutSent, f.merchant, json.RawMessage("{}"), at) },
+		Data: func(at time.Time) any {
+			return webhook.Sample(webhook.PayoutSent, f.merchant, json.RawMessage("{}"), at)
+		},
 	})
 	require.NoError(t, err)
 	return e, ref

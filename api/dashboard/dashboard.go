@@ -96,6 +96,7 @@ func (s *server) routes() {
 	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
 	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+
 	s.webhookRoutes()
 
 	s.router.NotFoundHandler = s.traced("not found", s.problem(problems[http.StatusNotFound]))
