@@ -28,13 +28,17 @@ func release(ctx context.Context, cfg config.Config, args []string) error {
 	if args[0] == "-runs" {
 		return showRuns(ctx, temporal, deployment)
 	}
-	got, err := deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: args[0]})
+	known, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	if err != nil {
+		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", args[0], err)
+	}
+	before := "workers without one"
+	if current := known.Info.RoutingConfig.CurrentVersion; current != nil {
+		before = "build " + current.BuildID
+	}
+	_, err = deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: args[0], ConflictToken: known.ConflictToken})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", args[0], err)
-	}
-	before := "unversioned workers"
-	if got.PreviousVersion != nil {
-		before = "build " + got.PreviousVersion.BuildID
 	}
 	fmt.Printf("New runs begin with build %s; until now with %s.\n", args[0], before)
 	return nil
