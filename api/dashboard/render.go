@@ -38,7 +38,7 @@ var pages = func() map[string]*template.Template {
 }()
 
 var functions = template.FuncMap{
-	"asset":  asset,
+	"asset":  assetURL,
 	"time":   showTime,
 	"money":  showMoney,
 	"title":  upperFirst,

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	"example.com/checkout/api/asset"
 )
 
 // rgb is a color of sRGB.
@@ -153,7 +155,7 @@ func (s *server) colorStyle(w http.ResponseWriter, r *http.Request) {
 	}
 	sheet := colorSheet(c)
 	hash := sheetHash(sheet)
-	keep(w, hash, r.URL.Query().Get("v") == hash)
+	asset.Keep(w, hash, r.URL.Query().Get("v") == hash)
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(sheet))
 }

@@ -62,7 +62,7 @@ func TestPalette_LeavesAColorThatIsSafeAlone(t *testing.T) {
 // color.go computes with the backgrounds that checkout.css has.
 func TestScheme_HasTheBackgroundsOfTheStyleSheet(t *testing.T) {
 	t.Parallel()
-	sheet := string(files["checkout.css"].content)
+	sheet := string(files.Content("checkout.css"))
 	for i, name := range []string{"page", "side"} {
 		found := regexp.MustCompile(`--`+name+`: #([0-9a-f]{6});`).FindAllStringSubmatch(sheet, -1)
 		require.Len(t, found, 2)

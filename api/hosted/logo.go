@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/asset"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -36,7 +37,7 @@ func (s *server) logo(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.unavailable(w, r, "", err)
 	default:
-		keep(w, version, mux.Vars(r)["version"] == version)
+		asset.Keep(w, version, mux.Vars(r)["version"] == version)
 		w.Header().Set("Content-Type", "image/png")
 		http.ServeContent(w, r, "logo.png", time.Time{}, bytes.NewReader(content))
 	}
