@@ -23,11 +23,8 @@ import (
 // create measures POST /v1/checkout against the plain sum of its parts, in
 // rounds that take turns.
 func create(ctx context.Context, args []string) (report, error) {
-	flags := flag.NewFlagSet("create", flag.ContinueOnError)
-	rounds := flags.Int("rounds", 7, "rounds of each")
-	period := flags.Duration("for", 5*time.Second, "how long a round is")
-	clients := flags.Int("clients", 8, "requests at a time")
-	if err := flags.Parse(args); err != nil {
+	p := pace{rounds: 7, period: 5 * time.Second, clients: 8}
+	if err := p.parse("create", args, nil); err != nil {
 		return report{}, err
 	}
 	r, err := newRig(ctx, devstack.Options{})
@@ -40,12 +37,12 @@ func create(ctx context.Context, args []string) (report, error) {
 		return report{}, err
 	}
 	defer pool.Close()
-	overREST := r.createOverREST(*clients)
+	overREST := r.createOverREST(p.clients)
 	ways := []way{
 		{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
 		{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
 	}
-	if err := interleave(ctx, ways, *rounds, *clients, *period); err != nil {
+	if err := p.interleave(ctx, ways); err != nil {
 		return report{}, err
 	}
 	got := report{Columns: []string{"way", "n", "a second, median", "p50", "p99"}}
@@ -66,14 +63,33 @@ type way struct {
 	took  []time.Duration
 }
 
+// pace is how much is measured of each way.
+type pace struct {
+	rounds  int
+	period  time.Duration // of a round
+	clients int           // at a time
+}
+
+// parse reads the flags of a benchmark; more adds those that only it has.
+func (p *pace) parse(name string, args []string, more func(*flag.FlagSet)) error {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.IntVar(&p.rounds, "rounds", p.rounds, "rounds of each way")
+	flags.DurationVar(&p.period, "for", p.period, "how long a round is")
+	flags.IntVar(&p.clients, "clients", p.clients, "how many do it at a time")
+	if more != nil {
+		more(flags)
+	}
+	return flags.Parse(args)
+}
+
 // interleave lets the ways take turns, after one round of each that does not
 // count.
-func interleave(ctx context.Context, ways []way, rounds, clients int, period time.Duration) error {
-	for round := range rounds + 1 {
+func (p pace) interleave(ctx context.Context, ways []way) error {
+	for round := range p.rounds + 1 {
 		for i := range ways {
-			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, rounds, ways[i].name)
+			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, ways[i].name)
 			began, cpu := time.Now(), cpuTime()
-			took, err := load(ctx, ways[i].do, clients, period)
+			took, err := load(ctx, ways[i].do, p.clients, p.period)
 			if err != nil {
 				return fmt.Errorf("%s: %w", ways[i].name, err)
 			}

@@ -20,13 +20,12 @@ import (
 // steady pace and as fast as it goes, beside a bare Temporal workflow with one
 // activity.
 func deliveries(ctx context.Context, args []string) (report, error) {
-	flags := flag.NewFlagSet("deliveries", flag.ContinueOnError)
-	rate := flags.Int("rate", 10, "deliveries a second of the steady pace")
-	steady := flags.Duration("steady", 30*time.Second, "how long the steady pace is measured")
-	rounds := flags.Int("rounds", 5, "rounds of each as fast as it goes")
-	period := flags.Duration("for", 5*time.Second, "how long such a round is")
-	clients := flags.Int("clients", 24, "deliveries at a time")
-	if err := flags.Parse(args); err != nil {
+	fast, rate, steady := pace{rounds: 5, period: 5 * time.Second, clients: 24}, 0, time.Duration(0)
+	err := fast.parse("deliveries", args, func(flags *flag.FlagSet) {
+		flags.IntVar(&rate, "rate", 10, "deliveries a second of the steady pace")
+		flags.DurationVar(&steady, "steady", 30*time.Second, "how long the steady pace is measured")
+	})
+	if err != nil {
 		return report{}, err
 	}
 	r, err := newRig(ctx, devstack.Options{})
@@ -35,7 +34,7 @@ func deliveries(ctx context.Context, args []string) (report, error) {
 	}
 	defer r.stop()
 	n := &neighbourhood{rig: r}
-	latencies, _, err := n.measure(ctx, "steady pace", *rate, *steady)
+	latencies, _, err := n.measure(ctx, "steady pace", rate, steady)
 	if err != nil {
 		return report{}, err
 	}
@@ -45,18 +44,18 @@ func deliveries(ctx context.Context, args []string) (report, error) {
 		return report{}, err
 	}
 	defer running.Stop()
-	p, err := newPublisher(ctx, n, *clients)
+	p, err := newPublisher(ctx, n, fast.clients)
 	if err != nil {
 		return report{}, err
 	}
 	defer p.close()
 	ways := []way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
-	if err := interleave(ctx, ways, *rounds, *clients, *period); err != nil {
+	if err := fast.interleave(ctx, ways); err != nil {
 		return report{}, err
 	}
 	at := quantiles(latencies)
 	got := report{Columns: []string{"way", "n", "a second, median", "CPU ms each", "p50", "p99"}}
-	got.Rows = append(got.Rows, []string{fmt.Sprintf("delivery, %d a second", *rate), fmt.Sprint(len(latencies)), fmt.Sprint(*rate), "", ms(at(0.5)), ms(at(0.99))})
+	got.Rows = append(got.Rows, []string{fmt.Sprintf("delivery, %d a second", rate), fmt.Sprint(len(latencies)), fmt.Sprint(rate), "", ms(at(0.5)), ms(at(0.99))})
 	for _, w := range ways {
 		at := quantiles(w.took)
 		got.Rows = append(got.Rows, []string{

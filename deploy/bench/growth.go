@@ -21,12 +21,11 @@ import (
 // growth measures creates while few sessions are pending, and while many are,
 // and what one weighs.
 func growth(ctx context.Context, args []string) (report, error) {
-	flags := flag.NewFlagSet("growth", flag.ContinueOnError)
-	pending := flags.Int("pending", 100_000, "pending sessions")
-	rounds := flags.Int("rounds", 5, "rounds of each")
-	period := flags.Duration("for", 5*time.Second, "how long a round is")
-	clients := flags.Int("clients", 8, "requests at a time")
-	if err := flags.Parse(args); err != nil {
+	p, pending := pace{rounds: 5, period: 5 * time.Second, clients: 8}, 0
+	err := p.parse("growth", args, func(flags *flag.FlagSet) {
+		flags.IntVar(&pending, "pending", 100_000, "pending sessions")
+	})
+	if err != nil {
 		return report{}, err
 	}
 	r, err := newRig(ctx, devstack.Options{})
@@ -34,10 +33,10 @@ func growth(ctx context.Context, args []string) (report, error) {
 		return report{}, err
 	}
 	defer r.stop()
-	overREST := r.createOverREST(*clients)
+	overREST := r.createOverREST(p.clients)
 	measure := func(name string) (way, error) {
 		ways := []way{{name: name, do: func(ctx context.Context) error { _, err := overREST(ctx); return err }}}
-		err := interleave(ctx, ways, *rounds, *clients, *period)
+		err := p.interleave(ctx, ways)
 		return ways[0], err
 	}
 	few, err := measure("few pending")
@@ -48,14 +47,14 @@ func growth(ctx context.Context, args []string) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if err := r.pend(ctx, *pending); err != nil {
+	if err := r.pend(ctx, pending); err != nil {
 		return report{}, err
 	}
 	after, err := r.size(ctx)
 	if err != nil {
 		return report{}, err
 	}
-	many, err := measure(fmt.Sprintf("%d pending", *pending))
+	many, err := measure(fmt.Sprintf("%d pending", pending))
 	if err != nil {
 		return report{}, err
 	}
@@ -65,7 +64,7 @@ func growth(ctx context.Context, args []string) (report, error) {
 		got.Rows = append(got.Rows, []string{w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.0f", median(w.rates)), ms(at(0.5)), ms(at(0.99))})
 	}
 	got.Result = fmt.Sprintf("%.2f times as many a second with %d pending; one weighs %d bytes in PostgreSQL, Temporal's tables included",
-		median(many.rates)/median(few.rates), *pending, (after-before)/int64(max(1, *pending)))
+		median(many.rates)/median(few.rates), pending, (after-before)/int64(max(1, pending)))
 	return got, nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,11 +23,8 @@ import (
 // and payout.sent received. Beside it runs a bare Temporal application of the
 // same shape whose activities do nothing.
 func paid(ctx context.Context, args []string) (report, error) {
-	flags := flag.NewFlagSet("paid", flag.ContinueOnError)
-	rounds := flags.Int("rounds", 5, "rounds of each")
-	period := flags.Duration("for", 10*time.Second, "how long a round is")
-	clients := flags.Int("clients", 12, "sessions at a time")
-	if err := flags.Parse(args); err != nil {
+	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
+	if err := p.parse("paid", args, nil); err != nil {
 		return report{}, err
 	}
 	r, err := newRig(ctx, devstack.Options{})
@@ -42,14 +38,14 @@ func paid(ctx context.Context, args []string) (report, error) {
 		return report{}, err
 	}
 	defer running.Stop()
-	customers := r.newCustomers(*clients)
+	customers := r.newCustomers(p.clients)
 	go customers.listen(ctx)
 	rest := r.memory()
 	ways := []way{
 		{name: "paid session", do: customers.payOne},
 		{name: "bare Temporal, no-op activities", do: bare.payOne},
 	}
-	if err := interleave(ctx, ways, *rounds, *clients, *period); err != nil {
+	if err := p.interleave(ctx, ways); err != nil {
 		return report{}, err
 	}
 	got := report{Columns: []string{"way", "n", "a second, median", "CPU ms each", "p50", "p99"}}
