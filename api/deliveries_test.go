@@ -117,6 +117,43 @@ func TestReplayDelivery_StartsANewRun(t *testing.T) {
 	}
 }
 
+// The run that ended the delivery closes a moment after it wrote the row: that
+// moment is not the merchant's.
+func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.end(webhook.DeliveryFailed)
+	tries := 0
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		if tries++; tries < 3 {
+			return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
+		}
+		f.attempt("run-b", 1, 0)
+		return nil
+	}
+	got := f.steer("replay")
+	require.Equal(t, 202, got.status, got.body)
+	require.Equal(t, "pending", got.json["status"])
+	require.Equal(t, 3, tries)
+}
+
+func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	f.attempt("run-a", 1, 500)
+	f.end(webhook.DeliveryFailed)
+	tries := 0
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		tries++
+		f.attempt("run-b", 1, 0) // the other's
+		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
+	}
+	got := f.steer("replay")
+	require.Equal(t, 409, got.status, got.body)
+	require.Equal(t, "delivery_in_progress", got.json["error"])
+	require.Equal(t, 1, tries)
+}
+
 func TestReplayDelivery_AnswersWithTheRowWhenTheRunTakesLonger(t *testing.T) {
 	t.Parallel()
 	f := newDeliveryFront(t)

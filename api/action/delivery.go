@@ -23,15 +23,34 @@ func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef) (
 	case d.EndpointDeleted:
 		return d, webhook.ErrEndpointDeleted
 	}
-	if err := w.Workflows.ReplayDelivery(ctx, d); err != nil {
+	before := d.Run
+	if err := w.startRun(ctx, ref, d); err != nil {
 		return d, err
 	}
-	before := d.Run
 	err = settled(ctx, func() (bool, error) {
 		d, err = w.Store.Delivery(ctx, ref)
 		return d.Run > before, err
 	})
 	return d, err
+}
+
+// startRun starts a new run of a delivery whose row has ended. The run that
+// ended it closes a moment later: a merchant who acts on what the log says must
+// not be told that the delivery is in progress. Another replay's run is.
+func (w Webhooks) startRun(ctx context.Context, ref storage.DeliveryRef, d webhook.Delivery) error {
+	var started error
+	err := settled(ctx, func() (bool, error) {
+		started = w.Workflows.ReplayDelivery(ctx, d)
+		if !errors.Is(started, webhook.ErrDeliveryInProgress) {
+			return true, nil
+		}
+		now, err := w.Store.Delivery(ctx, ref)
+		return now.Run > d.Run, err
+	})
+	if err != nil {
+		return err
+	}
+	return started
 }
 
 // RetryDelivery makes the next attempt of a pending delivery at once. One whose

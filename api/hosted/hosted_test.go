@@ -78,6 +78,7 @@ func newHarness(t *testing.T) *harness {
 type cardNetwork struct {
 	checkout.CardNetwork
 	err       error
+	mu        sync.Mutex // of seen: forms come side by side
 	seen      []string
 	undecided bool // what the network says of every payment
 }
@@ -93,7 +94,9 @@ func (n *cardNetwork) Tokenize(_ context.Context, c checkout.Card) (string, chec
 	if n.err != nil {
 		return "", checkout.PaymentMethod{}, n.err
 	}
+	n.mu.Lock()
 	n.seen = append(n.seen, c.Number+" "+c.CVC)
+	n.mu.Unlock()
 	return "tok_1", checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: c.Number[len(c.Number)-4:], ExpMonth: c.ExpMonth, ExpYear: c.ExpYear}, nil
 }
 

@@ -54,9 +54,12 @@ func TestReceiverLog_HoldsWhatCameAndWhatWasAnswered(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got, err := devstack.ReadReceiverLog(path)
-	require.NoError(t, err)
-	require.Len(t, got, 42, "two starts and 40 requests")
+	var got []devstack.LoggedRequest
+	require.Eventually(t, func() bool { // a request is noted once it was answered
+		got, err = devstack.ReadReceiverLog(path)
+		require.NoError(t, err)
+		return len(got) == 42
+	}, 10*time.Second, 10*time.Millisecond, "two starts and 40 requests")
 	last := got[41]
 	require.Equal(t, "whd_1", last.Delivery)
 	require.Equal(t, "evt_1", last.EventID)

@@ -334,18 +334,23 @@ func (b *tab) requireFits(what string, touch bool) {
 	if touch {
 		least = 44
 	}
-	got := get(b, chromedp.Evaluate[struct {
-		Width, Window int
-		Small         []string
-	}](fmt.Sprintf(`({
-		Width: document.documentElement.scrollWidth,
-		Window: document.documentElement.clientWidth,
-		Small: Array.from(document.querySelectorAll("a, button, input:not([type=hidden])"))
+	b.requireNoSideways(what)
+	require.Empty(b.t, get(b, chromedp.Evaluate[[]string](fmt.Sprintf(`
+		Array.from(document.querySelectorAll("a, button, input:not([type=hidden])"))
 			.filter((e) => e.offsetParent !== null && !e.classList.contains("skip") && e.getBoundingClientRect().height < %d)
-			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height),
-	})`, least)))
-	require.LessOrEqual(b.t, got.Width, got.Window, "%s scrolls sideways", what)
-	require.Empty(b.t, got.Small, what)
+			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height)`, least))), what)
+}
+
+// requireNoSideways proves that the page is not wider than the window, and names
+// what sticks out.
+func (b *tab) requireNoSideways(what string) {
+	b.t.Helper()
+	require.Empty(b.t, get(b, chromedp.Evaluate[[]string](`(() => {
+		const page = document.documentElement
+		return page.scrollWidth <= page.clientWidth ? [] : Array.from(document.querySelectorAll("body *"))
+			.filter((e) => e.getBoundingClientRect().right > page.clientWidth)
+			.map((e) => e.outerHTML.slice(0, 120) + " ends at " + e.getBoundingClientRect().right)
+	})()`)), "%s scrolls sideways", what)
 }
 
 // keep writes a picture.

@@ -59,8 +59,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 func (b *tab) inspectPage(name string) {
 	b.t.Helper()
 	b.eachLook(name, func(what string, _ size) {
-		over := get(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
-		require.LessOrEqual(b.t, over, 0, "%s scrolls sideways", what)
+		b.requireNoSideways(what)
 		b.axe(what)
 	})
 }

@@ -28,7 +28,7 @@ import (
 // and the old one can stop once its runs have ended.
 func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	t.Parallel()
-	stack := ownStack(t, devstack.Options{RetrySchedule: "2s,2s,2s,2s,2s", Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	stack := ownStack(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
 	c := temporalClient(t, stack)
 	release(t, stack, "one")
 	m, failing := newMerchant(t, stack), newMerchant(t, stack)
@@ -49,7 +49,9 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	m.mustPay(waiting, cardSucceeds)
 	m.awaitStatus(waiting, checkout.StatusCompleted, 10*time.Second)
 	failing.receiver.Answer(http.StatusOK)
-	failing.awaitDelivery(deliveryOf(t, stack, refused, "checkout.failed"), "status", "delivered", 20*time.Second)
+	delivery := deliveryOf(t, stack, refused, "checkout.failed")
+	failing.must(http.StatusAccepted, http.MethodPost, "/v1/deliveries/"+delivery+"/retry_now", "")
+	failing.awaitDelivery(delivery, "status", "delivered", 20*time.Second)
 	builds := map[string]int{}
 	for _, id := range append(paid, waiting) {
 		require.Equal(t, "completed", m.session(id).field("status"))
