@@ -299,10 +299,10 @@ func (b *tab) eachLook(name string, look func(what string, s size)) {
 		for _, scheme := range []string{"light", "dark"} {
 			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
 			b.do(s.emulate(), prefers(scheme))
-			look(what, s)
-			if *screenshots != "" {
+			if *screenshots != "" { // first: it shows what look finds
 				b.keep(what, get(b, chromedp.FullScreenshot(100)))
 			}
+			look(what, s)
 		}
 	}
 	b.do(chromedp.EmulateReset(), prefers(""))
@@ -347,9 +347,10 @@ func (b *tab) requireNoSideways(what string) {
 	b.t.Helper()
 	require.Empty(b.t, get(b, chromedp.Evaluate[[]string](`(() => {
 		const page = document.documentElement
+		const scrolls = (e) => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement))
 		return page.scrollWidth <= page.clientWidth ? [] : Array.from(document.querySelectorAll("body *"))
-			.filter((e) => e.getBoundingClientRect().right > page.clientWidth)
-			.map((e) => e.outerHTML.slice(0, 120) + " ends at " + e.getBoundingClientRect().right)
+			.filter((e) => e.getBoundingClientRect().right > page.clientWidth && !scrolls(e))
+			.slice(0, 8).map((e) => e.outerHTML.slice(0, 60) + "… ends at " + e.getBoundingClientRect().right)
 	})()`)), "%s scrolls sideways", what)
 }
 
