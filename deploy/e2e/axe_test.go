@@ -39,8 +39,7 @@ func (b *tab) axe(what string) {
 	found := get(b, chromedp.Evaluate[[]struct {
 		ID, Help string
 		Nodes    []string
-	}](source+`;
-		document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish());
+	}](source+`;`+endTransitions+`;
 		axe.run(document, {
 			resultTypes: ["violations"],
 			runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],

@@ -291,6 +291,9 @@ func (s size) emulate() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(s.width, s.height)
 }
 
+// endTransitions lets colors be what they become; what never ends goes on.
+const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
+
 // eachLook shows the page on a narrow phone and on a wide screen, light and
 // dark, and keeps a picture of each with -screenshots.
 func (b *tab) eachLook(name string, look func(what string, s size)) {
@@ -299,6 +302,7 @@ func (b *tab) eachLook(name string, look func(what string, s size)) {
 		for _, scheme := range []string{"light", "dark"} {
 			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
 			b.do(s.emulate(), prefers(scheme))
+			b.script(endTransitions)
 			if *screenshots != "" { // first: it shows what look finds
 				b.keep(what, get(b, chromedp.FullScreenshot(100)))
 			}
