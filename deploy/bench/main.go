@@ -90,14 +90,19 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
 	got := newResults()
+	var failed error
 	for _, measure := range chosen {
 		r, err := measure(ctx)
-		if err != nil {
-			return err
+		if err != nil { // what was measured before is shown
+			failed = err
+			break
 		}
 		got.Reports = append(got.Reports, r)
 	}
-	return errors.Join(got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON), save(*svgFile, got.writeSVG))
+	if len(got.Reports) == 0 {
+		return failed
+	}
+	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON), save(*svgFile, got.writeSVG))
 }
 
 // named puts the benchmark's name on what measure finds.
