@@ -12,6 +12,9 @@ import (
 // SessionNotPending.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
 	got, err := a.Store.FinishPayment(ctx, in.ref(), in.TransactionID)
+	if err == nil {
+		countSession(ctx, in.Mode, got.Status)
+	}
 	return Settlement(got), asFinal(ctx, err, ErrTypeSessionNotFound)
 }
 
@@ -27,6 +30,9 @@ func (a *Payments) ExpireSession(ctx context.Context, in SessionInput) (ExpireSe
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
 		transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
 		return ExpireSessionResult{InFlight: transactionID}, asFinal(ctx, err, "")
+	}
+	if err == nil {
+		countSession(ctx, in.Mode, status)
 	}
 	return ExpireSessionResult{Status: status}, asFinal(ctx, err, ErrTypeSessionNotFound)
 }

@@ -150,6 +150,7 @@ func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn
 
 // sent notes how an attempt ended and tells Temporal.
 func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt) (SendAttemptResult, error) {
+	measureAttempt(ctx, in.Mode, a)
 	delay := time.Duration(0)
 	if !a.Succeeded() {
 		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)

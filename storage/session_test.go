@@ -306,3 +306,21 @@ func (f fixture) authenticate(t *testing.T, hash []byte) (storage.Caller, error)
 	require.Equal(t, err == nil, allowance.OK)
 	return c, err
 }
+
+// BenchmarkSession is what PostgreSQL costs a create, without a workflow, and what
+// each poll of a merchant costs.
+func BenchmarkSession(b *testing.B) {
+	f := newFixture(b)
+	b.Run("create", func(b *testing.B) {
+		for b.Loop() {
+			f.create(b, f.newSession())
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		s := f.create(b, f.newSession())
+		for b.Loop() {
+			_, err := f.Session(b.Context(), s.MerchantID, s.Mode, s.ID)
+			require.NoError(b, err)
+		}
+	})
+}

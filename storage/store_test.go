@@ -22,7 +22,7 @@ type fixture struct {
 	merchant checkout.Merchant
 }
 
-func newFixture(t *testing.T) fixture {
+func newFixture(t testing.TB) fixture {
 	t.Helper()
 	url := pgtemp.ForTest(t, storage.Migrate)
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
@@ -96,7 +96,7 @@ func (f fixture) newSession() storage.NewSession {
 
 func started(context.Context, checkout.Session) error { return nil }
 
-func (f fixture) create(t *testing.T, n storage.NewSession) checkout.Session {
+func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	t.Helper()
 	s, err := f.CreateSession(t.Context(), n, started)
 	require.NoError(t, err)

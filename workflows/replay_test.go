@@ -25,7 +25,7 @@ type history struct {
 	closed         bool
 }
 
-func histories(t *testing.T) []history {
+func histories(t testing.TB) []history {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/histories/*.json")
 	require.NoError(t, err)
@@ -158,5 +158,17 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 		}
 		require.NotZero(t, found, name)
 		t.Logf("%s: found in %d histories", name, found)
+	}
+}
+
+// BenchmarkReplay is what a worker pays for a run that it does not have in memory:
+// after a restart it is every open one.
+func BenchmarkReplay(b *testing.B) {
+	for _, h := range histories(b) {
+		b.Run(strings.TrimSuffix(filepath.Base(h.path), ".json"), func(b *testing.B) {
+			for b.Loop() {
+				require.NoError(b, replay(h.path, registered))
+			}
+		})
 	}
 }

@@ -10,10 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/opentelemetry"
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/config"
@@ -71,7 +68,8 @@ func Main(ctx context.Context, args, environment []string, out, notes io.Writer)
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
-	flush, err := telemetry.Setup(ctx, args[0], out, cfg.Level)
+	stays := args[0] == "api" || args[0] == "worker"
+	flush, err := telemetry.Setup(ctx, telemetry.Options{Service: args[0], Stays: stays, Out: out, Level: cfg.Level})
 	if err != nil {
 		return err
 	}
@@ -101,18 +99,10 @@ func openStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	return store, err
 }
 
-// temporalOptions carry traces, metrics and the log into Temporal's client.
+// temporalOptions carry telemetry and the log into Temporal's client.
 func temporalOptions(cfg config.Config) (client.Options, error) {
-	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{})
-	if err != nil {
-		return client.Options{}, err
-	}
-	return client.Options{
-		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
-		Logger:         log.NewStructuredLogger(slog.Default()),
-		Interceptors:   []interceptor.ClientInterceptor{tracing},
-		MetricsHandler: opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter("temporal")}),
-	}, nil
+	options := client.Options{HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace, Logger: log.NewStructuredLogger(slog.Default())}
+	return options, telemetry.Temporal(&options)
 }
 
 const waitInterval = time.Second

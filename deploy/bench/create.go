@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -20,47 +19,77 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// create measures POST /v1/checkout against the plain sum of its parts, in
-// rounds that take turns.
-func create(ctx context.Context, args []string) (report, error) {
+// create measures POST /v1/checkout against the plain sum of its parts.
+func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 7, period: 5 * time.Second, clients: 8}
-	if err := p.parse("create", args, nil); err != nil {
-		return report{}, err
+	p.addFlags(flags)
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		pool, err := pgxpool.New(ctx, r.stack.DatabaseURL())
+		if err != nil {
+			return report{}, err
+		}
+		defer pool.Close()
+		overREST := r.createOverREST(p.clients)
+		ways := []*way{
+			{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
+			{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
+		}
+		if err := p.interleave(ctx, ways...); err != nil {
+			return report{}, err
+		}
+		return report{
+			Parts:  []part{{Of: "way", Figures: compared(ways...)}},
+			Result: fmt.Sprintf("The whole request does %.2f times as many a second as the plain sum of its parts.", ratio(ways[0], ways[1])),
+		}, nil
 	}
-	r, err := newRig(ctx, devstack.Options{})
-	if err != nil {
-		return report{}, err
-	}
-	defer r.stop()
-	pool, err := pgxpool.New(ctx, r.stack.DatabaseURL())
-	if err != nil {
-		return report{}, err
-	}
-	defer pool.Close()
-	overREST := r.createOverREST(p.clients)
-	ways := []way{
-		{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
-		{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
-	}
-	if err := p.interleave(ctx, ways); err != nil {
-		return report{}, err
-	}
-	got := report{Columns: []string{"way", "n", "a second, median", "p50", "p99"}}
-	for _, w := range ways {
-		at := quantiles(w.took)
-		got.Rows = append(got.Rows, []string{w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.0f", median(w.rates)), ms(at(0.5)), ms(at(0.99))})
-	}
-	got.Result = fmt.Sprintf("the whole request does %.2f times as many a second as the plain sum of its parts", median(ways[0].rates)/median(ways[1].rates))
-	return got, nil
 }
 
 // way is one of the ways to do the same that are compared.
 type way struct {
-	name  string
-	do    func(context.Context) error
-	rates []float64 // a second, of each round
-	cpu   []float64 // milliseconds for each, of each round
-	took  []time.Duration
+	name string
+	do   func(context.Context) error
+
+	// Of each round that counts.
+	rates    []float64 // a second
+	cpu      []float64 // milliseconds for each
+	p50, p99 []float64 // milliseconds
+	count    int       // of all of them
+}
+
+// add notes a round.
+func (w *way) add(took []time.Duration, lasted, cpu time.Duration) {
+	at := quantiles(took)
+	w.count += len(took)
+	w.rates = append(w.rates, float64(len(took))/lasted.Seconds())
+	w.cpu = append(w.cpu, ms(cpu)/float64(max(1, len(took))))
+	w.p50, w.p99 = append(w.p50, ms(at(0.5))), append(w.p99, ms(at(0.99)))
+}
+
+// compared are the figures of what took turns. The CPU is that of the whole
+// computer.
+func compared(ways ...*way) []figure {
+	figures := []figure{{Name: "n"}, {Name: "rate", Unit: "a second"}, {Name: "CPU for each", Unit: "ms"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
+	for _, w := range ways {
+		for i, values := range [][]float64{{float64(w.count)}, w.rates, w.cpu, w.p50, w.p99} {
+			figures[i].Series = append(figures[i].Series, series{w.name, values})
+		}
+	}
+	return figures
+}
+
+// ratio is how many times as many a second a does as b: the median of the rounds,
+// each against the one beside it.
+func ratio(a, b *way) float64 {
+	var ratios []float64
+	for i := range a.rates {
+		ratios = append(ratios, a.rates[i]/b.rates[i])
+	}
+	return median(ratios)
 }
 
 // pace is how much is measured of each way.
@@ -70,33 +99,25 @@ type pace struct {
 	clients int           // at a time
 }
 
-// parse reads the flags of a benchmark; more adds those that only it has.
-func (p *pace) parse(name string, args []string, more func(*flag.FlagSet)) error {
-	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+func (p *pace) addFlags(flags *flag.FlagSet) {
 	flags.IntVar(&p.rounds, "rounds", p.rounds, "rounds of each way")
 	flags.DurationVar(&p.period, "for", p.period, "how long a round is")
 	flags.IntVar(&p.clients, "clients", p.clients, "how many do it at a time")
-	if more != nil {
-		more(flags)
-	}
-	return flags.Parse(args)
 }
 
 // interleave lets the ways take turns, after one round of each that does not
 // count.
-func (p pace) interleave(ctx context.Context, ways []way) error {
+func (p pace) interleave(ctx context.Context, ways ...*way) error {
 	for round := range p.rounds + 1 {
-		for i := range ways {
-			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, ways[i].name)
+		for _, w := range ways {
+			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, w.name)
 			began, cpu := time.Now(), cpuTime()
-			took, err := load(ctx, ways[i].do, p.clients, p.period)
+			took, err := load(ctx, w.do, p.clients, p.period)
 			if err != nil {
-				return fmt.Errorf("%s: %w", ways[i].name, err)
+				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			if round > 0 {
-				ways[i].took = append(ways[i].took, took...)
-				ways[i].cpu = append(ways[i].cpu, float64((cpuTime()-cpu).Milliseconds())/float64(max(1, len(took))))
-				ways[i].rates = append(ways[i].rates, float64(len(took))/time.Since(began).Seconds())
+				w.add(took, time.Since(began), cpuTime()-cpu)
 			}
 		}
 	}
@@ -132,28 +153,35 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 	return all, group.Wait()
 }
 
-// createOverREST creates a session and returns its id.
+// createOverREST creates a session and returns its id. A 503 is repeated, as
+// merchants do; it takes the longer.
 func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
-	var orders atomic.Int64
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	return func(ctx context.Context) (string, error) {
-		body := fmt.Appendf(nil, `{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`, orders.Add(1))
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", bytes.NewReader(body))
+	try := func(ctx context.Context, body string) (id string, status int, err error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", strings.NewReader(body))
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		request.Header.Set("Authorization", "Bearer "+r.stack.Demo.APIKey)
 		request.Header.Set("Content-Type", "application/json")
 		answer, err := browser.Do(request)
 		if err != nil {
-			return "", err
+			return "", 0, err
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
 		if err == nil && answer.StatusCode != http.StatusCreated {
 			err = fmt.Errorf("%s: %s", answer.Status, text)
 		}
-		return strings.TrimPrefix(answer.Header.Get("Location"), "/v1/checkout/"), err
+		return strings.TrimPrefix(answer.Header.Get("Location"), "/v1/checkout/"), answer.StatusCode, err
+	}
+	return func(ctx context.Context) (string, error) {
+		body := fmt.Sprintf(`{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`, r.orders.Add(1))
+		id, status, err := try(ctx, body)
+		for tries := 1; status == http.StatusServiceUnavailable && tries < 10; tries++ {
+			id, status, err = try(ctx, body)
+		}
+		return id, err
 	}
 }
 

@@ -19,51 +19,44 @@ import (
 // deliveries measures from the publishing of an event to its receipt, at a
 // steady pace and as fast as it goes, beside a bare Temporal workflow with one
 // activity.
-func deliveries(ctx context.Context, args []string) (report, error) {
-	fast, rate, steady := pace{rounds: 5, period: 5 * time.Second, clients: 24}, 0, time.Duration(0)
-	err := fast.parse("deliveries", args, func(flags *flag.FlagSet) {
-		flags.IntVar(&rate, "rate", 10, "deliveries a second of the steady pace")
-		flags.DurationVar(&steady, "steady", 30*time.Second, "how long the steady pace is measured")
-	})
-	if err != nil {
-		return report{}, err
+func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
+	fast := pace{rounds: 5, period: 5 * time.Second, clients: 24}
+	fast.addFlags(flags)
+	rate := flags.Int("rate", 10, "deliveries a second of the steady pace")
+	period := flags.Duration("steady", 30*time.Second, "how long the steady pace is measured")
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		n := &neighbourhood{rig: r}
+		latencies, _, err := n.measure(ctx, "steady pace", *rate, *period)
+		if err != nil {
+			return report{}, err
+		}
+		bare := &bareApplication{temporal: r.temporal}
+		running, err := bare.start()
+		if err != nil {
+			return report{}, err
+		}
+		defer running.Stop()
+		p, err := newPublisher(ctx, n, fast.clients)
+		if err != nil {
+			return report{}, err
+		}
+		defer p.close()
+		ways := []*way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
+		memory, err := r.memoryUnder(ctx, func() error { return fast.interleave(ctx, ways...) })
+		if err != nil {
+			return report{}, err
+		}
+		steady := part{Of: "steady pace", Figures: latency(phase{fmt.Sprintf("delivery, %d a second", *rate), latencies})}
+		return report{
+			Parts:  []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, memory},
+			Result: fmt.Sprintf("There are %.2f times as many deliveries a second as bare workflows with one activity.", ratio(ways[0], ways[1])),
+		}, nil
 	}
-	r, err := newRig(ctx, devstack.Options{})
-	if err != nil {
-		return report{}, err
-	}
-	defer r.stop()
-	n := &neighbourhood{rig: r}
-	latencies, _, err := n.measure(ctx, "steady pace", rate, steady)
-	if err != nil {
-		return report{}, err
-	}
-	bare := &bareApplication{temporal: r.temporal}
-	running, err := bare.start()
-	if err != nil {
-		return report{}, err
-	}
-	defer running.Stop()
-	p, err := newPublisher(ctx, n, fast.clients)
-	if err != nil {
-		return report{}, err
-	}
-	defer p.close()
-	ways := []way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
-	if err := fast.interleave(ctx, ways); err != nil {
-		return report{}, err
-	}
-	at := quantiles(latencies)
-	got := report{Columns: []string{"way", "n", "a second, median", "CPU ms each", "p50", "p99"}}
-	got.Rows = append(got.Rows, []string{fmt.Sprintf("delivery, %d a second", rate), fmt.Sprint(len(latencies)), fmt.Sprint(rate), "", ms(at(0.5)), ms(at(0.99))})
-	for _, w := range ways {
-		at := quantiles(w.took)
-		got.Rows = append(got.Rows, []string{
-			w.name + ", as fast as it goes", fmt.Sprint(len(w.took)), fmt.Sprintf("%.0f", median(w.rates)), fmt.Sprintf("%.0f", median(w.cpu)), ms(at(0.5)), ms(at(0.99)),
-		})
-	}
-	got.Result = fmt.Sprintf("%.2f times as many deliveries a second as bare workflows with one activity", median(ways[0].rates)/median(ways[1].rates))
-	return got, nil
 }
 
 // publisher publishes events and waits for each to arrive.

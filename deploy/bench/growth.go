@@ -19,53 +19,70 @@ import (
 )
 
 // growth measures creates while few sessions are pending, and while many are,
-// and what one weighs.
-func growth(ctx context.Context, args []string) (report, error) {
-	p, pending := pace{rounds: 5, period: 5 * time.Second, clients: 8}, 0
-	err := p.parse("growth", args, func(flags *flag.FlagSet) {
-		flags.IntVar(&pending, "pending", 100_000, "pending sessions")
-	})
-	if err != nil {
-		return report{}, err
+// and what one of each thing weighs.
+func growth(flags *flag.FlagSet) func(context.Context) (report, error) {
+	p := pace{rounds: 5, period: 5 * time.Second, clients: 8}
+	p.addFlags(flags)
+	pending := flags.Int("pending", 100_000, "pending sessions")
+	finished := flags.Int("finished", 1000, "sessions that are paid, to weigh them")
+	delivered := flags.Int("delivered", 1000, "deliveries, to weigh them")
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		overREST := r.createOverREST(p.clients)
+		create := func(ctx context.Context) error { _, err := overREST(ctx); return err }
+		few, many := &way{name: "few pending", do: create}, &way{name: fmt.Sprintf("%d pending", *pending), do: create}
+		if err := p.interleave(ctx, few); err != nil {
+			return report{}, err
+		}
+
+		customers := r.newCustomers(p.clients)
+		go customers.listen(ctx)
+		publisher, err := newPublisher(ctx, &neighbourhood{rig: r}, p.clients)
+		if err != nil {
+			return report{}, err
+		}
+		defer publisher.close()
+		weight := figure{Name: "in PostgreSQL, Temporal's tables included", Unit: "bytes"}
+		for _, thing := range []struct {
+			name  string
+			count int
+			do    func(context.Context) error
+		}{
+			{"delivery, with its event", *delivered, publisher.one},
+			{"paid session, with payout and 2 deliveries", *finished, customers.payOne},
+			{"pending session", *pending, r.pendOne},
+		} {
+			bytes, err := r.weigh(ctx, thing.name, thing.count, thing.do)
+			if err != nil {
+				return report{}, err
+			}
+			weight.Series = append(weight.Series, one(thing.name, bytes))
+		}
+		if err := p.interleave(ctx, many); err != nil {
+			return report{}, err
+		}
+		return report{
+			Parts:  []part{{Of: "creates with", Figures: compared(few, many)}, {Of: "one", Figures: []figure{weight}}},
+			Result: fmt.Sprintf("There are %.2f times as many creates a second with %d pending.", median(many.rates)/median(few.rates), *pending),
+		}, nil
 	}
-	r, err := newRig(ctx, devstack.Options{})
-	if err != nil {
-		return report{}, err
-	}
-	defer r.stop()
-	overREST := r.createOverREST(p.clients)
-	measure := func(name string) (way, error) {
-		ways := []way{{name: name, do: func(ctx context.Context) error { _, err := overREST(ctx); return err }}}
-		err := p.interleave(ctx, ways)
-		return ways[0], err
-	}
-	few, err := measure("few pending")
-	if err != nil {
-		return report{}, err
-	}
+}
+
+// weigh does something count times and returns how many bytes each leaves.
+func (r *rig) weigh(ctx context.Context, name string, count int, do func(context.Context) error) (float64, error) {
 	before, err := r.size(ctx)
 	if err != nil {
-		return report{}, err
+		return 0, err
 	}
-	if err := r.pend(ctx, pending); err != nil {
-		return report{}, err
+	if err := repeat(ctx, name, count, do); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	after, err := r.size(ctx)
-	if err != nil {
-		return report{}, err
-	}
-	many, err := measure(fmt.Sprintf("%d pending", pending))
-	if err != nil {
-		return report{}, err
-	}
-	got := report{Columns: []string{"creates with", "n", "a second, median", "p50", "p99"}}
-	for _, w := range []way{few, many} {
-		at := quantiles(w.took)
-		got.Rows = append(got.Rows, []string{w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.0f", median(w.rates)), ms(at(0.5)), ms(at(0.99))})
-	}
-	got.Result = fmt.Sprintf("%.2f times as many a second with %d pending; one weighs %d bytes in PostgreSQL, Temporal's tables included",
-		median(many.rates)/median(few.rates), pending, (after-before)/int64(max(1, pending)))
-	return got, nil
+	return float64(after-before) / float64(max(1, count)), err
 }
 
 // size is what all databases of the stack take, in bytes.
@@ -79,22 +96,22 @@ func (r *rig) size(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-// pend creates sessions as the API does, without its front end.
-func (r *rig) pend(ctx context.Context, count int) error {
-	var made atomic.Int64
+// repeat does something count times, some at a time.
+func repeat(ctx context.Context, name string, count int, do func(context.Context) error) error {
+	var begun atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	const atATime = 32
 	for range atATime {
 		group.Go(func() error {
 			for ctx.Err() == nil {
-				n := made.Add(1)
+				n := begun.Add(1)
 				if n > int64(count) {
 					return nil
 				}
 				if n%500 == 0 {
-					fmt.Fprintf(os.Stderr, "\rpending sessions: %d of %d", n, count)
+					fmt.Fprintf(os.Stderr, "\r%s: %d of %d", name, n, count)
 				}
-				if err := r.pendOne(ctx); err != nil {
+				if err := do(ctx); err != nil {
 					return err
 				}
 			}
@@ -106,6 +123,7 @@ func (r *rig) pend(ctx context.Context, count int) error {
 	return err
 }
 
+// pendOne creates a session as the API does, without its front end.
 func (r *rig) pendOne(ctx context.Context) error {
 	for {
 		_, err := r.store.CreateSession(ctx, storage.NewSession{Lifetime: checkout.SessionLifetime, Session: checkout.Session{

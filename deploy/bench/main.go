@@ -1,14 +1,17 @@
 // Command bench measures the service on this machine, with its own stack on
-// loopback: go run ./deploy/bench neighbours. Figures of different runs and
-// machines do not compare; ratios within one run do.
+// loopback: go run ./deploy/bench neighbours. What is compared takes turns, and
+// medians of the rounds are shown as a table and, with -json and -svg, as JSON
+// and as a plot. Figures of different runs and machines do not compare; ratios
+// within one run do.
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -17,26 +20,21 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// A benchmark measures and returns what goes into the report.
+// A benchmark measures.
 type benchmark struct {
-	about string
-	run   func(ctx context.Context, args []string) (report, error)
+	name, about string
+	short       []string // flags with which "all" runs it
+	// setup adds the benchmark's own flags and returns what measures, to be called
+	// after they were parsed.
+	setup func(*flag.FlagSet) func(context.Context) (report, error)
 }
 
-var benchmarks = map[string]benchmark{
-	"create":     {"sessions created over REST, against starting the same workflow and inserting the same row", create},
-	"paid":       {"whole sessions, from their creation to the last event, against a bare Temporal application", paid},
-	"deliveries": {"events from publish to receipt, at a steady pace and as fast as it goes", deliveries},
-	"growth":     {"creates with few and with many pending sessions, and what one weighs", growth},
-	"neighbours": {"healthy deliveries beside endpoints that hang and thousands of waiting retries", neighbours},
-}
-
-// report is a table that is also JSON.
-type report struct {
-	Name    string     `json:"name"`
-	Columns []string   `json:"columns"`
-	Rows    [][]string `json:"rows"`
-	Result  string     `json:"result"` // one sentence
+var benchmarks = []benchmark{
+	{"create", "sessions created over REST, against starting the same workflow and inserting the same row", []string{"-rounds=3", "-for=3s"}, create},
+	{"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory", []string{"-rounds=3", "-for=5s"}, paid},
+	{"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow", []string{"-rounds=3", "-for=3s", "-steady=10s"}, deliveries},
+	{"growth", "creates with few and with many pending sessions, and what one of each thing weighs", []string{"-rounds=3", "-for=3s", "-pending=2000", "-finished=300", "-delivered=300"}, growth},
+	{"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries", []string{"-for=10s", "-waiting=1000"}, neighbours},
 }
 
 func main() {
@@ -49,38 +47,85 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	if len(args) == 0 || benchmarks[args[0]].run == nil {
-		var b strings.Builder
-		b.WriteString("usage: go run ./deploy/bench NAME [flags]\n")
-		for name, bench := range benchmarks {
-			fmt.Fprintf(&b, "  %-12s %s\n", name, bench.about)
-		}
-		b.WriteString("-help after the name lists its flags")
-		return errors.New(b.String())
+// errUsage lists the benchmarks.
+func errUsage() error {
+	var b strings.Builder
+	b.WriteString("usage: go run ./deploy/bench NAME [flags]\n")
+	for _, bench := range benchmarks {
+		fmt.Fprintf(&b, "  %-12s %s\n", bench.name, bench.about)
 	}
-	got, err := benchmarks[args[0]].run(ctx, args[1:])
-	if err != nil {
-		return err
-	}
-	got.Name = args[0]
-	fmt.Println()
-	got.print()
-	return json.NewEncoder(os.Stdout).Encode(got)
+	b.WriteString("  all          all of them, shortened\n-help after the name lists its flags")
+	return errors.New(b.String())
 }
 
-func (r report) print() {
-	widths := make([]int, len(r.Columns))
-	for _, row := range append([][]string{r.Columns}, r.Rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len(cell))
+// run measures what args name and shows it.
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage()
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	jsonFile := flags.String("json", "", "file for all values as JSON")
+	svgFile := flags.String("svg", "", "file for a plot")
+	var chosen []func(context.Context) (report, error)
+	for _, bench := range benchmarks {
+		switch args[0] {
+		case bench.name:
+			chosen = append(chosen, named(bench, bench.setup(flags)))
+		case "all":
+			own := flag.NewFlagSet(bench.name, flag.ContinueOnError)
+			measure := bench.setup(own)
+			if err := own.Parse(bench.short); err != nil {
+				return err
+			}
+			chosen = append(chosen, named(bench, measure))
 		}
 	}
-	for _, row := range append([][]string{r.Columns}, r.Rows...) {
-		for i, cell := range row {
-			fmt.Printf("%-*s  ", widths[i], cell)
-		}
-		fmt.Println()
+	if len(chosen) == 0 {
+		return errUsage()
 	}
-	fmt.Println(r.Result)
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	got := newResults()
+	var failed error
+	for _, measure := range chosen {
+		r, err := measure(ctx)
+		if err != nil { // what was measured before is shown
+			failed = err
+			break
+		}
+		got.Reports = append(got.Reports, r)
+	}
+	if len(got.Reports) == 0 {
+		return failed
+	}
+	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON), save(*svgFile, got.writeSVG))
+}
+
+// named puts the benchmark's name on what measure finds.
+func named(bench benchmark, measure func(context.Context) (report, error)) func(context.Context) (report, error) {
+	return func(ctx context.Context) (report, error) {
+		fmt.Fprintln(os.Stderr, "==>", bench.name)
+		got, err := measure(ctx)
+		got.Name, got.About = bench.name, bench.about
+		if err != nil {
+			err = fmt.Errorf("%s: %w", bench.name, err)
+		}
+		return got, err
+	}
+}
+
+// save writes a file, unless its name is "".
+func save(file string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // meant to be read by others
 }

@@ -30,57 +30,84 @@ type neighbourhood struct {
 
 // neighbours measures publish to receipt at a healthy endpoint: alone, beside
 // the sick ones, and alone again.
-func neighbours(ctx context.Context, args []string) (report, error) {
-	flags := flag.NewFlagSet("neighbours", flag.ContinueOnError)
+func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 	rate := flags.Int("rate", 5, "healthy deliveries a second")
 	period := flags.Duration("for", 60*time.Second, "how long each phase is measured")
 	sick := flags.Int("sick", 200, "endpoints that hang for 10 s, each with an attempt under way all the time")
 	waiting := flags.Int("waiting", 50_000, "deliveries that wait for their next attempt")
-	if err := flags.Parse(args); err != nil {
-		return report{}, err
-	}
-	// Failed attempts wait for hours, so that waiting retries only wait.
-	r, err := newRig(ctx, devstack.Options{RetrySchedule: "12h,12h,12h,12h,12h"})
-	if err != nil {
-		return report{}, err
-	}
-	defer r.stop()
-	n := &neighbourhood{rig: r}
+	return func(ctx context.Context) (report, error) {
+		// Failed attempts wait for hours, so that waiting retries only wait.
+		r, err := newRig(ctx, devstack.Options{RetrySchedule: "12h,12h,12h,12h,12h"})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		n := &neighbourhood{rig: r}
 
-	nobody := func() (func(), error) { return func() {}, nil }
-	phases := []struct {
-		name  string
-		start func() (stop func(), err error)
-	}{
-		{"alone", nobody},
-		{fmt.Sprintf("beside %d that answer at once", *sick), func() (func(), error) { return n.beside(ctx, *sick, false) }},
-		{fmt.Sprintf("beside %d that hang, and %d waiting retries", *sick, *waiting), func() (func(), error) {
-			if err := n.wait(ctx, *waiting); err != nil {
-				return nil, err
+		nobody := func() (func(), error) { return func() {}, nil }
+		var phases []phase
+		hanging := figure{Name: "hanging meanwhile"}
+		measureAll := func() error {
+			for _, beside := range []struct {
+				name  string
+				start func() (stop func(), err error)
+			}{
+				{"alone", nobody},
+				{fmt.Sprintf("beside %d that answer", *sick), func() (func(), error) { return n.beside(ctx, *sick, false) }},
+				{fmt.Sprintf("beside %d that hang, %d waiting", *sick, *waiting), func() (func(), error) {
+					if err := n.wait(ctx, *waiting); err != nil {
+						return nil, err
+					}
+					return n.beside(ctx, *sick, true)
+				}},
+				{fmt.Sprintf("alone again, %d waiting", *waiting), nobody},
+			} {
+				end, err := beside.start()
+				if err != nil {
+					return err
+				}
+				latencies, hang, err := n.measure(ctx, beside.name, *rate, *period)
+				end()
+				if err != nil {
+					return err
+				}
+				phases = append(phases, phase{beside.name, latencies})
+				hanging.Series = append(hanging.Series, one(beside.name, float64(hang)))
 			}
-			return n.beside(ctx, *sick, true)
-		}},
-		{"alone again, beside the waiting retries", nobody},
-	}
-	got := report{Columns: []string{"healthy deliveries", "n", "p50", "p99", "max", "hanging meanwhile"}}
-	var p99 []time.Duration
-	for _, phase := range phases {
-		end, err := phase.start()
+			return nil
+		}
+		memory, err := r.memoryUnder(ctx, measureAll)
 		if err != nil {
 			return report{}, err
 		}
-		latencies, hanging, err := n.measure(ctx, phase.name, *rate, *period)
-		end()
-		if err != nil {
-			return report{}, err
-		}
-		at := quantiles(latencies)
-		p99 = append(p99, at(0.99))
-		got.Rows = append(got.Rows, []string{phase.name, fmt.Sprint(len(latencies)), ms(at(0.5)), ms(at(0.99)), ms(at(1)), fmt.Sprint(hanging)})
+		figures := latency(phases...)
+		p99 := &figures[2]
+		p99.Goal = &goal{Value: 2000} // a healthy merchant does not notice sick ones
+		at := func(i int) float64 { return p99.median(phases[i].name) }
+		return report{
+			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging)}, memory},
+			Result: fmt.Sprintf("p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone.",
+				at(2)/at(1), 2*at(2)/(at(0)+at(3))),
+		}, nil
 	}
-	got.Result = fmt.Sprintf("p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone",
-		float64(p99[2])/float64(p99[1]), 2*float64(p99[2])/float64(p99[0]+p99[3]))
-	return got, nil
+}
+
+// phase is a time in which deliveries were measured.
+type phase struct {
+	name      string
+	latencies []time.Duration // from publish to receipt
+}
+
+// latency are the figures of phases.
+func latency(phases ...phase) []figure {
+	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}
+	for _, p := range phases {
+		q := quantiles(p.latencies)
+		for i, v := range []float64{float64(len(p.latencies)), ms(q(0.5)), ms(q(0.99)), ms(q(1))} {
+			figures[i].Series = append(figures[i].Series, one(p.name, v))
+		}
+	}
+	return figures
 }
 
 // endpoints registers count endpoints at base, 50 for each merchant.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,42 +23,36 @@ import (
 // paid measures whole sessions: created, paid on the page, checkout.completed
 // and payout.sent received. Beside it runs a bare Temporal application of the
 // same shape whose activities do nothing.
-func paid(ctx context.Context, args []string) (report, error) {
+func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
-	if err := p.parse("paid", args, nil); err != nil {
-		return report{}, err
+	p.addFlags(flags)
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		bare := &bareApplication{temporal: r.temporal}
+		running, err := bare.start()
+		if err != nil {
+			return report{}, err
+		}
+		defer running.Stop()
+		customers := r.newCustomers(p.clients)
+		go customers.listen(ctx)
+		ways := []*way{
+			{name: "paid session", do: customers.payOne},
+			{name: "bare Temporal, no-op activities", do: bare.payOne},
+		}
+		memory, err := r.memoryUnder(ctx, func() error { return p.interleave(ctx, ways...) })
+		if err != nil {
+			return report{}, err
+		}
+		return report{
+			Parts:  []part{{Of: "way", Figures: compared(ways...)}, memory},
+			Result: fmt.Sprintf("The service does %.2f times as many whole sessions a second as the bare application.", ratio(ways[0], ways[1])),
+		}, nil
 	}
-	r, err := newRig(ctx, devstack.Options{})
-	if err != nil {
-		return report{}, err
-	}
-	defer r.stop()
-	bare := &bareApplication{temporal: r.temporal}
-	running, err := bare.start()
-	if err != nil {
-		return report{}, err
-	}
-	defer running.Stop()
-	customers := r.newCustomers(p.clients)
-	go customers.listen(ctx)
-	rest := r.memory()
-	ways := []way{
-		{name: "paid session", do: customers.payOne},
-		{name: "bare Temporal, no-op activities", do: bare.payOne},
-	}
-	if err := p.interleave(ctx, ways); err != nil {
-		return report{}, err
-	}
-	got := report{Columns: []string{"way", "n", "a second, median", "CPU ms each", "p50", "p99"}}
-	for _, w := range ways {
-		at := quantiles(w.took)
-		got.Rows = append(got.Rows, []string{
-			w.name, fmt.Sprint(len(w.took)), fmt.Sprintf("%.1f", median(w.rates)), fmt.Sprintf("%.0f", median(w.cpu)), ms(at(0.5)), ms(at(0.99)),
-		})
-	}
-	got.Result = fmt.Sprintf("%.2f times as many whole sessions a second as the bare application; CPU is that of the whole computer; memory at rest: %s, afterwards: %s",
-		median(ways[0].rates)/median(ways[1].rates), rest, r.memory())
-	return got, nil
 }
 
 // customers pay sessions and wait until the merchant knows.

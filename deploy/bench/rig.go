@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -25,6 +25,8 @@ type rig struct {
 	store    *storage.Store
 	temporal client.Client
 	flows    *workflows.Client
+
+	orders atomic.Int64 // that were created over REST
 }
 
 // newRig starts a stack of its own in a directory that goes with it.
@@ -81,13 +83,7 @@ func quantiles(took []time.Duration) func(q float64) time.Duration {
 	}
 }
 
-// median returns the middle of values, the upper one of an even number.
-func median(values []float64) float64 {
-	values = slices.Sorted(slices.Values(values))
-	return values[len(values)/2]
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // serve listens on a free port until closeServer.
 func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {

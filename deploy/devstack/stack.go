@@ -42,6 +42,7 @@ type Options struct {
 // can be killed and started again.
 type Stack struct {
 	options  Options
+	metrics  map[string]int // port by command
 	binaries Binaries
 	dir      *dataDir
 
@@ -98,10 +99,11 @@ func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "
 // choosePorts fills in free ports and refuses taken ones before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(7)
+	free, err := Free(9)
 	if err != nil {
 		return err
 	}
+	s.metrics = map[string]int{"api": free[7], "worker": free[8]}
 	var chosen []int
 	for i, port := range []struct {
 		number *int
@@ -245,9 +247,14 @@ func (s *Stack) command(name string) (*Process, error) {
 	}
 	return Program{
 		Name: name, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(name),
-		Env: append(s.Environment(), append(s.options.Env, commandVariable+"="+name)...),
+		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[name])},
+			s.options.Env, []string{commandVariable + "=" + name}),
 	}.Start()
 }
+
+// MetricsAddress is where Prometheus finds the metrics of api or worker when
+// OTEL_METRICS_EXPORTER is "prometheus".
+func (s *Stack) MetricsAddress(name string) string { return loopback(s.metrics[name]) }
 
 // Log is the path of the log of api or worker.
 func (s *Stack) Log(name string) string { return filepath.Join(s.options.Dir, name+".log") }

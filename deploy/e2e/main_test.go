@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
 	shared, err = startStack(devstack.Options{
-		Dir: filepath.Join(dir, "shared"), RetrySchedule: sharedSchedule, Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=console", "OTEL_METRIC_EXPORT_INTERVAL=2000", "CHECKOUT_RECONCILE_INTERVAL=5s"},
+		Dir: filepath.Join(dir, "shared"), RetrySchedule: sharedSchedule, Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -3,18 +3,25 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/devstack"
 )
 
 // span is what the tests need of the console exporter's spans.
 type span struct {
 	Name        string
-	SpanContext struct{ TraceID string }
+	SpanContext struct{ TraceID, SpanID string }
+	Parent      struct{ SpanID string }
 	Attributes  []struct {
 		Key   string
 		Value struct{ Value any }
@@ -65,22 +72,60 @@ func (s span) has(value string) bool {
 	return strings.Contains(s.Name, value)
 }
 
+// lineage returns the names of a span of the trace and of all above it, up to the
+// one that began the trace; nil while one of them is not there yet.
+func lineage(t *testing.T, trace, id string) []string {
+	t.Helper()
+	byID := map[string]span{}
+	for _, process := range []string{"api", "worker"} {
+		for _, s := range spans(t, process) {
+			if s.SpanContext.TraceID == trace {
+				byID[s.SpanContext.SpanID] = s
+			}
+		}
+	}
+	const none = "0000000000000000"
+	var names []string
+	for id != none {
+		s, ok := byID[id]
+		if !ok {
+			return nil
+		}
+		names, id = append(names, s.Name), s.Parent.SpanID
+	}
+	return names
+}
+
 // TestTrace_GoesFromTheRequestToTheReceiver: one trace from the merchant's
-// request through workflow and activities to the merchant's own server.
+// request through workflow, charge, event and attempt to the merchant's own
+// server. The charge was asked for by another request, that of the customer.
 func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 	t.Parallel()
 	m := newMerchant(t, shared)
 	id := m.create(terms)
 	m.mustPay(id, cardSucceeds)
+	session := []string{"RunWorkflow:CheckoutSession", "StartWorkflow:CheckoutSession", "POST /v1/checkout"}
+	delivery := []string{"RunActivity:SendAttempt", "StartActivity:SendAttempt", "RunWorkflow:WebhookDelivery", "StartChildWorkflow:WebhookDelivery"}
+	want := map[string][]string{
+		"checkout.completed": slices.Concat(delivery, session),
+		"payout.sent":        slices.Concat(delivery, []string{"RunWorkflow:Payout", "StartChildWorkflow:Payout"}, session),
+	}
 	for _, a := range m.arrivals(2, 10*time.Second) {
 		parts := strings.Split(a.Header.Get("traceparent"), "-")
 		require.Len(t, parts, 4)
-		trace := parts[1]
-		awaitSpan(t, "api", "/v1/checkout", trace)
-		awaitSpan(t, "api", "StartWorkflow:CheckoutSession", trace)
-		awaitSpan(t, "worker", "RunWorkflow:CheckoutSession", trace)
-		awaitSpan(t, "worker", "RunWorkflow:WebhookDelivery", trace)
-		awaitSpan(t, "worker", "RunActivity:SendAttempt", trace)
+		trace, attempt := parts[1], parts[2]
+		above := func(id string) (names []string) {
+			await(t, "the spans above "+id, 20*time.Second, func() bool {
+				names = lineage(t, trace, id)
+				return names != nil
+			})
+			return names
+		}
+		require.Equal(t, want[a.Type], above(attempt))
+		charge := awaitSpan(t, "worker", "RunActivity:ChargeCard", trace)
+		require.Equal(t, slices.Concat([]string{"RunActivity:ChargeCard", "StartActivity:ChargeCard"}, session), above(charge.SpanContext.SpanID))
+		event := awaitSpan(t, "worker", "RunActivity:FinishPayment", trace) // decides, and writes the event
+		require.Equal(t, slices.Concat([]string{"RunActivity:FinishPayment", "StartActivity:FinishPayment"}, session), above(event.SpanContext.SpanID))
 		logged, err := os.ReadFile(shared.Log("worker"))
 		require.NoError(t, err)
 		require.Contains(t, string(logged), `"delivery_id":"`+a.Delivery+`"`)
@@ -88,17 +133,56 @@ func TestTrace_GoesFromTheRequestToTheReceiver(t *testing.T) {
 	}
 }
 
-// TestMetrics_AreNamedByTheConventions: rate, errors and duration of every route.
-func TestMetrics_AreNamedByTheConventions(t *testing.T) {
+// TestTelemetry_AnAbsentOrSlowCollectorChangesNothing: with a collector that takes
+// everything and never answers, and with none, requests are answered and
+// deliveries made as ever, and a stop takes no longer than it may.
+func TestTelemetry_AnAbsentOrSlowCollectorChangesNothing(t *testing.T) {
 	t.Parallel()
-	m := newMerchant(t, shared)
-	m.create(terms)
-	await(t, "metrics are exported", 20*time.Second, func() bool {
-		api, err := os.ReadFile(shared.Log("api"))
-		require.NoError(t, err)
-		worker, err := os.ReadFile(shared.Log("worker"))
-		require.NoError(t, err)
-		return bytes.Contains(api, []byte("http.server.request.duration")) && bytes.Contains(api, []byte(`"/v1/checkout"`)) &&
-			bytes.Contains(worker, []byte("temporal_activity_execution_latency"))
-	})
+	var connections atomic.Int32
+	collector, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var mu sync.Mutex
+	var held []net.Conn
+	go func() {
+		for {
+			c, err := collector.Accept()
+			if err != nil {
+				return // closed
+			}
+			connections.Add(1)
+			mu.Lock()
+			held = append(held, c)
+			mu.Unlock()
+		}
+	}()
+	stack := ownStack(t, devstack.Options{Env: []string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + collector.Addr().String(), "OTEL_METRIC_EXPORT_INTERVAL=200", "OTEL_BSP_SCHEDULE_DELAY=200", "CHECKOUT_LOG_LEVEL=warn",
+	}})
+	m := newMerchant(t, stack)
+	paysAndStops := func(deliveries int) {
+		for range 5 {
+			began := time.Now()
+			m.mustPay(m.create(terms), cardSucceeds)
+			require.Less(t, time.Since(began), 5*time.Second)
+		}
+		m.arrivals(deliveries, 10*time.Second)
+		for _, process := range []*devstack.Process{stack.API, stack.Worker} {
+			began := time.Now()
+			require.NoError(t, process.Stop(20*time.Second))
+			t.Logf("stopped after %s", time.Since(began).Round(time.Millisecond))
+			require.Less(t, time.Since(began), 10*time.Second, "five are for what is left to export")
+		}
+	}
+	paysAndStops(10)
+	require.NotZero(t, connections.Load(), "nothing was exported")
+
+	require.NoError(t, collector.Close()) // connections are refused from now on
+	mu.Lock()
+	for _, c := range held {
+		require.NoError(t, c.Close())
+	}
+	mu.Unlock()
+	require.NoError(t, stack.StartWorker(t.Context()))
+	require.NoError(t, stack.StartAPI(t.Context()))
+	paysAndStops(20)
 }

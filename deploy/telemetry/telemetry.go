@@ -16,7 +16,9 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/instrumentation/runtime"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -24,21 +26,29 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// Setup installs the global providers, the propagator and the default logger,
-// which writes JSON lines to out. The returned function flushes what is left
-// within five seconds.
-func Setup(ctx context.Context, service string, out io.Writer, level slog.Level) (func(), error) {
-	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level})}).With("service", service))
+// Options say who reports what.
+type Options struct {
+	Service string // "api", "worker" or another command
+	// Stays: the process runs until it is told to stop. The metrics of one that
+	// does not are nobody's, and it would want the port of the one that does.
+	Stays bool
+	Out   io.Writer // takes the log, as JSON lines
+	Level slog.Level
+}
+
+// Setup installs the global providers, the propagator and the default logger.
+// The returned function flushes what is left within five seconds.
+func Setup(ctx context.Context, o Options) (func(), error) {
+	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(o.Out, &slog.HandlerOptions{Level: o.Level})}).With("service", o.Service))
 	// The standard log would come out through slog. Only net/http's client still uses it, and then to quote what a
 	// receiver sent unasked.
 	log.SetOutput(io.Discard)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 
-	if os.Getenv("OTEL_SERVICE_NAME") == "" {
-		service = "checkout-" + service
-	} else {
-		service = os.Getenv("OTEL_SERVICE_NAME")
+	service := os.Getenv("OTEL_SERVICE_NAME")
+	if service == "" {
+		service = "checkout-" + o.Service
 	}
 	res, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service)))
 	if err != nil {
@@ -57,12 +67,12 @@ func Setup(ctx context.Context, service string, out io.Writer, level slog.Level)
 		// Ids are made all the same: the log and the receivers get them.
 		otel.SetTracerProvider(trace.NewTracerProvider(trace.WithResource(res)))
 	}
-	if configured("METRICS") {
+	if o.Stays && configured("METRICS") {
 		reader, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
-		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res))
+		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res), metric.WithView(withoutPort, inSeconds))
 		otel.SetMeterProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)
 		if err := runtime.Start(); err != nil {
@@ -81,6 +91,18 @@ func Setup(ctx context.Context, service string, out io.Writer, level slog.Level)
 		}
 	}, nil
 }
+
+// withoutPort leaves out the port of the Host header, in which anybody can send
+// any: each would be a series of its own.
+var withoutPort = metric.NewView(metric.Instrument{Name: "http.server.*"},
+	metric.Stream{AttributeFilter: attribute.NewDenyKeysFilter(semconv.ServerPortKey)})
+
+// inSeconds are for latencies that Temporal's SDK measures in seconds: the default
+// buckets suit milliseconds.
+var inSeconds = metric.NewView(metric.Instrument{Kind: metric.InstrumentKindHistogram, Scope: instrumentation.Scope{Name: temporalMeter}},
+	metric.Stream{Aggregation: metric.AggregationExplicitBucketHistogram{
+		Boundaries: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600},
+	}})
 
 // configured reports whether an exporter of the signal was asked for. The
 // standard's own default, a collector on localhost, would only log failures on

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -94,4 +95,29 @@ func total(s webhook.Schedule) (sum time.Duration) {
 		sum += d
 	}
 	return sum
+}
+
+// BenchmarkSign is what each attempt pays for its signature.
+func BenchmarkSign(b *testing.B) {
+	digest, now := webhook.SecretDigest(webhook.NewSecret()), time.Now()
+	for _, size := range []int{1 << 10, 64 << 10} {
+		body := bytes.Repeat([]byte("x"), size)
+		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				webhook.Sign(digest, now, body)
+			}
+		})
+	}
+}
+
+// BenchmarkVerify is what a merchant's server, and ours for POST /v1/webhooks/verify, pays.
+func BenchmarkVerify(b *testing.B) {
+	secret, now, body := webhook.NewSecret(), time.Now(), bytes.Repeat([]byte("x"), 1<<10)
+	header := webhook.Sign(webhook.SecretDigest(secret), now, body)
+	for b.Loop() {
+		if err := webhook.Verify(secret, header, body, now); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

@@ -119,6 +119,9 @@ func defaultDir() string {
 }
 
 func greet(s *devstack.Stack, dir string) {
+	if os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
+		fmt.Printf("\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n", s.MetricsAddress("api"), s.MetricsAddress("worker"))
+	}
 	fmt.Printf(`
 The service runs. Ctrl-C stops it.
 

@@ -1,0 +1,51 @@
+package activities
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// What operators watch and neither HTTP's nor Temporal's metrics say. An
+// attribute takes few values, all of our own making: never an id, an address or
+// anything that a merchant, customer or receiver chose.
+var (
+	meter = otel.Meter("example.com/checkout/activities")
+
+	// The error of an instrument is about its name.
+	sessionsEnded, _ = meter.Int64Counter("checkout.session.ended",
+		metric.WithUnit("{session}"), metric.WithDescription("Sessions that reached their final status."))
+	attemptDuration, _ = meter.Float64Histogram("webhook.attempt.duration",
+		metric.WithUnit("s"), metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
+		// Those of http.client.request.duration.
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
+)
+
+const (
+	modeKey   = attribute.Key("checkout.mode")
+	statusKey = attribute.Key("checkout.session.status")
+)
+
+// countSession counts a session whose decision was just made. One whose decision
+// is repeated, because its worker died, counts again.
+func countSession(ctx context.Context, mode checkout.Mode, status checkout.Status) {
+	if status.Final() {
+		sessionsEnded.Add(ctx, 1, metric.WithAttributes(modeKey.String(string(mode)), statusKey.String(string(status))))
+	}
+}
+
+// measureAttempt notes how an attempt went. The receiver's status code stays out:
+// it may answer with any.
+func measureAttempt(ctx context.Context, mode checkout.Mode, a webhook.Attempt) {
+	attributes := []attribute.KeyValue{modeKey.String(string(mode))}
+	if a.ErrorKind != "" {
+		attributes = append(attributes, semconv.ErrorTypeKey.String(string(a.ErrorKind)))
+	}
+	attemptDuration.Record(ctx, a.Duration.Seconds(), metric.WithAttributes(attributes...))
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// results are what one call of this command found. A table, JSON and a plot show
+// the same figures.
+type results struct {
+	At      time.Time `json:"at"`
+	Machine string    `json:"machine"`
+	Reports []report  `json:"reports"`
+}
+
+func newResults() results {
+	return results{
+		At:      time.Now().UTC().Truncate(time.Second),
+		Machine: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
+	}
+}
+
+// report is what one benchmark found.
+type report struct {
+	Name   string `json:"name"`
+	About  string `json:"about"`
+	Result string `json:"result"` // one sentence
+	Parts  []part `json:"parts"`
+}
+
+// part holds figures of the same things: a table, of which each figure is a
+// column and each thing a line.
+type part struct {
+	Of      string   `json:"of"` // what the series are: "way"
+	Figures []figure `json:"figures"`
+}
+
+// figure is one quantity of several things.
+type figure struct {
+	Name   string   `json:"name"`
+	Unit   string   `json:"unit,omitempty"` // "" for a number of things
+	Goal   *goal    `json:"goal,omitempty"` // nil when there is none
+	Series []series `json:"series"`
+}
+
+// goal is a bound for the median.
+type goal struct {
+	Value   float64 `json:"value"`
+	AtLeast bool    `json:"at_least,omitempty"` // else at most
+	Of      string  `json:"of,omitempty"`       // the series it is for; "" for all
+}
+
+func (g goal) met(s series) bool {
+	if g.Of != "" && g.Of != s.Name {
+		return true
+	}
+	return g.AtLeast == (s.median() >= g.Value) || s.median() == g.Value
+}
+
+// series is what was measured of one thing: a value for each round that counted,
+// or only one.
+type series struct {
+	Name   string    `json:"name"`
+	Values []float64 `json:"values"`
+}
+
+// median returns the middle of the values, NaN when there are none.
+func (s series) median() float64 { return median(s.Values) }
+
+func one(name string, value float64) series { return series{name, []float64{value}} }
+
+// median returns the middle of values, the mean of the two in the middle of an
+// even number, NaN when there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	values = slices.Sorted(slices.Values(values))
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+// number shows three digits of small numbers and no fraction of large ones.
+func number(v float64) string {
+	switch size := math.Abs(v); {
+	case math.IsNaN(v):
+		return ""
+	case v == math.Trunc(v) || size >= 100:
+		return strconv.FormatFloat(math.Round(v), 'f', -1, 64)
+	case size >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
+
+// heading is the figure's name with its unit.
+func (f figure) heading() string {
+	if f.Unit == "" {
+		return f.Name
+	}
+	return f.Name + ", " + f.Unit
+}
+
+// median is that of the series of a name, NaN when it has none.
+func (f figure) median(name string) float64 {
+	for _, s := range f.Series {
+		if s.Name == name {
+			return s.median()
+		}
+	}
+	return math.NaN()
+}
+
+// names are those of the series of all figures, in their order.
+func (p part) names() []string {
+	var names []string
+	for _, f := range p.Figures {
+		for _, s := range f.Series {
+			if !slices.Contains(names, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+	}
+	return names
+}
+
+// verdicts says of each goal whether it was met.
+func (r report) verdicts() []string {
+	var all []string
+	for _, p := range r.Parts {
+		for _, f := range p.Figures {
+			if f.Goal == nil {
+				continue
+			}
+			verdict := "met"
+			for _, s := range f.Series {
+				if !f.Goal.met(s) {
+					verdict = fmt.Sprintf("NOT met by %s: %s", s.Name, number(s.median()))
+					break
+				}
+			}
+			all = append(all, fmt.Sprintf("goal %s of %s: %s", f.Goal.text(f.Unit), f.Name, verdict))
+		}
+	}
+	return all
+}
+
+func (g goal) text(unit string) string {
+	sign := "≤ "
+	if g.AtLeast {
+		sign = "≥ "
+	}
+	return strings.TrimSpace(sign + number(g.Value) + " " + unit)
+}
+
+// writeTable writes medians.
+func (r results) writeTable(w io.Writer) error {
+	for _, report := range r.Reports {
+		fmt.Fprintf(w, "\n%s: %s\n", report.Name, report.About)
+		for _, p := range report.Parts {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			fmt.Fprint(table, "\n", p.Of)
+			for _, f := range p.Figures {
+				fmt.Fprint(table, "\t", f.heading())
+			}
+			fmt.Fprintln(table)
+			for _, name := range p.names() {
+				fmt.Fprint(table, name)
+				for _, f := range p.Figures {
+					fmt.Fprint(table, "\t", number(f.median(name)))
+				}
+				fmt.Fprintln(table)
+			}
+			if err := table.Flush(); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(w, "\n%s\n", strings.Join(append([]string{report.Result}, report.verdicts()...), "\n"))
+	}
+	_, err := fmt.Fprintf(w, "\n%s; %s\n", r.Machine, r.At.Format(time.RFC3339))
+	return err
+}
+
+// writeJSON writes every round's value.
+func (r results) writeJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var plotFile = flag.String("plot", "", "file for the plot of the tests, to be looked at")
+
+// sample has everything that a report can have.
+func sample() results {
+	return results{
+		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: "a computer",
+		Reports: []report{{
+			Name: "paid", About: "whole sessions, against <nothing> & nobody", Result: strings.Repeat("It is what it is. ", 12),
+			Parts: []part{
+				{Of: "way", Figures: []figure{
+					{Name: "n", Series: []series{one("ours", 300), one("bare", 400)}},
+					{Name: "rate", Unit: "a second", Goal: &goal{Value: 9, AtLeast: true, Of: "ours"}, Series: []series{{"ours", []float64{9.5, 12.25, 10}}, {"bare", []float64{17, 18}}}},
+					{Name: "p99", Unit: "ms", Goal: &goal{Value: 100}, Series: []series{{"ours", []float64{120, 130, 110}}, one("bare", 90)}},
+					{Name: "CPU", Unit: "ms", Series: []series{one("ours", 0)}},
+				}},
+				{Of: "one", Figures: []figure{{Name: "weight", Unit: "bytes", Series: []series{one("a thing with a name that is much longer than its place", 123456)}}}},
+			},
+		}},
+	}
+}
+
+func TestTable_ShowsMediansAndGoals(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, sample().writeTable(&out))
+	lines := strings.Split(out.String(), "\n")
+	require.Contains(t, lines, "way   n    rate, a second  p99, ms  CPU, ms")
+	require.Contains(t, lines, "ours  300  10              120      0")
+	require.Contains(t, lines, "bare  400  17.5            90       ")
+	require.Contains(t, lines, "goal ≥ 9 a second of rate: met")
+	require.Contains(t, lines, "goal ≤ 100 ms of p99: NOT met by ours: 120")
+}
+
+func TestJSON_HasEveryRound(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, sample().writeJSON(&out))
+	var got results
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+	require.Equal(t, sample(), got)
+}
+
+func TestPlot_HasAPanelForEachFigureWithAUnit(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	require.NoError(t, sample().writeSVG(&out))
+	if *plotFile != "" {
+		require.NoError(t, os.WriteFile(*plotFile, out.Bytes(), 0o600))
+	}
+	svg := out.String()
+	decoder := xml.NewDecoder(&out)
+	for {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+	}
+	for _, text := range []string{"rate, a second", "p99, ms", "weight, bytes", "goal ≤ 100 ms", "against &lt;nothing&gt; &amp; nobody", "a computer", "a thing with a name"} {
+		require.Contains(t, svg, text)
+	}
+	require.Equal(t, 4, strings.Count(svg, `class="name"`))
+	require.Equal(t, 2, strings.Count(svg, `class="goal"`))
+	require.Equal(t, 8, strings.Count(svg, "<circle"), "one for each of several rounds")
+	require.NotContains(t, svg, "NaN")
+	require.NotContains(t, svg, "Inf")
+}
+
+func TestTicks_AreFewAndRound(t *testing.T) {
+	t.Parallel()
+	for top, want := range map[float64]float64{0: 1, 1: 0.2, 7: 1, 8: 1, 9: 2, 95: 20, 100: 20, 1234: 200, 0.03: 0.005} {
+		require.InDelta(t, want, tickStep(top), want/1000, "%v", top)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	t.Parallel()
+	require.InDelta(t, 2, median([]float64{3, 1, 2}), 0)
+	require.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
+	require.True(t, math.IsNaN(median(nil)))
+}
+
+func TestRun_RefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, run(t.Context(), nil), "usage")
+	require.ErrorContains(t, run(t.Context(), []string{"nothing"}), "neighbours")
+	require.ErrorContains(t, run(t.Context(), []string{"create", "too", "much"}), "too")
+	require.NoError(t, save("", nil))
+	file := filepath.Join(t.TempDir(), "plot.svg")
+	require.NoError(t, save(file, sample().writeSVG))
+	require.FileExists(t, file)
+}
