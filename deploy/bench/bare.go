@@ -11,15 +11,29 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
+// shape is which workflows and activities the bare application has; its zero
+// value is the simplest that does the same.
+type shape struct {
+	Payout         bool // a workflow sends the payout and starts its delivery, as in the service
+	LocalAttempt   bool // deliveries make their first attempt as a local activity
+	LocalBroadcast bool // payouts are sent by a local activity
+	LocalCharge    bool // cards are charged by a local activity
+}
+
 var bareSessions atomic.Int64
 
+// as returns what does one session in a shape.
+func (b *bareApplication) as(s shape) func(context.Context) error {
+	return func(ctx context.Context) error { return b.payOne(ctx, s) }
+}
+
 // payOne is one session of the bare application.
-func (b *bareApplication) payOne(ctx context.Context) error {
+func (b *bareApplication) payOne(ctx context.Context, s shape) error {
 	id := fmt.Sprintf("bare-%d-%d", time.Now().UnixNano(), bareSessions.Add(1))
 	done := make(chan struct{}, 2)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareSession)
+	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareSession, s)
 	if err != nil {
 		return err
 	}
@@ -54,16 +68,14 @@ func (b *bareApplication) Arrive(_ context.Context, session string) error {
 }
 
 // bareSession waits for pay, or for its hour.
-func bareSession(ctx workflow.Context) error {
+func bareSession(ctx workflow.Context, s shape) error {
 	var b *bareApplication
 	paid := false
 	err := workflow.SetUpdateHandler(ctx, "pay", func(ctx workflow.Context) error {
-		charge := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})
-		if err := workflow.ExecuteActivity(charge, b.Nothing).Get(ctx, nil); err != nil {
+		if err := execute(ctx, s.LocalCharge, b.Nothing); err != nil {
 			return err
 		}
-		decide := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: 10 * time.Second})
-		err := workflow.ExecuteLocalActivity(decide, b.Nothing).Get(ctx, nil)
+		err := execute(ctx, true, b.Nothing)
 		paid = true
 		return err
 	})
@@ -74,23 +86,57 @@ func bareSession(ctx workflow.Context) error {
 		return err
 	}
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
-	var children []workflow.ChildWorkflowFuture
-	for i := range 2 {
-		child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: fmt.Sprintf("%s-%d", id, i), ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
-		})
-		children = append(children, workflow.ExecuteChildWorkflow(child, bareChild, id))
+	children := []workflow.ChildWorkflowFuture{startBare(ctx, bareDelivery, s, id)}
+	if s.Payout {
+		children = append(children, startBare(ctx, barePayout, s, id))
+	} else {
+		children = append(children, startBare(ctx, bareDelivery, s, id))
 	}
+	if err := started(ctx, children...); err != nil {
+		return err
+	}
+	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+// barePayout sends the payout and tells the merchant.
+func barePayout(ctx workflow.Context, s shape, session string) error {
+	var b *bareApplication
+	if err := execute(ctx, s.LocalBroadcast, b.Nothing); err != nil {
+		return err
+	}
+	if err := execute(ctx, true, b.Nothing); err != nil {
+		return err
+	}
+	return started(ctx, startBare(ctx, bareDelivery, s, session))
+}
+
+func bareDelivery(ctx workflow.Context, s shape, session string) error {
+	var b *bareApplication
+	return execute(ctx, s.LocalAttempt, b.Arrive, session)
+}
+
+// execute runs an activity, or one that is local, to its end.
+func execute(ctx workflow.Context, local bool, activity any, args ...any) error {
+	if local {
+		ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: 10 * time.Second})
+		return workflow.ExecuteLocalActivity(ctx, activity, args...).Get(ctx, nil)
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})
+	return workflow.ExecuteActivity(ctx, activity, args...).Get(ctx, nil)
+}
+
+// startBare starts a child that outlives its parent.
+func startBare(ctx workflow.Context, child any, args ...any) workflow.ChildWorkflowFuture {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON})
+	return workflow.ExecuteChildWorkflow(ctx, child, args...)
+}
+
+// started waits until children exist.
+func started(ctx workflow.Context, children ...workflow.ChildWorkflowFuture) error {
 	for _, child := range children {
 		if err := child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 			return err
 		}
 	}
-	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
-}
-
-func bareChild(ctx workflow.Context, session string) error {
-	var b *bareApplication
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})
-	return workflow.ExecuteActivity(ctx, b.Arrive, session).Get(ctx, nil)
+	return nil
 }

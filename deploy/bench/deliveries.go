@@ -111,7 +111,7 @@ func (b *bareApplication) deliverOne(ctx context.Context) error {
 	done := make(chan struct{}, 1)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareChild, id); err != nil {
+	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareDelivery, shape{}, id); err != nil {
 		return err
 	}
 	select {

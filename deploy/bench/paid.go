@@ -26,6 +26,7 @@ import (
 func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
 	p.addFlags(flags)
+	shapes := flags.Bool("shapes", false, "the bare application in other shapes too: what each way to save state transitions is worth")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{})
 		if err != nil {
@@ -42,7 +43,16 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 		go customers.listen(ctx)
 		ways := []*way{
 			{name: "paid session", do: customers.payOne},
-			{name: "bare Temporal, no-op activities", do: bare.payOne},
+			{name: "bare Temporal, no-op activities", do: bare.as(shape{})},
+		}
+		if *shapes {
+			ways = append(ways,
+				&way{name: "bare, payout as a workflow", do: bare.as(shape{Payout: true})},
+				&way{name: "the same, first attempt local", do: bare.as(shape{Payout: true, LocalAttempt: true})},
+				&way{name: "the same, broadcast local", do: bare.as(shape{Payout: true, LocalBroadcast: true})},
+				&way{name: "the same, charge local", do: bare.as(shape{Payout: true, LocalCharge: true})},
+				&way{name: "the same, all three local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true, LocalCharge: true})},
+			)
 		}
 		memory, err := r.memoryUnder(ctx, func() error { return p.interleave(ctx, ways...) })
 		if err != nil {
@@ -177,7 +187,8 @@ func (b *bareApplication) start() (worker.Worker, error) {
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 	})
 	w.RegisterWorkflow(bareSession)
-	w.RegisterWorkflow(bareChild)
+	w.RegisterWorkflow(barePayout)
+	w.RegisterWorkflow(bareDelivery)
 	w.RegisterActivity(b)
 	return w, w.Start()
 }
