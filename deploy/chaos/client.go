@@ -181,10 +181,11 @@ func (c *chaos) note(made invariant.Call) {
 	c.calls = append(c.calls, made)
 }
 
-// noteOperator records what an operator asks Temporal for, before it does.
+// noteOperator records what an operator asks Temporal for, before it does: whether
+// it was done is not known then.
 func (c *chaos) noteOperator(op, id string) {
 	now := time.Now()
-	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now})
+	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
 }
 
 // list returns the ids of the deliveries that a filter finds, newest first.

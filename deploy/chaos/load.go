@@ -42,7 +42,7 @@ type scene struct {
 }
 
 var scripts = []script{
-	{"pay", 30, 0, func(ctx context.Context, c *chaos, s *scene) {
+	{"pay", 45, 0, func(ctx context.Context, c *chaos, s *scene) {
 		for range 2 {
 			c.pay(ctx, s.m, s.id, cards[s.random.IntN(len(cards))])
 		}
@@ -55,7 +55,7 @@ var scripts = []script{
 	{"advance", 5, 2, func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpAdvance, s.id) }},
 	{"leave", 5, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
 	{"pay × expire", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 120*time.Millisecond)
+		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 80*time.Millisecond)
 	}},
 	{"pay × advance", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 120*time.Millisecond)

@@ -55,8 +55,8 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	return nil
 }
 
-// addMerchant creates a merchant with one registration for everything, every second
-// one with another, and the last with one at an address where nobody listens.
+// addMerchant creates a merchant with two registrations for everything, and the
+// last with one more at an address where nobody listens.
 func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
 	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeTest)}
 	err := store.CreateMerchant(ctx, checkout.Merchant{
@@ -75,10 +75,8 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 		return nil, err
 	}
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
-	if i%2 == 0 {
-		if _, err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
-			return nil, err
-		}
+	if _, err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
+		return nil, err
 	}
 	if i == merchants-1 {
 		if _, err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed}, false); err != nil {

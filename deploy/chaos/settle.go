@@ -60,8 +60,9 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	return err
 }
 
-// hasty is a wait that is nobody's schedule: a worker died, and the policy's own
-// back-off follows.
+// hasty is a wait that is nobody's schedule, or a delay that is: a worker died
+// before or after it noted how an attempt ended, and the policy's own back-off
+// follows, which knows the true schedule only.
 const hasty = 10 * time.Second
 
 // longestRetry returns how long what is scheduled may still take: the next
@@ -101,7 +102,8 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
 		UNION ALL SELECT id, merchant_id, 'resume' FROM webhook_delivery WHERE status = 'pending' AND held
 		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
-			WHERE status = 'pending' AND NOT held AND next_attempt_at > now() + $1::interval AND (sending_until IS NULL OR sending_until < now())`, hasty)
+			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval OR next_attempt_at < now() - $1::interval)
+				AND (sending_until IS NULL OR sending_until < now())`, hasty)
 	if err != nil {
 		return 0, err
 	}

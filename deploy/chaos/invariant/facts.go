@@ -106,6 +106,9 @@ type Run struct {
 	Result  webhook.DeliveryStatus
 	Failure string
 
+	// ReportLost: it runs, and the report of its last attempt never came.
+	ReportLost bool
+
 	// History: the run's history was read, because something looked odd.
 	History  bool
 	Sent     bool        // an attempt was started

@@ -58,6 +58,7 @@ func newFacts() *Facts {
 	}
 	f.of("whd_bad").FinishedAt = new(start.Add(time.Second))
 	f.run("whd_bad", noon, failed)
+	f.addSessions()
 	return f
 }
 
@@ -164,15 +165,17 @@ func (f *Facts) endpoint(id string, change func(*Endpoint)) {
 	f.Endpoints = append(f.Endpoints, e)
 }
 
+type brokenCase struct {
+	name   string
+	change func(f *Facts)
+	want   []string
+}
+
 // TestCheck_NamesExactlyWhatIsBroken: each case changes a service in order; what
 // is wanted is every violation, "number id", and none is a change that is allowed.
 func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		change func(f *Facts)
-		want   []string
-	}{
+	for _, c := range append([]brokenCase{
 		{"everything is in order", func(*Facts) {}, nil},
 
 		// 6
@@ -202,7 +205,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			[]string{"6 evt_bad", "6 evt_ok"}},
 		{"6: one that does not list the type got it", func(f *Facts) { f.Endpoints[0].Events = []webhook.EventType{webhook.CheckoutCompleted} },
 			[]string{"6 evt_bad"}},
-		{"6: another merchant's got it", func(f *Facts) { f.eventOf("evt_ok").MerchantID = "mer_2" }, []string{"6 evt_ok"}},
+		{"6: another merchant's got it", func(f *Facts) { f.eventOf("evt_ok").MerchantID = "mer_2" }, []string{"18 evt_ok", "6 evt_ok"}},
 		{"6: the same registration got it twice", func(f *Facts) {
 			f.delivery("whd_two", "evt_ok", webhook.DeliveryPending)
 			f.of("whd_two").Run = 0
@@ -272,6 +275,9 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 
 		// 8
 		{"8: the run goes on", func(f *Facts) { f.lastRun("whd_ok").Status = running }, []string{"8 whd_ok"}},
+		{"8: the run goes on, because the report of the delivery was lost", func(f *Facts) {
+			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").ReportLost = running, true
+		}, nil},
 		{"8: the run failed otherwise", func(f *Facts) { f.lastRun("whd_bad").Failure = "PanicError" }, []string{"8 whd_bad"}},
 		{"8: the run timed out", func(f *Facts) { f.lastRun("whd_bad").Status = timedOut }, []string{"8 whd_bad"}},
 		{"8: the run was terminated", func(f *Facts) { f.lastRun("whd_ok").Status = terminated }, []string{"8 whd_ok"}},
@@ -341,6 +347,12 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.shift("whd_bad", 4, -time.Minute)
 			f.of("whd_bad").HurriedAt = new(f.attemptOf("whd_bad", 4).StartedAt.Add(-time.Second))
 		}, []string{"10 whd_bad"}},
+		{"10: early twice, and both wishes came before the first", func(f *Facts) {
+			f.shift("whd_bad", 3, -time.Minute)
+			f.shift("whd_bad", 4, 3*time.Second-f.attemptOf("whd_bad", 4).StartedAt.Sub(f.attemptOf("whd_bad", 3).StartedAt))
+			third := f.attemptOf("whd_bad", 3).StartedAt
+			f.lastRun("whd_bad").RetryNow = []time.Time{third.Add(-2 * time.Second), third.Add(-time.Second)}
+		}, nil},
 		{"10: the worker died, and the server's own back-off followed", func(f *Facts) {
 			f.neverFinished("whd_bad", 3)
 			f.shift("whd_bad", 4, -11*time.Minute)
@@ -404,12 +416,12 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		}, nil},
 		{"12: a redirect was followed with GET", func(f *Facts) { f.requestOf("whd_ok", 1).Method = http.MethodGet }, []string{"12 whd_ok"}},
 		{"12: live over plain HTTP", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode = checkout.ModeLive, checkout.ModeLive
+			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
 			f.endpoint("wh_live", func(e *Endpoint) { e.Mode = checkout.ModeLive })
 			f.of("whd_bad").EndpointID = "wh_live"
 		}, []string{"12 whd_bad"}},
 		{"12: live over TLS", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode = checkout.ModeLive, checkout.ModeLive
+			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
 			f.endpoint("wh_live", func(e *Endpoint) { e.Mode = checkout.ModeLive })
 			f.of("whd_bad").EndpointID = "wh_live"
 			for n := 1; n <= 6; n++ {
@@ -455,7 +467,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			r.At = noon.Add(-time.Second)
 			r.T = r.At.Unix()
 		}, []string{"13 whd_ok", "9 whd_ok"}},
-	} {
+	}, sessionCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFacts()
@@ -487,13 +499,13 @@ func (f *Facts) shiftAll(id string, number int, by time.Duration) {
 	}
 }
 
-func TestCheck_WithoutALogSaysWhatWasNotChecked(t *testing.T) {
+func TestCheck_WithoutAWitnessSaysWhatWasNotChecked(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
-	f.Logged, f.Requests = false, nil
+	f.Logged, f.Requests, f.Called, f.Calls, f.Rest, f.Histories = false, nil, false, nil, nil, nil
 	for _, r := range Check(f) {
 		require.Empty(t, r.Violations)
-		require.Equal(t, slices.Contains([]int{9, 11, 12}, r.Number), r.NotChecked != "", r.Number)
+		require.Equal(t, slices.Contains([]int{9, 11, 12, 14, 15, 20, 22}, r.Number), r.NotChecked != "", r.Number)
 		require.Equal(t, r.NotChecked == "", r.Checked > 0, r.Number)
 	}
 }

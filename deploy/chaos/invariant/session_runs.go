@@ -57,7 +57,10 @@ var sessionRuns = Invariant{
 func (w *world) agrees(s Session, last SessionRun) bool {
 	switch last.Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		return s.Status == checkout.StatusPending
+		// The workflow task that expired it was lost after the row was written: the
+		// run finds out when its timer fires.
+		endsLater := s.Status == checkout.StatusExpired && w.At.Before(s.ExpiresAt.Add(overdueTime))
+		return s.Status == checkout.StatusPending || endsLater
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return last.Result == s.Status
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:

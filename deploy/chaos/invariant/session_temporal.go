@@ -44,7 +44,7 @@ func readSessionRuns(ctx context.Context, s Sources, f *Facts) error {
 	group.SetLimit(temporalCalls)
 	for id, listed := range runs {
 		group.Go(func() error {
-			last, err := readLastSessionRun(ctx, s, id, w.sessions[id])
+			last, err := readLastSessionRun(ctx, s, f, id, w.sessions[id])
 			if err != nil || last == nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func sessionRunOf(info *workflowpb.WorkflowExecutionInfo) SessionRun {
 
 // readLastSessionRun returns the last run of a session, nil when there is none. A
 // run ends a little after its row, so it asks again for a while.
-func readLastSessionRun(ctx context.Context, s Sources, id string, session *Session) (*SessionRun, error) {
+func readLastSessionRun(ctx context.Context, s Sources, f *Facts, id string, session *Session) (*SessionRun, error) {
 	for end := time.Now().Add(temporalLag); ; {
 		described, err := s.Temporal.DescribeWorkflowExecution(ctx, id, "")
 		var notFound *serviceerror.NotFound
@@ -99,7 +99,7 @@ func readLastSessionRun(ctx context.Context, s Sources, id string, session *Sess
 		run := sessionRunOf(described.WorkflowExecutionInfo)
 		run.Last = true
 		running := run.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-		if running && session != nil && session.Status.Final() && time.Now().Before(end) {
+		if running && session != nil && session.Status.Final() && (session.Status != checkout.StatusExpired || f.At.After(session.ExpiresAt)) && time.Now().Before(end) {
 			time.Sleep(temporalLagTry)
 			continue
 		}
