@@ -112,9 +112,10 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// session plays one script from its beginning to its end, however the run stands.
+// session plays one script from its beginning to its end, also when the load ends
+// meanwhile.
 func (c *chaos) session(random *rand.Rand) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
 	sum := 0
 	for _, s := range scripts {

@@ -114,6 +114,7 @@ type chaos struct {
 	stopCanary func()
 	out        io.Writer
 	began      time.Time
+	life       context.Context // of the whole run
 
 	keys, created, injected atomic.Int64
 	quietReceivers          atomic.Bool
@@ -134,7 +135,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 			return err
 		}
 	}
-	c := &chaos{runOptions: o, out: progress, began: time.Now(), broken: map[string]int{}, played: map[string][]string{}}
+	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx, broken: map[string]int{}, played: map[string][]string{}}
 	r, err := c.run(ctx)
 	if temporary && !o.keep && err == nil && r.Violations == 0 {
 		_ = os.RemoveAll(o.dir) // the system cleans up what is left
@@ -230,7 +231,7 @@ func (c *chaos) inject(ctx context.Context) {
 				defer p.Unlock()
 			}
 			// A fault is mended even when the load has ended meanwhile.
-			if kind.inject(context.WithoutCancel(ctx), c, p, own) {
+			if kind.inject(c.life, c, p, own) {
 				c.injected.Add(1)
 				c.mu.Lock()
 				defer c.mu.Unlock()
