@@ -33,23 +33,23 @@ type faultKind struct {
 
 // faultKinds are all kinds, by name.
 var faultKinds = []faultKind{
-	{"api-kill", 3, "api", killed},                                     // A1, A2
-	{"api-term", 2, "api", stopped},                                    // A3
-	{"api-pause", 2, "api", paused(time.Second, 5*time.Second)},        // A4
-	{"worker-kill", 4, "worker", killed},                               // B1, B2, B3
-	{"worker-term", 2, "worker", stopped},                              // B4
-	{"worker-pause", 2, "worker", paused(time.Second, 20*time.Second)}, // B5
-	{"temporal-kill", 1, "temporal", killed},                           // C1, C5
+	{"api-kill", 3, "api", killed},                          // A1, A2
+	{"api-term", 2, "api", stopped},                         // A3
+	{"api-pause", 2, "api", paused(5 * time.Second)},        // A4
+	{"worker-kill", 4, "worker", killed},                    // B1, B2, B3
+	{"worker-term", 2, "worker", stopped},                   // B4
+	{"worker-pause", 2, "worker", paused(20 * time.Second)}, // B5
+	{"temporal-kill", 1, "temporal", killed},                // C1, C5
 	{"temporal-term", 1, "temporal", stopped},
-	{"temporal-pause", 1, "temporal", paused(time.Second, 8*time.Second)}, // C3
+	{"temporal-pause", 1, "temporal", paused(8 * time.Second)}, // C3
 	{"postgres-kill", 1, "postgres", killed},
-	{"postgres-immediate", 2, "postgres", stopped},                           // D1
-	{"postgres-pause", 1, "postgres", paused(time.Second, 5*time.Second)},    // D3
-	{"backends-terminated", 3, "", terminateBackends},                        // D4
-	{"connections-exhausted", 1, "", exhaustConnections},                     // D5
-	{"row-lock", 3, "", lockRows},                                            // D7
-	{"client-disconnect", 2, "", disconnectClients},                          // A5
-	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)}, // G
+	{"postgres-immediate", 2, "postgres", stopped},                            // D1
+	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                // D3
+	{"backends-terminated", 3, "", terminateBackends},                         // D4
+	{"connections-exhausted", 1, "", exhaustConnections},                      // D5
+	{"row-lock", 3, "", lockRows},                                             // D7
+	{"client-disconnect", 2, "", disconnectClients},                           // A5
+	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 15*time.Second)}, // G, D2: longer than a statement or a decision may take
 	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 12*time.Second)},
 	{"net-delay", 2, "", onLink(linkDelays, 3*time.Second, 8*time.Second)},
 	{"net-reset", 3, "", resetLink},                  // D9
@@ -106,14 +106,15 @@ func stopped(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 	return true
 }
 
-// paused stops a process and lets it go on: what it knows is old then.
-func paused(from, to time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
+// paused stops a process for a second to longest and lets it go on: what it knows
+// is old then.
+func paused(longest time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, _ *chaos, p *part, random *rand.Rand) bool {
 		pids := family(p.pid())
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGSTOP) // a child may have ended
 		}
-		pause(ctx, between(random, from, to))
+		pause(ctx, between(random, time.Second, longest))
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGCONT) // so
 		}

@@ -71,15 +71,15 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 		return nil, err
 	}
 	first := webhook.NewSecret()
-	if _, err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
+	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
 		return nil, err
 	}
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
-	if _, err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
+	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
 		return nil, err
 	}
 	if i == merchants-1 {
-		if _, err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed}, false); err != nil {
+		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed}, false); err != nil {
 			return nil, err
 		}
 	}
@@ -88,25 +88,29 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 }
 
 // addEndpoint registers a receiver, which listens or does not.
-func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) (string, error) {
-	address := ""
-	if listens {
-		var err error
-		if address, err = c.startReceiver(m, secret); err != nil {
-			return "", err
-		}
-	} else {
-		ports, err := devstack.Free(1)
-		if err != nil {
-			return "", err
-		}
-		address = "http://" + loopback(ports[0]) + "/webhook"
+func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) error {
+	listen := c.startReceiver
+	if !listens {
+		listen = nobody
 	}
-	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
+	address, err := listen(m, secret)
+	if err != nil {
+		return err
+	}
+	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
 		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: m.id, Mode: checkout.ModeTest, URL: address, Events: types,
 		Status: webhook.EndpointEnabled, Secret: secret,
 	})
-	return address, err
+	return err
+}
+
+// nobody is an address where nobody listens.
+func nobody(*merchant, string) (address string, err error) {
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + loopback(ports[0]) + "/webhook", nil
 }
 
 func (c *chaos) startReceiver(m *merchant, secret string) (address string, err error) {

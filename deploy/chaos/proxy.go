@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"sync"
 	"time"
@@ -52,13 +53,15 @@ func (l *link) serve() {
 	}
 }
 
+var dialer = net.Dialer{Timeout: 5 * time.Second}
+
 // pass connects a client to the target until one of the two closes.
 func (l *link) pass(client net.Conn) {
 	if l.current() == linkCut {
 		_ = client.Close() // that is the fault
 		return
 	}
-	server, err := net.Dial("tcp", l.target)
+	server, err := dialer.DialContext(context.Background(), "tcp", l.target)
 	if err != nil {
 		_ = client.Close() // as the target would refuse it
 		return

@@ -83,6 +83,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
 		Env: []string{
 			"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_BAD_KEY_RATE_LIMIT=100000",
+			"CHECKOUT_PAGE_RATE_LIMIT=100000", "CHECKOUT_FORM_RATE_LIMIT=100000", // all customers come from one address
 		},
 	})
 	if err != nil {

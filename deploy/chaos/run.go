@@ -23,7 +23,7 @@ const runUsage = `usage: go run ./deploy/chaos run [flags]
 Proves that the service keeps its word under faults. Starts a stack of its own
 (PostgreSQL, Temporal, two API and two worker processes), lets merchants with
 receivers that misbehave and customers with cards of every outcome work on it, and
-breaks it meanwhile, about once in 1.6 s: processes are killed, stopped and paused,
+breaks it meanwhile, about once in 4 s: processes are killed, stopped and paused,
 connections are cut, delayed and lost, rows locked, runs terminated, canceled and
 reset by operators. When as much has happened as was asked for, it waits until
 everything has come to rest and checks every invariant, as "check" does and with
@@ -42,12 +42,13 @@ of a run with violations is kept and named.
 type runOptions struct {
 	seed             uint64
 	sessions, faults int
+	deliveries       int
 	limit            time.Duration
 	every            time.Duration
 	kinds            []faultKind
 	customers        int
 	think            time.Duration
-	wait             time.Duration
+	within, wait     time.Duration
 	histories        int
 	keep             bool
 	dir              string
@@ -66,11 +67,13 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "what faults, customers and receivers are drawn from; 0 is a new one")
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
+	flags.IntVar(&o.deliveries, "deliveries", 10000, "go on until there are so many deliveries")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "go on no longer than this, whatever has happened")
-	flags.DurationVar(&o.every, "every", 1600*time.Millisecond, "how long from one fault to the next, on average")
+	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
 	names := flags.String("kinds", "", "`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames())
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
 	flags.DurationVar(&o.think, "think", 500*time.Millisecond, "how long a customer at most waits before the next session")
+	flags.DurationVar(&o.within, "within", 30*time.Second, "how long the service may take to come to rest, beside retries that are not due")
 	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.BoolVar(&o.keep, "keep", false, "keep the data of the run, whatever came of it")
@@ -92,7 +95,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 		return o, fmt.Errorf("-kinds: %w; there are\n%s", err, kindNames())
 	}
 	if o.seed == 0 {
-		o.seed = uint64(time.Now().UnixNano()) //nolint:gosec // any number
+		o.seed = uint64(time.Now().UnixNano())
 	}
 	return o, nil
 }
@@ -116,8 +119,8 @@ type chaos struct {
 	began      time.Time
 	life       context.Context // of the whole run
 
-	keys, created, injected atomic.Int64
-	quietReceivers          atomic.Bool
+	keys, created, delivered, injected atomic.Int64 // delivered: deliveries, whatever became of them
+	quietReceivers                     atomic.Bool
 
 	mu     sync.Mutex
 	calls  []invariant.Call
@@ -199,6 +202,7 @@ func (c *chaos) breakThings(ctx context.Context) {
 	for n := 0; !c.enough() && ctx.Err() == nil; n++ {
 		<-tick.C
 		if n%5 == 0 {
+			c.countDeliveries(ctx)
 			c.progress()
 		}
 	}
@@ -211,7 +215,17 @@ func (c *chaos) enough() bool {
 	if time.Since(c.began) > c.limit {
 		return true
 	}
-	return int(c.created.Load()) >= c.sessions && int(c.injected.Load()) >= c.faults
+	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries && int(c.injected.Load()) >= c.faults
+}
+
+// countDeliveries asks PostgreSQL, which may be away just then: the last answer
+// stands.
+func (c *chaos) countDeliveries(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if n, err := query[int64](ctx, c.rig, `SELECT count(*) FROM webhook_delivery`); err == nil {
+		c.delivered.Store(n)
+	}
 }
 
 // inject injects faults, which overlap, until ctx ends; then it waits for them to
@@ -300,7 +314,7 @@ func (c *chaos) progress() {
 		counts[made.Outcome()]++
 	}
 	c.mu.Unlock()
-	c.say("%d sessions, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(), c.injected.Load(),
+	c.say("%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(), c.delivered.Load(), c.injected.Load(),
 		counts[invariant.CallOK], counts[invariant.CallRefused], counts[invariant.CallUnknown])
 }
 

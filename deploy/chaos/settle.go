@@ -23,7 +23,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	c.quietReceivers.Store(true)
-	rest := &invariant.Rest{}
+	rest := &invariant.Rest{Within: c.within}
 	r.Rest = rest
 	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
 		return err

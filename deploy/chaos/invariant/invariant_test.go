@@ -329,6 +329,13 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.Requests = []devstack.LoggedRequest{{At: noon.Add(40 * time.Hour), Listener: address, Started: true}}
 		}, nil},
 
+		{"8: terminated by an operator after its end", func(f *Facts) {
+			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, ""
+			f.Calls = append([]Call{{Op: OpTerminate, ID: "whd_ok", Status: http.StatusAccepted}}, f.Calls...)
+		}, nil},
+		{"8: terminated by nobody", func(f *Facts) { f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, "" },
+			[]string{"8 whd_ok"}},
+
 		// 10
 		{"10: a retry one second early", func(f *Facts) { f.shift("whd_bad", 3, -time.Second) }, []string{"10 whd_bad"}},
 		{"10: a retry one second late", func(f *Facts) { f.shift("whd_bad", 3, time.Second) }, nil},

@@ -187,10 +187,11 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	return err
 }
 
-// replayed reads a history and replays it; nil when it is gone.
+// replayed reads a history and replays it; nil when it is gone, or there is nothing
+// to replay.
 func replayed(ctx context.Context, s Sources, id, runID string) (*History, error) {
 	h := &History{WorkflowID: id, RunID: runID}
-	whole := &historypb.History{}
+	whole, decided := &historypb.History{}, false
 	events := s.Temporal.GetWorkflowHistory(ctx, id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		e, err := events.Next()
@@ -198,9 +199,13 @@ func replayed(ctx context.Context, s Sources, id, runID string) (*History, error
 			return nil, ignoreGone(err)
 		}
 		whole.Events = append(whole.Events, e)
+		decided = decided || e.GetWorkflowTaskCompletedEventAttributes() != nil
 		if cause := taskFailure(e); cause != "" {
 			h.TaskFailures = append(h.TaskFailures, cause)
 		}
+	}
+	if !decided { // it was ended before its code ran
+		return nil, nil
 	}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
 	if err != nil {

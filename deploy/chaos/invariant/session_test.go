@@ -39,7 +39,7 @@ func (f *Facts) addSessions() {
 		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusExpired},
 	}
 	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
-	f.Rest, f.Called = &Rest{After: 10 * time.Second}, true
+	f.Rest, f.Called = &Rest{After: 10 * time.Second, Within: 30 * time.Second}, true
 	f.Calls = []Call{
 		{Op: OpCreate, MerchantID: "mer_1", Key: "key-1", At: made, EndedAt: made},
 		{Op: OpCreate, MerchantID: "mer_1", Key: "key-1", ID: "cs_1", At: made, EndedAt: made, Status: http.StatusCreated, Told: checkout.StatusPending},
