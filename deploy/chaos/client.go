@@ -118,7 +118,7 @@ func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, time.Duration(min(n+1, 8))*250*time.Millisecond)
+		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // as a client that means well
 	}
 	return "", time.Time{}
 }

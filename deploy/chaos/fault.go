@@ -38,22 +38,23 @@ var faultKinds = []faultKind{
 	{"api-pause", 2, "api", paused(5 * time.Second)},        // A4
 	{"worker-kill", 4, "worker", killed},                    // B1, B2, B3
 	{"worker-term", 2, "worker", stopped},                   // B4
-	{"worker-pause", 2, "worker", paused(20 * time.Second)}, // B5
+	{"worker-pause", 2, "worker", paused(12 * time.Second)}, // B5
 	{"temporal-kill", 1, "temporal", killed},                // C1, C5
 	{"temporal-term", 1, "temporal", stopped},
 	{"temporal-pause", 1, "temporal", paused(8 * time.Second)}, // C3
 	{"postgres-kill", 1, "postgres", killed},
-	{"postgres-immediate", 2, "postgres", stopped},                            // D1
-	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                // D3
-	{"backends-terminated", 3, "", terminateBackends},                         // D4
-	{"connections-exhausted", 1, "", exhaustConnections},                      // D5
-	{"row-lock", 3, "", lockRows},                                             // D7
-	{"client-disconnect", 2, "", disconnectClients},                           // A5
-	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 15*time.Second)}, // G, D2: longer than a statement or a decision may take
-	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 12*time.Second)},
-	{"net-delay", 2, "", onLink(linkDelays, 3*time.Second, 8*time.Second)},
-	{"net-reset", 3, "", resetLink},                  // D9
-	{"run-terminated", 3, "", operate(terminateRun)}, // C8
+	{"postgres-immediate", 2, "postgres", stopped},                              // D1
+	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                  // D3
+	{"backends-terminated", 3, "", terminateBackends},                           // D4
+	{"connections-exhausted", 1, "", exhaustConnections},                        // D5
+	{"row-lock", 3, "", lockRows},                                               // D7
+	{"client-disconnect", 2, "", disconnectClients},                             // A5
+	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)},    // G
+	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision takes
+	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
+	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
+	{"net-reset", 3, "", resetLink},                                             // D9
+	{"run-terminated", 3, "", operate(terminateRun)},                            // C8
 	{"run-canceled", 2, "", operate(cancelRun)},
 	{"run-reset", 3, "", operate(resetRun)}, // C9
 }
@@ -174,7 +175,7 @@ func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		return false
 	}
 	tag, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE status = 'pending' ORDER BY id DESC LIMIT 20 FOR UPDATE SKIP LOCKED`)
-	pause(ctx, between(random, 2*time.Second, 8*time.Second))
+	pause(ctx, between(random, 2*time.Second, 7*time.Second))
 	return err == nil && tag.RowsAffected() > 0
 }
 
