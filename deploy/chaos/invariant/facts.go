@@ -100,6 +100,7 @@ type Run struct {
 	Status              enumspb.WorkflowExecutionStatus
 	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
 	Last                bool      // of its id
+	Parent              string    // the workflow that started it; "": none did, or it is not known
 
 	// Result and Failure, the type of its error, are known of the last run of an id
 	// and where History is.

@@ -329,6 +329,16 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.Requests = []devstack.LoggedRequest{{At: noon.Add(40 * time.Hour), Listener: address, Started: true}}
 		}, nil},
 
+		{"7: Reconcile hid that it was not started", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
+		}, []string{"7 whd_ok"}},
+		{"7: Reconcile overtook a slow run", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(time.Minute)
+		}, nil},
+		{"7: Reconcile mended what an operator did", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
+			f.Calls = append([]Call{{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}}, f.Calls...)
+		}, nil},
 		{"8: terminated by an operator after its end", func(f *Facts) {
 			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, ""
 			f.Calls = append([]Call{{Op: OpTerminate, ID: "whd_ok", Status: http.StatusAccepted}}, f.Calls...)

@@ -131,7 +131,7 @@ func (t *temporalReader) put(run Run) {
 func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		WorkflowID: info.GetExecution().GetWorkflowId(), RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
-		StartedAt: info.GetStartTime().AsTime(),
+		StartedAt: info.GetStartTime().AsTime(), Parent: info.GetParentExecution().GetWorkflowId(),
 	}
 	if info.GetCloseTime() != nil {
 		run.ClosedAt = info.GetCloseTime().AsTime()
