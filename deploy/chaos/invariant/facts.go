@@ -124,9 +124,10 @@ const (
 	// moment at which its deliveries are chosen, by no more than a statement may take.
 	commitTime  = 250 * time.Millisecond
 	publishTime = 5 * time.Second
-	// An attempt is noted before it is sent, and its duration counts from then: the
-	// note may take as long as a statement may.
-	noteTime = 5 * time.Second
+	// An attempt is noted before it is sent, and its duration counts from the
+	// sending: on a link that passes nothing for a while, the answer of PostgreSQL may
+	// take as long as the activity may.
+	noteTime = webhook.AttemptTimeout
 )
 
 // world is the facts, indexed.

@@ -385,7 +385,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.shift("whd_bad", 3, -time.Minute)
 		}, nil},
 		{"10: a request came after its attempt", func(f *Facts) {
-			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(10*time.Second), noon.Add(10*time.Second).Unix()
+			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(20*time.Second), noon.Add(20*time.Second).Unix()
 		}, []string{"10 whd_ok"}},
 		{"10: too late is allowed", func(f *Facts) { f.attemptOf("whd_ok", 2).ScheduledAt = new(noon.Add(10 * time.Second)) }, nil},
 		{"10: and strictly is not", func(f *Facts) {
