@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"time"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -24,9 +25,16 @@ type ExpireSessionResult struct {
 	InFlight string          `json:"in_flight,omitempty"` // the payment that must be settled first
 }
 
+// ExpireSessionInput names the session by its time as well: the run of a creation
+// that was rolled back must not end the session that the next try made.
+type ExpireSessionInput struct {
+	SessionInput
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // ExpireSession ends a session without a payment. It fails with SessionNotFound.
-func (a *Payments) ExpireSession(ctx context.Context, in SessionInput) (ExpireSessionResult, error) {
-	status, err := a.Store.ExpireSession(ctx, in.ref())
+func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (ExpireSessionResult, error) {
+	status, err := a.Store.ExpireSession(ctx, in.ref(), in.ExpiresAt)
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
 		transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
 		return ExpireSessionResult{InFlight: transactionID}, asFinal(ctx, err, "")

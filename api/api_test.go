@@ -421,7 +421,11 @@ func (f *front) expireAs(do func(id string) error) {
 // endsExpired is what a healthy workflow does.
 func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
 	return func(id string) error {
-		_, err := f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode})
+		s, err := f.store.Session(context.Background(), m.ID, mode, id)
+		if err != nil {
+			return err
+		}
+		_, err = f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode}, s.ExpiresAt)
 		return err
 	}
 }

@@ -268,19 +268,21 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 }
 
 // ExpireSession ends a pending session that has no payment in flight and
-// returns the status it has then, so that repeating it changes nothing. It
-// returns checkout.ErrNotFound, or checkout.ErrPaymentInFlight.
-func (s *Store) ExpireSession(ctx context.Context, ref SessionRef) (checkout.Status, error) {
+// returns the status it has then, so that repeating it changes nothing. A session
+// that expires at another time than expiresAt is another one: a creation that was
+// rolled back and came again keeps its id. It returns checkout.ErrNotFound, or
+// checkout.ErrPaymentInFlight.
+func (s *Store) ExpireSession(ctx context.Context, ref SessionRef, expiresAt time.Time) (checkout.Status, error) {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND NOT payment_in_flight`,
-		ref.ID, ref.MerchantID, ref.Mode)
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 AND status = 'pending' AND NOT payment_in_flight`,
+		ref.ID, ref.MerchantID, ref.Mode, expiresAt)
 	if err != nil {
 		return "", fmt.Errorf("expire session: %w", err)
 	}
 	var status checkout.Status
-	err = s.pool.QueryRow(ctx, `SELECT status FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode).Scan(&status)
+	err = s.pool.QueryRow(ctx, `SELECT status FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4`,
+		ref.ID, ref.MerchantID, ref.Mode, expiresAt).Scan(&status)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", checkout.ErrNotFound

@@ -53,7 +53,7 @@ func TestCreateSession_GuardsTheOrderID(t *testing.T) {
 	require.ErrorAs(t, err, &inUse)
 	require.Equal(t, first.ID, inUse.SessionID)
 
-	_, err = f.ExpireSession(t.Context(), ref(first))
+	_, err = f.ExpireSession(t.Context(), ref(first), first.ExpiresAt)
 	require.NoError(t, err)
 	f.create(t, again) // expired frees it
 }
@@ -103,8 +103,25 @@ func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	f.beginPayment(t, s)
-	_, err := f.ExpireSession(t.Context(), ref(s))
+	_, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt)
 	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
+}
+
+// A creation that was rolled back comes again with the same id; its first run may
+// still be there.
+func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	_, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt.Add(-time.Minute))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusPending, got.Status)
+
+	status, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusExpired, status)
 }
 
 func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -381,6 +383,45 @@ func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
 		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
 	}
 	require.Empty(t, runSession(t, w.env(in.SessionID, time.Now()), in).Status)
+}
+
+// A creation that was rolled back comes again with the same id and a later time.
+// The run of the first try may be writing its expiry just then.
+func TestCheckoutSession_ARunOfAnEarlierTryDoesNotEndTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	in.ExpiresAt = s.ExpiresAt.Add(-30 * time.Minute)
+	require.Empty(t, runSession(t, w.env(s.ID, s.CreatedAt), in).Status)
+	require.Equal(t, checkout.StatusPending, w.read(s.ID).Status)
+}
+
+// The SDK gives a local activity up after its start-to-close time-out, with all
+// of its attempts, unless it is told otherwise: ten seconds without PostgreSQL
+// left cards charged and sessions pending for ever.
+func TestCheckoutSession_DecisionsAreNotGivenUpWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	var patience []time.Duration
+	note := func(ctx context.Context) { patience = append(patience, activity.GetInfo(ctx).ScheduleToCloseTimeout) }
+	env.OnActivity(w.payments.FinishPayment, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.PaymentInput) (activities.Settlement, error) {
+			note(ctx)
+			return w.payments.FinishPayment(ctx, in)
+		})
+	env.OnActivity(w.payments.ExpireSession, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.ExpireSessionInput) (activities.ExpireSessionResult, error) {
+			note(ctx)
+			return w.payments.ExpireSession(ctx, in)
+		})
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
+	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.Len(t, patience, 2)
+	for _, p := range patience {
+		require.Greater(t, p, 365*24*time.Hour)
+	}
 }
 
 func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {

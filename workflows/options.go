@@ -10,11 +10,17 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// forever is longer than any outage.
+const forever = 10 * 365 * 24 * time.Hour
+
 // decideOptions are for the one transaction in PostgreSQL that decides
 // something. It is local, because a round trip to Temporal would cost more than
 // the work, and it repeats until PostgreSQL is back: a decision is never given up.
+// That has to be said: without a schedule-to-close, the SDK takes the
+// start-to-close for it, and a card that was charged would stay undecided.
 var decideOptions = workflow.LocalActivityOptions{
-	StartToCloseTimeout: 10 * time.Second, // PostgreSQL ends a statement after 5 s
+	StartToCloseTimeout:    10 * time.Second, // PostgreSQL ends a statement after 5 s
+	ScheduleToCloseTimeout: forever,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second,
 	},

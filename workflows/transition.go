@@ -68,7 +68,8 @@ func (s *session) expire(ctx workflow.Context) error {
 	s.expiring = true
 	var a *activities.Payments
 	var got activities.ExpireSessionResult
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, s.ref()).Get(ctx, &got)
+	in := activities.ExpireSessionInput{SessionInput: s.ref(), ExpiresAt: s.in.ExpiresAt}
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, in).Get(ctx, &got)
 	s.expiring = false
 	switch {
 	case isType(err, activities.ErrTypeSessionNotFound):

@@ -57,7 +57,7 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(), Attempt: sent.Attempt})
 	case errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound:
 		return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
-	case temporal.IsCanceledError(err):
+	case temporal.IsCanceledError(err), ctx.Err() != nil: // also when an attempt was under way then, and failed
 		return WebhookDeliveryResult{webhook.DeliveryCanceled}, record(a.CancelDelivery, in.ref())
 	}
 	if err := record(a.FailDelivery, in.ref()); err != nil {

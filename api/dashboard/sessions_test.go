@@ -245,7 +245,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, workflows.UpdateExpire, o.UpdateName)
 		asked++
-		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest})
+		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest}, s.ExpiresAt)
 		return err
 	}
 	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)

@@ -1,5 +1,6 @@
 // Command chaos says whether the service kept its word. Its check reads PostgreSQL,
-// Temporal and the receivers' log and names every place where they disagree.
+// Temporal and the receivers' log and names every place where they disagree; its
+// run breaks a stack of its own in every way first.
 package main
 
 import (
@@ -10,10 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"example.com/checkout/deploy/devstack"
 )
 
 const usage = `usage: go run ./deploy/chaos COMMAND [flags]
 
+  run     break a stack of its own under load, then check it
   check   hold PostgreSQL, Temporal and the receivers' log against each other
 
 -help after a command lists its flags.
@@ -29,8 +33,11 @@ const (
 var errViolated = errors.New("invariants are violated")
 
 func main() {
+	devstack.RunCommand()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, cancel := devstack.DieWithParent(ctx)
+	defer cancel()
 	switch err := run(ctx, os.Args[1:]); {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errViolated):
@@ -52,6 +59,12 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return check(ctx, o, os.Stdout, os.Stderr)
+	case "run":
+		o, err := parseRun(args[1:], os.Stderr)
+		if err != nil {
+			return err
+		}
+		return runChaos(ctx, o, os.Stdout, os.Stderr)
 	case "help", "-h", "-help", "--help":
 		_, err := fmt.Print(usage)
 		return err

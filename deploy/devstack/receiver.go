@@ -53,7 +53,8 @@ type Receiver struct {
 	mu       sync.Mutex
 	log      *ReceiverLog
 	status   int
-	location string        // of a redirect
+	location string // of a redirect
+	reply    func(Arrival) Reply
 	hang     chan struct{} // not nil: answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
@@ -96,6 +97,23 @@ func (r *Receiver) Redirect(status int, location string) {
 	r.status, r.location = status, location
 }
 
+// Reply is how a receiver treats one request.
+type Reply struct {
+	Status int
+	After  time.Duration // how long the answer waits
+	Reset  bool          // the connection is reset instead
+	// Location is where a redirect leads.
+	Location string
+}
+
+// ReplyBy makes choose decide about every request that follows and verifies. It
+// is called from several goroutines.
+func (r *Receiver) ReplyBy(choose func(Arrival) Reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reply = choose
+}
+
 // Hang lets every request that follows wait for its answer until release is
 // called.
 func (r *Receiver) Hang() (release func()) {
@@ -136,13 +154,21 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		a.Signature = errors.Join(a.Signature, err)
 	}
 	a.EventID, a.Type = envelope.ID, envelope.Type
-	hang, location := r.note(&a)
+	reply := r.replyTo(a)
+	hang, location := r.note(&a, reply)
 	if req.Method != http.MethodPost {
 		a.Status = http.StatusMethodNotAllowed // somebody followed a redirect
 	}
 	select {
 	case <-hang:
 	case <-req.Context().Done(): // whoever asked has gone
+	}
+	if reply != nil && !reply.wait(req, w) {
+		r.logged(a, req, nil)
+		return
+	}
+	if reply != nil {
+		location = reply.Location
 	}
 	if location != "" {
 		w.Header().Set("Location", location)
@@ -156,15 +182,50 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	r.logged(a, req, answered)
 }
 
+// replyTo asks whoever decides by request; nil when nobody does.
+func (r *Receiver) replyTo(a Arrival) *Reply {
+	r.mu.Lock()
+	choose := r.reply
+	r.mu.Unlock()
+	if choose == nil || a.Signature != nil {
+		return nil
+	}
+	reply := choose(a)
+	return &reply
+}
+
+// wait waits for the time of the answer. It reports whether there is one.
+func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
+	select {
+	case <-time.After(r.After):
+	case <-req.Context().Done(): // whoever asked has gone
+	}
+	if !r.Reset {
+		return true
+	}
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return false
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // a close is a reset then
+	}
+	_ = conn.Close() // it may be gone
+	return false
+}
+
 // atOnce is closed: an answer that waits for it does not wait.
 var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // note decides the answer and remembers the arrival. It returns what the answer
 // must wait for and where it leads.
-func (r *Receiver) note(a *Arrival) (hang <-chan struct{}, location string) {
+func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, location string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.Status, a.Duplicate = r.status, r.accepted[a.EventID]
+	if reply != nil {
+		a.Status = reply.Status
+	}
 	if a.Signature != nil {
 		a.Status = http.StatusUnauthorized
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,12 @@ type Options struct {
 	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
-	Env                            []string  // more settings for the API and the worker
-	Out                            io.Writer // progress
+	// Through are the ports, Temporal's and PostgreSQL's, at which the processes of
+	// a command, "api" or "worker", reach the two: proxies that somebody else runs.
+	// 0 and no entry are the direct way.
+	Through map[string]Ports
+	Env     []string  // more settings for the API and the worker
+	Out     io.Writer // progress
 }
 
 // Stack is the whole service on loopback: PostgreSQL, Temporal with its UI, the
@@ -240,23 +245,41 @@ func (s *Stack) StartAPI(ctx context.Context) (err error) {
 }
 
 // command starts a command of the production binary as a process of its own.
-func (s *Stack) command(name string) (*Process, error) {
+func (s *Stack) command(name string) (*Process, error) { return s.StartMore(name, name) }
+
+// StartMore starts one more process of a command of the production binary, "api"
+// or "worker", beside the stack's own; env are settings in which it differs, an
+// API's addresses above all. Its log is Log(logName). Who starts it ends it.
+func (s *Stack) StartMore(command, logName string, env ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	return Program{
-		Name: name, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(name),
-		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[name])},
-			s.options.Env, []string{commandVariable + "=" + name}),
+		Name: logName, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(logName),
+		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // 0, any, of one more
+			s.through(command), s.options.Env, env, []string{commandVariable + "=" + command}),
 	}.Start()
+}
+
+// through are the settings that send a command's processes through proxies.
+func (s *Stack) through(command string) []string {
+	var env []string
+	if port := s.options.Through[command].Temporal; port != 0 {
+		env = append(env, "TEMPORAL_ADDRESS="+loopback(port))
+	}
+	if u, err := url.Parse(s.DatabaseURL()); err == nil && s.options.Through[command].Postgres != 0 {
+		u.Host = loopback(s.options.Through[command].Postgres)
+		env = append(env, "DATABASE_URL="+u.String())
+	}
+	return env
 }
 
 // MetricsAddress is where Prometheus finds the metrics of api or worker when
 // OTEL_METRICS_EXPORTER is "prometheus".
 func (s *Stack) MetricsAddress(name string) string { return loopback(s.metrics[name]) }
 
-// Log is the path of the log of api or worker.
+// Log is the path of the log of api, worker or a process of StartMore.
 func (s *Stack) Log(name string) string { return filepath.Join(s.options.Dir, name+".log") }
 
 // Environment is the configuration of every command of the production binary in

@@ -27,6 +27,20 @@ type Facts struct {
 	// what is older may be gone.
 	DeliveryRetention, RunRetention time.Duration
 
+	Sessions     []Session
+	Transactions []Transaction
+	Charges      []Charge
+	Payouts      []Payout
+	KeptRequests []KeptRequest
+	Constraints  []string // valid constraints and unique indexes of sessions and what belongs to them
+	SessionRuns  []SessionRun
+	Histories    []History
+
+	// What only who broke the service knows.
+	Called bool // Calls are all the calls that there were
+	Calls  []Call
+	Rest   *Rest
+
 	Events     []Event
 	Endpoints  []Endpoint
 	Deliveries []Delivery
@@ -86,11 +100,15 @@ type Run struct {
 	Status              enumspb.WorkflowExecutionStatus
 	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
 	Last                bool      // of its id
+	Parent              string    // the workflow that started it; "": none did, or it is not known
 
 	// Result and Failure, the type of its error, are known of the last run of an id
 	// and where History is.
 	Result  webhook.DeliveryStatus
 	Failure string
+
+	// ReportLost: it runs, and the report of its last attempt never came.
+	ReportLost bool
 
 	// History: the run's history was read, because something looked odd.
 	History  bool
@@ -106,14 +124,21 @@ const (
 	// moment at which its deliveries are chosen, by no more than a statement may take.
 	commitTime  = 250 * time.Millisecond
 	publishTime = 5 * time.Second
-	// An attempt is noted before it is sent, and its duration counts from then: the
-	// note may take as long as a statement may.
-	noteTime = 5 * time.Second
+	// An attempt is noted before it is sent, and its duration counts from the
+	// sending: on a link that passes nothing for a while, the answer of PostgreSQL may
+	// take as long as the activity may.
+	noteTime = webhook.AttemptTimeout
 )
 
 // world is the facts, indexed.
 type world struct {
 	*Facts
+	sessions       map[string]*Session
+	transactions   map[string]Transaction
+	transactionsOf map[string][]Transaction // by session
+	sessionRuns    map[string][]SessionRun  // by session, oldest first
+	callsOf        map[string][]Call        // by what they are about
+
 	events     map[string]Event
 	endpoints  map[string]Endpoint
 	deliveries map[string]*Delivery
@@ -141,6 +166,7 @@ func newWorld(f *Facts) *world {
 		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
 		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{}, byAttempt: map[attemptKey][]arrival{},
 	}
+	w.indexSessions()
 	for _, e := range f.Events {
 		w.events[e.ID] = e
 	}
@@ -179,6 +205,29 @@ func newWorld(f *Facts) *world {
 		w.arrivals = append(w.arrivals, a)
 	}
 	return w
+}
+
+func (w *world) indexSessions() {
+	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{}, map[string][]Transaction{}
+	w.sessionRuns, w.callsOf = map[string][]SessionRun{}, map[string][]Call{}
+	for i := range w.Sessions {
+		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
+	}
+	for _, t := range w.Transactions {
+		w.transactions[t.ID] = t
+		w.transactionsOf[t.SessionID] = append(w.transactionsOf[t.SessionID], t)
+	}
+	for _, r := range w.SessionRuns {
+		w.sessionRuns[r.WorkflowID] = append(w.sessionRuns[r.WorkflowID], r)
+	}
+	for _, runs := range w.sessionRuns {
+		slices.SortStableFunc(runs, SessionRun.compare)
+	}
+	for _, c := range w.Calls {
+		if c.ID != "" {
+			w.callsOf[c.ID] = append(w.callsOf[c.ID], c)
+		}
+	}
 }
 
 // attemptOf returns the attempt that made a request: the last run's with its

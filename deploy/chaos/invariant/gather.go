@@ -24,7 +24,11 @@ type Sources struct {
 	Schedule          webhook.Schedule
 	DeliveryRetention time.Duration
 	Strict            bool
-	Progress          func(text string) // nil: nobody wants to know
+	Histories         int // how many are replayed, about; 0: none
+	// What only who broke the service knows; nil when nobody did.
+	Calls    []Call
+	Rest     *Rest
+	Progress func(text string) // nil: nobody wants to know
 }
 
 // Gather lets the witnesses speak: PostgreSQL in one snapshot, then Temporal, then
@@ -39,16 +43,22 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 		return nil, fmt.Errorf("no answer from PostgreSQL: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
-	f := &Facts{Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention}
+	f := &Facts{
+		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil, Calls: s.Calls, Rest: s.Rest,
+	}
 	if err := readPostgres(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
-	s.Progress(fmt.Sprintf("PostgreSQL: %d events, %d deliveries", len(f.Events), len(f.Deliveries)))
-	if err := readTemporal(ctx, s, f); err != nil {
-		return nil, fmt.Errorf("read Temporal: %w", err)
+	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
+	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readSessionRuns, readHistorySample} {
+		if err := read(ctx, s, f); err != nil {
+			return nil, fmt.Errorf("read Temporal: %w", err)
+		}
 	}
-	if err := readMoved(ctx, conn, f); err != nil {
-		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
+	for _, read := range []func(context.Context, *pgx.Conn, *Facts) error{readMoved, markMoved} {
+		if err := read(ctx, conn, f); err != nil {
+			return nil, fmt.Errorf("read PostgreSQL again: %w", err)
+		}
 	}
 	f.Requests, err = readLogs(s.ReceiverLogs)
 	f.Logged = len(s.ReceiverLogs) > 0

@@ -17,13 +17,18 @@ type Invariant struct {
 	Names  string `json:"names"` // what the id of a violation is of
 	// NeedsLog: without a receivers' log there is nothing to check.
 	NeedsLog bool `json:"-"`
+	// needs says what else is missing for the check, "" for nothing; nil: it needs
+	// no more.
+	needs func(*Facts) string
 
 	check func(w *world, r *Result)
 }
 
 // All lists every invariant, by number.
 var All = []Invariant{
+	overdue, transitions, events, expiries, charges,
 	fanOut, workflows, outcomes, acknowledgements, schedule, requests, egress, attempts,
+	answers, idempotency, sessionRuns, payouts, owners, rest, histories,
 }
 
 // Violation is one case in which an invariant does not hold.
@@ -44,15 +49,24 @@ func (r *Result) violated(id, format string, args ...any) {
 	r.Violations = append(r.Violations, Violation{ID: id, Text: fmt.Sprintf(format, args...)})
 }
 
+// missing says what the facts lack for a check, "" for nothing.
+func (i Invariant) missing(f *Facts) string {
+	switch {
+	case i.NeedsLog && !f.Logged:
+		return "no receiver log was given"
+	case i.needs != nil:
+		return i.needs(f)
+	}
+	return ""
+}
+
 // Check holds the facts against every invariant. It does no I/O.
 func Check(f *Facts) []Result {
 	w := newWorld(f)
 	results := make([]Result, 0, len(All))
 	for _, i := range All {
 		r := Result{Invariant: i, Violations: []Violation{}}
-		if i.NeedsLog && !f.Logged {
-			r.NotChecked = "no receiver log was given"
-		} else {
+		if r.NotChecked = i.missing(f); r.NotChecked == "" {
 			i.check(w, &r)
 		}
 		slices.SortStableFunc(r.Violations, func(a, b Violation) int { return compare(a.ID, b.ID) })

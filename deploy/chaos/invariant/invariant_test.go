@@ -58,6 +58,7 @@ func newFacts() *Facts {
 	}
 	f.of("whd_bad").FinishedAt = new(start.Add(time.Second))
 	f.run("whd_bad", noon, failed)
+	f.addSessions()
 	return f
 }
 
@@ -164,15 +165,17 @@ func (f *Facts) endpoint(id string, change func(*Endpoint)) {
 	f.Endpoints = append(f.Endpoints, e)
 }
 
+type brokenCase struct {
+	name   string
+	change func(f *Facts)
+	want   []string
+}
+
 // TestCheck_NamesExactlyWhatIsBroken: each case changes a service in order; what
 // is wanted is every violation, "number id", and none is a change that is allowed.
 func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		change func(f *Facts)
-		want   []string
-	}{
+	for _, c := range append([]brokenCase{
 		{"everything is in order", func(*Facts) {}, nil},
 
 		// 6
@@ -202,7 +205,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			[]string{"6 evt_bad", "6 evt_ok"}},
 		{"6: one that does not list the type got it", func(f *Facts) { f.Endpoints[0].Events = []webhook.EventType{webhook.CheckoutCompleted} },
 			[]string{"6 evt_bad"}},
-		{"6: another merchant's got it", func(f *Facts) { f.eventOf("evt_ok").MerchantID = "mer_2" }, []string{"6 evt_ok"}},
+		{"6: another merchant's got it", func(f *Facts) { f.eventOf("evt_ok").MerchantID = "mer_2" }, []string{"18 evt_ok", "6 evt_ok"}},
 		{"6: the same registration got it twice", func(f *Facts) {
 			f.delivery("whd_two", "evt_ok", webhook.DeliveryPending)
 			f.of("whd_two").Run = 0
@@ -272,6 +275,9 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 
 		// 8
 		{"8: the run goes on", func(f *Facts) { f.lastRun("whd_ok").Status = running }, []string{"8 whd_ok"}},
+		{"8: the run goes on, because the report of the delivery was lost", func(f *Facts) {
+			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").ReportLost = running, true
+		}, nil},
 		{"8: the run failed otherwise", func(f *Facts) { f.lastRun("whd_bad").Failure = "PanicError" }, []string{"8 whd_bad"}},
 		{"8: the run timed out", func(f *Facts) { f.lastRun("whd_bad").Status = timedOut }, []string{"8 whd_bad"}},
 		{"8: the run was terminated", func(f *Facts) { f.lastRun("whd_ok").Status = terminated }, []string{"8 whd_ok"}},
@@ -323,6 +329,23 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.Requests = []devstack.LoggedRequest{{At: noon.Add(40 * time.Hour), Listener: address, Started: true}}
 		}, nil},
 
+		{"7: Reconcile hid that it was not started", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
+		}, []string{"7 whd_ok"}},
+		{"7: Reconcile overtook a slow run", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(time.Minute)
+		}, nil},
+		{"7: Reconcile mended what an operator did", func(f *Facts) {
+			f.lastRun("whd_ok").Parent, f.SessionRuns[0].ClosedAt = "reconcile-2026-01-01T00:00:00Z", noon.Add(-time.Minute)
+			f.Calls = append([]Call{{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}}, f.Calls...)
+		}, nil},
+		{"8: terminated by an operator after its end", func(f *Facts) {
+			f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, ""
+			f.Calls = append([]Call{{Op: OpTerminate, ID: "whd_ok", Status: http.StatusAccepted}}, f.Calls...)
+		}, nil},
+		{"8: terminated by nobody", func(f *Facts) { f.lastRun("whd_ok").Status, f.lastRun("whd_ok").Result = terminated, "" },
+			[]string{"8 whd_ok"}},
+
 		// 10
 		{"10: a retry one second early", func(f *Facts) { f.shift("whd_bad", 3, -time.Second) }, []string{"10 whd_bad"}},
 		{"10: a retry one second late", func(f *Facts) { f.shift("whd_bad", 3, time.Second) }, nil},
@@ -341,6 +364,12 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.shift("whd_bad", 4, -time.Minute)
 			f.of("whd_bad").HurriedAt = new(f.attemptOf("whd_bad", 4).StartedAt.Add(-time.Second))
 		}, []string{"10 whd_bad"}},
+		{"10: early twice, and both wishes came before the first", func(f *Facts) {
+			f.shift("whd_bad", 3, -time.Minute)
+			f.shift("whd_bad", 4, 3*time.Second-f.attemptOf("whd_bad", 4).StartedAt.Sub(f.attemptOf("whd_bad", 3).StartedAt))
+			third := f.attemptOf("whd_bad", 3).StartedAt
+			f.lastRun("whd_bad").RetryNow = []time.Time{third.Add(-2 * time.Second), third.Add(-time.Second)}
+		}, nil},
 		{"10: the worker died, and the server's own back-off followed", func(f *Facts) {
 			f.neverFinished("whd_bad", 3)
 			f.shift("whd_bad", 4, -11*time.Minute)
@@ -356,7 +385,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			f.shift("whd_bad", 3, -time.Minute)
 		}, nil},
 		{"10: a request came after its attempt", func(f *Facts) {
-			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(10*time.Second), noon.Add(10*time.Second).Unix()
+			f.requestOf("whd_ok", 1).At, f.requestOf("whd_ok", 1).T = noon.Add(20*time.Second), noon.Add(20*time.Second).Unix()
 		}, []string{"10 whd_ok"}},
 		{"10: too late is allowed", func(f *Facts) { f.attemptOf("whd_ok", 2).ScheduledAt = new(noon.Add(10 * time.Second)) }, nil},
 		{"10: and strictly is not", func(f *Facts) {
@@ -404,12 +433,12 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		}, nil},
 		{"12: a redirect was followed with GET", func(f *Facts) { f.requestOf("whd_ok", 1).Method = http.MethodGet }, []string{"12 whd_ok"}},
 		{"12: live over plain HTTP", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode = checkout.ModeLive, checkout.ModeLive
+			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
 			f.endpoint("wh_live", func(e *Endpoint) { e.Mode = checkout.ModeLive })
 			f.of("whd_bad").EndpointID = "wh_live"
 		}, []string{"12 whd_bad"}},
 		{"12: live over TLS", func(f *Facts) {
-			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode = checkout.ModeLive, checkout.ModeLive
+			f.eventOf("evt_bad").Mode, f.of("whd_bad").Mode, f.eventOf("evt_bad").SessionID = checkout.ModeLive, checkout.ModeLive, ""
 			f.endpoint("wh_live", func(e *Endpoint) { e.Mode = checkout.ModeLive })
 			f.of("whd_bad").EndpointID = "wh_live"
 			for n := 1; n <= 6; n++ {
@@ -455,7 +484,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			r.At = noon.Add(-time.Second)
 			r.T = r.At.Unix()
 		}, []string{"13 whd_ok", "9 whd_ok"}},
-	} {
+	}, sessionCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFacts()
@@ -487,13 +516,13 @@ func (f *Facts) shiftAll(id string, number int, by time.Duration) {
 	}
 }
 
-func TestCheck_WithoutALogSaysWhatWasNotChecked(t *testing.T) {
+func TestCheck_WithoutAWitnessSaysWhatWasNotChecked(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
-	f.Logged, f.Requests = false, nil
+	f.Logged, f.Requests, f.Called, f.Calls, f.Rest, f.Histories = false, nil, false, nil, nil, nil
 	for _, r := range Check(f) {
 		require.Empty(t, r.Violations)
-		require.Equal(t, slices.Contains([]int{9, 11, 12}, r.Number), r.NotChecked != "", r.Number)
+		require.Equal(t, slices.Contains([]int{9, 11, 12, 14, 15, 20, 22}, r.Number), r.NotChecked != "", r.Number)
 		require.Equal(t, r.NotChecked == "", r.Checked > 0, r.Number)
 	}
 }

@@ -19,7 +19,7 @@ var outcomes = Invariant{
 			}
 			r.Checked++
 			last := runs[len(runs)-1]
-			if last.outcome() == d.Status || w.endedWithoutRun(d, last) {
+			if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) || w.terminatedAtItsEnd(d, last) {
 				continue
 			}
 			r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
@@ -49,6 +49,21 @@ func (r Run) outcome() webhook.DeliveryStatus {
 func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
 	return d.Status == webhook.DeliveryCanceled && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
 		w.endpoints[d.EndpointID].DeletedAt != nil
+}
+
+// terminatedAtItsEnd: an operator terminated the run after its row had ended, or
+// while its last attempt was under way, which then noted how it ended. There is
+// nothing left to start again for.
+func (w *world) terminatedAtItsEnd(d *Delivery, last Run) bool {
+	ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
+	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED && (!w.Called || w.operated(d.ID, OpTerminate))
+}
+
+// endsLater: the worker died, or lost its way to Temporal, after it had noted how
+// the delivery ended. The run finds that out when its next attempt is due, by the
+// policy's own back-off, and sends nothing.
+func endsLater(d *Delivery, last Run) bool {
+	return d.Status == webhook.DeliveryDelivered && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ReportLost
 }
 
 func detail(r Run) string {

@@ -19,7 +19,7 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
 			return err
 		}
-		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readEvents, readEndpoints, readDeliveries, readAttempts} {
+		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints, readDeliveries, readAttempts} {
 			if err := read(ctx, tx, f); err != nil {
 				return err
 			}
@@ -136,6 +136,7 @@ func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 				WHERE d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 			UNION ALL SELECT count(*), 'running bulk replays' FROM webhook_replay WHERE status = 'running'
 			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'
+			UNION ALL `+unsettledSessions+`
 		) u WHERE n > 0`).Scan(&words)
 	return words, err
 }

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"time"
 
 	"example.com/checkout/workflows/webhook"
@@ -28,9 +29,11 @@ var schedule = Invariant{
 					r.violated(d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number, a.StartedAt.Sub(*a.ScheduledAt))
 				}
 			}
+			wishes := w.wishes(d)
 			for _, gap := range w.shortGaps(d) {
-				if !w.hurried(d, gap[0].StartedAt, gap[1].StartedAt) {
-					a, b := gap[0], gap[1]
+				a, b := gap[0], gap[1]
+				var wished bool
+				if wishes, wished = granted(wishes, a, b); !wished {
 					r.violated(d.ID, "attempt %d.%d began %s after the end of the one before, and %s is the schedule", b.Run, b.Number,
 						b.StartedAt.Sub(ended(a)).Round(time.Millisecond), w.retryDelay(d, a.Number))
 				}
@@ -77,19 +80,31 @@ func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
 	return short
 }
 
-// hurried reports whether retry_now was asked for between two attempts. The row
-// keeps the last time only, Temporal's history all of them.
-func (w *world) hurried(d *Delivery, from, to time.Time) bool {
-	between := func(t time.Time) bool { return !t.Before(from.Add(-clockSkew)) && !t.After(to.Add(clockSkew)) }
-	if d.HurriedAt != nil && (between(*d.HurriedAt) || len(w.runs[d.ID]) == 0) {
-		return true
-	}
+// wishTime is how long before the attempt that it hastens the attempt before may
+// have begun after a retry_now: it was on its way while that one began.
+const wishTime = 5 * time.Second
+
+// wishes are the times at which retry_now was asked for. The row keeps the last
+// only, and a little before Temporal's history, which has all of them.
+func (w *world) wishes(d *Delivery) []time.Time {
+	var times []time.Time
 	for _, run := range w.runs[d.ID] {
-		for _, t := range run.RetryNow {
-			if between(t) {
-				return true
-			}
+		times = append(times, run.RetryNow...)
+	}
+	known := d.HurriedAt != nil && slices.ContainsFunc(times, func(t time.Time) bool { return t.Sub(*d.HurriedAt).Abs() < wishTime })
+	if d.HurriedAt != nil && !known {
+		times = append(times, *d.HurriedAt)
+	}
+	return times
+}
+
+// granted reports whether attempt b, after a, is what one of the wishes asked for,
+// and returns the others: each is for one attempt.
+func granted(wishes []time.Time, a, b webhook.Attempt) ([]time.Time, bool) {
+	for i, t := range wishes {
+		if !t.Before(a.StartedAt.Add(-wishTime)) && !t.After(b.StartedAt.Add(clockSkew)) {
+			return slices.Delete(slices.Clone(wishes), i, i+1), true
 		}
 	}
-	return false
+	return wishes, false
 }

@@ -131,7 +131,7 @@ func (t *temporalReader) put(run Run) {
 func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	run := Run{
 		WorkflowID: info.GetExecution().GetWorkflowId(), RunID: info.GetExecution().GetRunId(), Status: info.GetStatus(),
-		StartedAt: info.GetStartTime().AsTime(),
+		StartedAt: info.GetStartTime().AsTime(), Parent: info.GetParentExecution().GetWorkflowId(),
 	}
 	if info.GetCloseTime() != nil {
 		run.ClosedAt = info.GetCloseTime().AsTime()
@@ -156,7 +156,8 @@ func (t *temporalReader) read(ctx context.Context, id string) error {
 			return err
 		}
 		last := runOf(described.WorkflowExecutionInfo)
-		behind := d != nil && d.Status != webhook.DeliveryPending && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		last.ReportLost = reportLost(described.PendingActivities)
+		behind := d != nil && d.Status != webhook.DeliveryPending && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !last.ReportLost
 		if (behind || !t.listed(last)) && time.Now().Before(end) {
 			time.Sleep(temporalLagTry)
 			if !behind {
@@ -182,6 +183,15 @@ func (t *temporalReader) read(ctx context.Context, id string) error {
 		}
 		return nil
 	}
+}
+
+// reportLost reports whether an attempt was given up because nobody said how it
+// ended, and none has followed.
+func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
+	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
+		return a.GetActivityType().GetName() == sendActivity && a.GetLastFailure().GetTimeoutFailureInfo() != nil &&
+			a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+	})
 }
 
 // listed reports whether a run is in Temporal's list.

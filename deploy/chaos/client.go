@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/checkout/deploy/chaos/invariant"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Calls beside those that package invariant knows.
+const (
+	opCreate  = invariant.OpCreate
+	opCancel  = invariant.OpCancel
+	opSteer   = "steer" // hold, resume, retry_now and replay of a delivery
+	opPage    = "page"  // what the customer's page says
+	opConfirm = "3-D Secure"
+)
+
+// call is one request that a client makes.
+type call struct {
+	op, key, id        string
+	method, path, body string
+	api                int // 1 or 2; 0: either
+}
+
+// answer is what a client was answered.
+type answer struct {
+	status int // 0: nothing
+	body   []byte
+	at     *url.URL // of a page: where the redirects led
+}
+
+// field returns a member of a JSON object that is a text, "" for anything else.
+func (a answer) field(name string) string {
+	var object map[string]any
+	_ = json.Unmarshal(a.body, &object) // a body that is not JSON has no fields
+	text, _ := object[name].(string)
+	return text
+}
+
+// clientTimeout is longer than the service may take.
+const clientTimeout = 14 * time.Second
+
+var browser = &http.Client{Timeout: clientTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
+
+// call makes one request to the REST API and notes what came of it.
+func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
+	api := what.api - 1
+	if api < 0 {
+		api = rand.IntN(len(c.rig.apis)) //nolint:gosec // which of two processes
+	}
+	header := http.Header{"Authorization": {"Bearer " + m.key}}
+	if what.body != "" {
+		header.Set("Content-Type", "application/json")
+	}
+	if what.key != "" {
+		header.Set("Idempotency-Key", what.key)
+	}
+	began := time.Now()
+	got := request(ctx, what.method, c.rig.apis[api]+what.path, header, what.body)
+	id := what.id
+	if id == "" && got.status < 300 {
+		id = got.field("id")
+	}
+	told := checkout.Status("")
+	if what.op != opSteer {
+		told = checkout.Status(got.field("status"))
+	}
+	c.note(invariant.Call{Op: what.op, MerchantID: m.id, Key: what.key, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told})
+	return got
+}
+
+// request makes one request and follows where it leads.
+func request(ctx context.Context, method, address string, header http.Header, body string) answer {
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return answer{}
+	}
+	req.Header = header
+	res, err := browser.Do(req)
+	if err != nil {
+		return answer{}
+	}
+	defer func() { _ = res.Body.Close() }() // it was read
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{}
+	}
+	return answer{res.StatusCode, text, res.Request.URL}
+}
+
+// create creates a session, again with the same key until it is told what came of
+// it, at most tries times. It returns "" when it never was.
+func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries int, api ...int) (id string, expiresAt time.Time) {
+	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
+	for n := range tries {
+		if len(api) > 0 && n < 3 {
+			what.api = api[0]
+		} else {
+			what.api = 0
+		}
+		got := c.call(ctx, m, what)
+		if got.status == http.StatusCreated {
+			expiresAt, _ = time.Parse(time.RFC3339, got.field("expires_at")) // always there
+			return got.field("id"), expiresAt
+		}
+		if got.status == http.StatusConflict && got.field("error") == "order_id_in_use" {
+			return "", time.Time{}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // as a client that means well
+	}
+	return "", time.Time{}
+}
+
+// pay sends the hosted page's form, goes on to the bank when it asks, and asks the
+// page how the session stands.
+func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
+	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
+	form := url.Values{"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}.Encode()
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	began := time.Now()
+	got := request(ctx, http.MethodPost, page+"/"+id, header, form)
+	c.note(invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
+	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
+		c.confirm(ctx, m, id, got.at.String())
+	}
+	c.look(ctx, m, id)
+}
+
+// confirm answers the bank's question.
+func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
+	began := time.Now()
+	got := request(ctx, http.MethodPost, address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer=confirm")
+	c.note(invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
+}
+
+// look asks the customer's page, or the REST API, how a session stands.
+func (c *chaos) look(ctx context.Context, m *merchant, id string) {
+	if rand.IntN(2) == 0 { //nolint:gosec // who is asked
+		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
+		return
+	}
+	began := time.Now()
+	got := request(ctx, http.MethodGet, c.rig.pages[rand.IntN(len(c.rig.pages))]+"/"+id+"/status", http.Header{}, "") //nolint:gosec // which of two processes
+	told := checkout.Status("")
+	if got.status == http.StatusOK {
+		told = checkout.Status(got.field("status"))
+	}
+	c.note(invariant.Call{Op: opPage, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told})
+}
+
+// end asks the REST API to expire or advance a session, again while it does not
+// know.
+func (c *chaos) end(ctx context.Context, m *merchant, op, id string) {
+	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire", invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
+	for n := range 6 {
+		got := c.call(ctx, m, call{op: op, id: id, method: http.MethodPost, path: path})
+		if got.status != 0 && got.status < 500 {
+			return
+		}
+		pause(ctx, time.Duration(n+1)*300*time.Millisecond)
+	}
+}
+
+// note records a call.
+func (c *chaos) note(made invariant.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, made)
+}
+
+// noteOperator records what an operator asks Temporal for, before it does: whether
+// it was done is not known then.
+func (c *chaos) noteOperator(op, id string) {
+	now := time.Now()
+	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
+}
+
+// list returns the ids of the deliveries that a filter finds, newest first.
+func (c *chaos) list(ctx context.Context, m *merchant, filter string) []string {
+	got := c.call(ctx, m, call{op: "list", method: http.MethodGet, path: "/v1/deliveries?limit=20&" + filter})
+	var page struct {
+		Data []struct{ ID string }
+	}
+	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal lists nothing
+	ids := make([]string, 0, len(page.Data))
+	for _, d := range page.Data {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}

@@ -1,0 +1,35 @@
+package invariant
+
+import "example.com/checkout/workflows/checkout"
+
+var charges = Invariant{
+	Number: 5, Names: "session or transaction",
+	Title: "the card network charged each completed session once and no other",
+	check: func(w *world, r *Result) {
+		charged := map[string]int{}
+		for _, c := range w.Charges {
+			r.Checked++
+			if c.Outcome != checkout.OutcomeSucceeded {
+				continue
+			}
+			charged[c.SessionID]++
+			t, known := w.transactions[c.TransactionID]
+			s := w.sessions[c.SessionID]
+			switch {
+			case !known:
+				r.violated(c.TransactionID, "was charged and is no transaction")
+			case s == nil:
+				r.violated(c.TransactionID, "was charged for %s, which is not there", c.SessionID)
+			case s.Moved || (s.InFlight && t.Status == checkout.TransactionProcessing):
+				// It is being decided.
+			case s.Status != checkout.StatusCompleted || t.Status != checkout.TransactionSucceeded:
+				r.violated(c.SessionID, "was charged for %s (%s) and is %s", c.TransactionID, t.Status, s.Status)
+			}
+		}
+		for _, s := range w.Sessions {
+			if n := charged[s.ID]; n > 1 || (n == 0 && s.Status == checkout.StatusCompleted && !s.Mode.Live()) {
+				r.violated(s.ID, "is %s and was charged %d times", s.Status, n)
+			}
+		}
+	},
+}

@@ -1,0 +1,27 @@
+package invariant
+
+import (
+	"time"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// overdueTime is by how much a session may outlive its time: the timer, and what
+// had to be back before it could fire.
+const overdueTime = 30 * time.Second
+
+var overdue = Invariant{
+	Number: 1, Names: "session",
+	Title: "no session is pending long after its time, but for a payment that came in time",
+	check: func(w *world, r *Result) {
+		for _, s := range w.Sessions {
+			if s.Moved {
+				continue
+			}
+			r.Checked++
+			if s.Status == checkout.StatusPending && !s.InFlight && s.ExpiresAt.Before(w.At.Add(-overdueTime)) {
+				r.violated(s.ID, "is pending %s after its time", w.At.Sub(s.ExpiresAt).Round(time.Second))
+			}
+		}
+	},
+}

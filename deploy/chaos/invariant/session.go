@@ -1,0 +1,200 @@
+package invariant
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Session is a row of the table checkout_session.
+type Session struct {
+	ID, MerchantID string
+	Mode           checkout.Mode
+	Status         checkout.Status // as it is stored
+	InFlight       bool            // a payment
+	Key            string          // metadata.key, which the chaos runner sets to the Idempotency-Key; "" of others
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+	EndedAt        *time.Time
+
+	Moved   bool // as Delivery.Moved
+	version string
+}
+
+// Transaction is a row of the table transaction.
+type Transaction struct {
+	ID, SessionID, MerchantID string
+	Mode                      checkout.Mode
+	Status                    checkout.TransactionStatus // "created": asked for, and not accepted
+	SessionStatus             checkout.Status            // what it made of the session
+	CreatedAt                 time.Time
+	CompletedAt               *time.Time
+}
+
+// Charge is what the sandbox's card network did for a transaction.
+type Charge struct {
+	TransactionID, SessionID string
+	Outcome                  checkout.PaymentOutcome
+}
+
+// Payout is a row of the table payout, with what the sandbox's chain has of it.
+type Payout struct {
+	ID, SessionID, TransactionID, MerchantID string
+	Mode                                     checkout.Mode
+	Status                                   checkout.PayoutStatus
+	Transfers                                int
+}
+
+// KeptRequest is a row of the table idempotent_request.
+type KeptRequest struct {
+	MerchantID, Route, Key string
+	Mode                   checkout.Mode
+	Status                 int // of the answer that is kept; 0: none is
+}
+
+// SessionRun is one run of a CheckoutSession.
+type SessionRun struct {
+	WorkflowID, RunID   string
+	Status              enumspb.WorkflowExecutionStatus
+	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
+	Last                bool      // of its id
+	ExpiresAt           time.Time // of its input; known of runs without a row
+	Result              checkout.Status
+}
+
+// Call is one call of a client or an operator, and what was answered.
+type Call struct {
+	Op         string          `json:"op"` // such as OpCreate
+	MerchantID string          `json:"merchant_id,omitempty"`
+	Key        string          `json:"key,omitempty"` // Idempotency-Key
+	ID         string          `json:"id,omitempty"`  // of what it is about, as far as the caller knows
+	At         time.Time       `json:"at"`
+	EndedAt    time.Time       `json:"ended_at"`
+	Status     int             `json:"status"`         // HTTP; 0: no answer
+	Told       checkout.Status `json:"told,omitempty"` // what the answer says of the session
+}
+
+// What calls are for. The others say nothing about how a session ends.
+const (
+	OpCreate    = "create"
+	OpGet       = "get"
+	OpExpire    = "expire"
+	OpAdvance   = "advance"
+	OpPay       = "pay"
+	OpSignal    = "signal expire"
+	OpCancel    = "operator cancels"
+	OpTerminate = "operator terminates"
+	OpReset     = "operator resets"
+)
+
+// Outcomes of a call.
+const (
+	CallOK      = "ok"
+	CallRefused = "fail"
+	CallUnknown = "unknown" // no answer, or one that says so: it may have taken effect
+)
+
+// Outcome says what the caller knows.
+func (c Call) Outcome() string {
+	switch {
+	case c.Status == 0, c.Status >= 500:
+		return CallUnknown
+	case c.Status >= 400:
+		return CallRefused
+	}
+	return CallOK
+}
+
+// operated reports whether somebody asked Temporal, past the service, for one of
+// ops with an id.
+func (w *world) operated(id string, ops ...string) bool {
+	return slices.ContainsFunc(w.callsOf[id], func(c Call) bool { return slices.Contains(ops, c.Op) })
+}
+
+// readSessions reads sessions and all that belongs to them.
+func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
+	err := collect(ctx, tx, &f.Sessions, `
+		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), created_at, expires_at, ended_at, xmin::text
+		FROM checkout_session ORDER BY id`, func(row pgx.CollectableRow) (s Session, err error) {
+		err = row.Scan(&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.CreatedAt, &s.ExpiresAt, &s.EndedAt, &s.version)
+		return s, err
+	})
+	if err != nil {
+		return err
+	}
+	err = collect(ctx, tx, &f.Transactions, `
+		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at FROM transaction ORDER BY id`,
+		func(row pgx.CollectableRow) (t Transaction, err error) {
+			err = row.Scan(&t.ID, &t.SessionID, &t.MerchantID, &t.Mode, &t.Status, &t.SessionStatus, &t.CreatedAt, &t.CompletedAt)
+			return t, err
+		})
+	if err != nil {
+		return err
+	}
+	err = collect(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
+		func(row pgx.CollectableRow) (c Charge, err error) {
+			err = row.Scan(&c.TransactionID, &c.SessionID, &c.Outcome)
+			return c, err
+		})
+	if err != nil {
+		return err
+	}
+	err = collect(ctx, tx, &f.Payouts, `
+		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
+		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
+		err = row.Scan(&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Transfers)
+		return p, err
+	})
+	if err != nil {
+		return err
+	}
+	err = collect(ctx, tx, &f.KeptRequests, `SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
+		func(row pgx.CollectableRow) (k KeptRequest, err error) {
+			err = row.Scan(&k.MerchantID, &k.Mode, &k.Route, &k.Key, &k.Status)
+			return k, err
+		})
+	if err != nil {
+		return err
+	}
+	return collect(ctx, tx, &f.Constraints, `
+		SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass, 'transaction'::regclass, 'payout'::regclass)
+		UNION SELECT indexrelid::regclass::text FROM pg_index WHERE indisunique AND indisvalid AND indrelid = 'transaction'::regclass`,
+		pgx.RowTo[string])
+}
+
+func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string, scan pgx.RowToFunc[T]) error {
+	rows, err := tx.Query(ctx, sql)
+	if err != nil {
+		return err
+	}
+	*into, err = pgx.CollectRows(rows, scan)
+	return err
+}
+
+// markMoved marks the sessions that changed since they were read.
+func markMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
+	rows, err := conn.Query(ctx, `SELECT id, xmin::text FROM checkout_session`)
+	if err != nil {
+		return err
+	}
+	var id, version string
+	versions := make(map[string]string, len(f.Sessions))
+	if _, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { versions[id] = version; return nil }); err != nil {
+		return err
+	}
+	known := make(map[string]bool, len(f.Sessions))
+	for i := range f.Sessions {
+		known[f.Sessions[i].ID] = true
+		f.Sessions[i].Moved = versions[f.Sessions[i].ID] != f.Sessions[i].version
+	}
+	f.SessionRuns = slices.DeleteFunc(f.SessionRuns, func(r SessionRun) bool {
+		_, there := versions[r.WorkflowID]
+		return there && !known[r.WorkflowID] // it came since
+	})
+	return nil
+}

@@ -1,0 +1,70 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+var sessionRuns = Invariant{
+	Number: 16, Names: "session",
+	Title: "a session's last run says what its row says, runs while it is pending, and no workflow task of it failed",
+	check: func(w *world, r *Result) {
+		for _, s := range w.Sessions {
+			gone := s.EndedAt != nil && s.EndedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+			if s.Moved || gone {
+				continue
+			}
+			r.Checked++
+			runs := w.sessionRuns[s.ID]
+			if len(runs) == 0 {
+				r.violated(s.ID, "is %s and has no workflow", s.Status)
+				continue
+			}
+			if last := runs[len(runs)-1]; !w.agrees(s, last) {
+				r.violated(s.ID, "row is %s, run %s is %s with result %q", s.Status, last.RunID, last.Status, last.Result)
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(w.sessionRuns)) {
+			if w.sessions[id] != nil {
+				continue
+			}
+			// Its creation was rolled back: it closes quietly when its time is over.
+			r.Checked++
+			last := w.sessionRuns[id][len(w.sessionRuns[id])-1]
+			switch {
+			case last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ExpiresAt.Before(w.At.Add(-overdueTime)):
+				r.violated(id, "runs without a row %s after its time", w.At.Sub(last.ExpiresAt).Round(time.Second))
+			case last.Result != "":
+				r.violated(id, "is %s, and there is no such row", last.Result)
+			}
+		}
+		for _, h := range w.Histories {
+			for _, cause := range h.TaskFailures {
+				r.violated(h.WorkflowID, "a workflow task of run %s failed: %s", h.RunID, cause)
+			}
+		}
+	},
+}
+
+// agrees reports whether a run stands as its row does. An operator may have
+// terminated it after the row had ended; while the row is pending, Reconcile
+// starts it again.
+func (w *world) agrees(s Session, last SessionRun) bool {
+	switch last.Status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		// The workflow task that expired it was lost after the row was written: the
+		// run finds out when its timer fires.
+		endsLater := s.Status == checkout.StatusExpired && w.At.Before(s.ExpiresAt.Add(overdueTime))
+		return s.Status == checkout.StatusPending || endsLater
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return last.Result == s.Status
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return s.Status.Final() && (!w.Called || w.operated(s.ID, OpTerminate))
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package invariant
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// addSessions adds the session cs_1 of the events of newFacts, which was completed
+// by the second payment and paid out, and cs_2, which expired because its merchant
+// asked for it. All of it is older than the deliveries' log but their two events.
+func (f *Facts) addSessions() {
+	f.Constraints = slices.Clone(guards)
+	for i := range f.Events {
+		f.Events[i].SubjectID = "txn_" + f.Events[i].ID
+	}
+	made := noon.Add(-10 * time.Minute)
+	f.Sessions = []Session{
+		{ID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.StatusCompleted, Key: "key-1", CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(noon)},
+		{ID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.StatusExpired, Key: "key-2", CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(noon)},
+	}
+	f.Transactions = []Transaction{
+		{ID: "txn_evt_bad", SessionID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionFailed, SessionStatus: checkout.StatusPending, CreatedAt: made, CompletedAt: new(made)},
+		{ID: "txn_evt_ok", SessionID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusCompleted, CreatedAt: noon.Add(-time.Second), CompletedAt: new(noon)},
+	}
+	f.Charges = []Charge{{"txn_evt_bad", "cs_1", checkout.OutcomeFailed}, {"txn_evt_ok", "cs_1", checkout.OutcomeSucceeded}}
+	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Transfers: 1}}
+	f.Events = append(f.Events, Event{
+		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
+	})
+	f.KeptRequests = []KeptRequest{{"mer_1", createRoute, "key-1", checkout.ModeTest, 201}, {"mer_1", createRoute, "key-2", checkout.ModeTest, 201}}
+	f.SessionRuns = []SessionRun{
+		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusCompleted},
+		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusExpired},
+	}
+	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
+	f.Rest, f.Called = &Rest{After: 10 * time.Second, Within: 30 * time.Second}, true
+	f.Calls = []Call{
+		{Op: OpCreate, MerchantID: "mer_1", Key: "key-1", At: made, EndedAt: made},
+		{Op: OpCreate, MerchantID: "mer_1", Key: "key-1", ID: "cs_1", At: made, EndedAt: made, Status: http.StatusCreated, Told: checkout.StatusPending},
+		{Op: OpCreate, MerchantID: "mer_1", Key: "key-2", ID: "cs_2", At: made, EndedAt: made, Status: http.StatusCreated, Told: checkout.StatusPending},
+		{Op: OpGet, MerchantID: "mer_1", ID: "cs_1", At: noon, EndedAt: noon, Status: http.StatusOK, Told: checkout.StatusCompleted},
+		{Op: OpExpire, MerchantID: "mer_1", ID: "cs_1", At: noon, EndedAt: noon, Status: http.StatusConflict, Told: checkout.StatusCompleted},
+		{Op: OpExpire, MerchantID: "mer_1", ID: "cs_2", At: noon, EndedAt: noon, Status: http.StatusOK, Told: checkout.StatusExpired},
+	}
+}
+
+func (f *Facts) session(id string) *Session {
+	return &f.Sessions[slices.IndexFunc(f.Sessions, func(s Session) bool { return s.ID == id })]
+}
+
+// expiry is the expire of cs_2.
+func (f *Facts) expiry() *Call { return &f.Calls[len(f.Calls)-1] }
+
+// sessionCases are cases of TestCheck_NamesExactlyWhatIsBroken.
+var sessionCases = []brokenCase{
+	// 1
+	{"1: pending a minute after its time", func(f *Facts) {
+		s := f.session("cs_2")
+		s.Status, s.EndedAt, s.ExpiresAt = checkout.StatusPending, nil, f.At.Add(-time.Minute)
+		f.SessionRuns[1].Status, f.Calls = running, f.Calls[:2]
+	}, []string{"1 cs_2"}},
+	{"1: a payment that came in time may go on", func(f *Facts) {
+		s := f.session("cs_2")
+		s.Status, s.EndedAt, s.ExpiresAt, s.InFlight = checkout.StatusPending, nil, f.At.Add(-time.Minute), true
+		f.SessionRuns[1].Status, f.Calls = running, f.Calls[:2]
+	}, nil},
+
+	// 2
+	{"2: a constraint is gone", func(f *Facts) { f.Constraints = f.Constraints[1:] }, []string{"2 " + guards[0]}},
+	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, []string{"2 cs_2"}},
+	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
+	{"2: failed without a payment that says so", func(f *Facts) {
+		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, checkout.StatusFailed, f.Calls[:2]
+	}, []string{"2 cs_2"}},
+
+	// 3
+	{"3: completed twice", func(f *Facts) {
+		e := *f.eventOf("evt_ok")
+		e.ID, e.CreatedAt = "evt_again", noon.Add(-2*time.Hour)
+		f.Events = append(f.Events, e)
+	}, []string{"3 cs_1"}},
+	{"3: completed, and nobody is told", func(f *Facts) { f.eventOf("evt_ok").Type = webhook.CheckoutFailed },
+		[]string{"11 whd_ok", "3 cs_1"}},
+	{"3: a failed payment of which nobody is told", func(f *Facts) { f.eventOf("evt_bad").SubjectID = "txn_x" }, []string{"3 txn_evt_bad"}},
+	{"3: an expired session that says completed", func(f *Facts) {
+		f.Events = append(f.Events, Event{ID: "evt_x", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.CheckoutCompleted, SubjectID: "txn_x", SessionID: "cs_2", CreatedAt: noon.Add(-2 * time.Hour)})
+	}, []string{"3 cs_2"}},
+
+	// 4
+	{"4: paid after its time", func(f *Facts) { f.Transactions[1].CreatedAt = f.session("cs_1").ExpiresAt }, []string{"4 cs_1"}},
+	{"4: expired early, and nobody wished it", func(f *Facts) { f.Calls = f.Calls[:len(f.Calls)-1] }, []string{"4 cs_2"}},
+	{"4: an operator wished it", func(f *Facts) { f.expiry().Op, f.expiry().Status, f.expiry().Told = OpCancel, http.StatusAccepted, "" }, nil},
+
+	// 5
+	{"5: an expired session was charged", func(f *Facts) {
+		f.Charges = append(f.Charges, Charge{"txn_2", "cs_2", checkout.OutcomeSucceeded})
+		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: "created"})
+	}, []string{"5 cs_2"}},
+	{"5: a charge of no transaction", func(f *Facts) { f.Charges = append(f.Charges, Charge{"txn_x", "cs_9", checkout.OutcomeSucceeded}) }, []string{"5 txn_x"}},
+	{"5: charged twice", func(f *Facts) { f.Charges[0].Outcome = checkout.OutcomeSucceeded }, []string{"5 cs_1"}},
+	{"5: completed and not charged", func(f *Facts) { f.Charges = f.Charges[:1] }, []string{"5 cs_1"}},
+
+	// 14
+	{"14: acknowledged and not there", func(f *Facts) { f.Calls[1].ID, f.Calls[1].Key = "cs_9", "" }, []string{"14 cs_9"}},
+	{"14: told expired, and it is completed", func(f *Facts) { f.Calls[3].Told = checkout.StatusExpired }, []string{"14 cs_1"}},
+	{"14: refused with another end", func(f *Facts) { f.Calls[4].Told = checkout.StatusFailed }, []string{"14 cs_1"}},
+	{"14: expire was answered 200", func(f *Facts) { f.Calls[4].Status, f.Calls[4].Told = http.StatusOK, "" }, []string{"14 cs_1"}},
+	{"14: told that it is not there", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = http.StatusNotFound, "" }, []string{"14 cs_1"}},
+	{"14: no answer says nothing", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = 0, "" }, nil},
+
+	// 15
+	{"15: a key made two sessions", func(f *Facts) { f.session("cs_2").Key = "key-1" }, []string{"15 mer_1 key-1", "15 mer_1 key-2"}},
+	{"15: a key was answered with two", func(f *Facts) { f.Calls[0].ID, f.Calls[0].Status = "cs_2", http.StatusCreated }, []string{"15 mer_1 key-1"}},
+	{"15: an answer that is not kept", func(f *Facts) { f.KeptRequests[0].Status = 0 }, []string{"15 mer_1 key-1"}},
+	{"15: another merchant's key is its own", func(f *Facts) { f.Calls[0].MerchantID = "mer_2" }, nil},
+
+	// 16
+	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = checkout.StatusExpired }, []string{"16 cs_1"}},
+	{"16: the run goes on", func(f *Facts) { f.SessionRuns[0].Status = running }, []string{"16 cs_1"}},
+	{"16: the run goes on until the time of a session that was expired early", func(f *Facts) {
+		f.SessionRuns[1].Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
+	}, nil},
+	{"16: and not longer", func(f *Facts) { f.SessionRuns[1].Status = running }, []string{"16 cs_2"}},
+	{"16: the run failed", func(f *Facts) { f.SessionRuns[0].Status = failed }, []string{"16 cs_1"}},
+	{"16: no run", func(f *Facts) { f.SessionRuns = f.SessionRuns[1:] }, []string{"16 cs_1"}},
+	{"16: terminated by nobody", func(f *Facts) { f.SessionRuns[0].Status = terminated }, []string{"16 cs_1"}},
+	{"16: terminated by an operator after its end", func(f *Facts) {
+		f.SessionRuns[0].Status = terminated
+		f.Calls = append(f.Calls[:len(f.Calls)-1], Call{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}, *f.expiry())
+	}, nil},
+	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
+		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
+	}, nil},
+	{"16: and not late", func(f *Facts) {
+		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
+	}, []string{"16 cs_9"}},
+	{"16: a run that ended a session that is not there", func(f *Facts) {
+		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: checkout.StatusExpired})
+	}, []string{"16 cs_9"}},
+	{"16: a workflow task failed", func(f *Facts) {
+		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}
+	}, []string{"16 cs_1"}},
+
+	// 17
+	{"17: sent twice", func(f *Facts) { f.Payouts[0].Transfers = 2 }, []string{"17 po_1"}},
+	{"17: sent, and nobody is told", func(f *Facts) { f.eventOf("evt_sent").SubjectID = "po_x" }, []string{"17 po_1"}},
+	{"17: told both", func(f *Facts) {
+		e := *f.eventOf("evt_sent")
+		e.ID, e.Type = "evt_both", webhook.PayoutFailed
+		f.Events = append(f.Events, e)
+	}, []string{"17 po_1"}},
+	{"17: completed without a payout", func(f *Facts) { f.Payouts = nil }, []string{"17 cs_1"}},
+
+	// 18
+	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},
+	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1"}},
+
+	// 20
+	{"20: never at rest", func(f *Facts) { f.Rest.Restless = "1 pending sessions" }, []string{"20 everything"}},
+	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, []string{"20 everything"}},
+	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, nil},
+	{"20: a transaction that was left open", func(f *Facts) { f.Rest.IdleInTx = 1 }, []string{"20 PostgreSQL"}},
+	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, []string{"20 API 1"}},
+
+	// 22
+	{"22: a history does not replay", func(f *Facts) { f.Histories[0].ReplayError = "TMPRL1100" }, []string{"22 cs_1"}},
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"time"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// merchant is one of the merchants whose customers come, with receivers that
+// misbehave.
+type merchant struct {
+	id, key   string
+	receivers []*devstack.Receiver
+	ownURL    string // for a session's webhook_url
+}
+
+const merchants = 5
+
+// addMerchants creates the merchants and starts their receivers.
+func (c *chaos) addMerchants(ctx context.Context) error {
+	keys, err := storage.ParseKeyring(c.rig.stack.Demo.MasterKeys)
+	if err != nil {
+		return err
+	}
+	store, err := storage.Open(ctx, storage.Options{URL: c.rig.databaseURL, Keys: keys, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return err
+	}
+	canary := loopback(ports[0])
+	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
+		return err
+	}
+	c.canary = "http://" + canary + "/"
+	for i := range merchants {
+		m, err := c.addMerchant(ctx, store, i)
+		if err != nil {
+			return err
+		}
+		c.merchants = append(c.merchants, m)
+	}
+	return nil
+}
+
+// addMerchant creates a merchant with two registrations for everything, and the
+// last with one more at an address where nobody listens.
+func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
+	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeTest)}
+	err := store.CreateMerchant(ctx, checkout.Merchant{
+		ID: m.id, Name: fmt.Sprintf("Shop %d", i+1), Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"}})
+	if err != nil {
+		return nil, err
+	}
+	err = store.CreateAPIKey(ctx, checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.id, Mode: checkout.ModeTest, Label: "chaos"}, m.key)
+	if err != nil {
+		return nil, err
+	}
+	first := webhook.NewSecret()
+	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
+		return nil, err
+	}
+	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
+	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
+		return nil, err
+	}
+	if i == merchants-1 {
+		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed}, false); err != nil {
+			return nil, err
+		}
+	}
+	m.ownURL, err = c.startReceiver(m, first)
+	return m, err
+}
+
+// addEndpoint registers a receiver, which listens or does not.
+func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) error {
+	listen := c.startReceiver
+	if !listens {
+		listen = nobody
+	}
+	address, err := listen(m, secret)
+	if err != nil {
+		return err
+	}
+	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: m.id, Mode: checkout.ModeTest, URL: address, Events: types,
+		Status: webhook.EndpointEnabled, Secret: secret,
+	})
+	return err
+}
+
+// nobody is an address where nobody listens.
+func nobody(*merchant, string) (address string, err error) {
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + loopback(ports[0]) + "/webhook", nil
+}
+
+func (c *chaos) startReceiver(m *merchant, secret string) (address string, err error) {
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return "", err
+	}
+	r, err := devstack.StartReceiver(loopback(ports[0]), secret)
+	if err != nil {
+		return "", err
+	}
+	r.LogTo(c.rig.stack.ReceiverLog)
+	r.ReplyBy(c.reply)
+	m.receivers = append(m.receivers, r)
+	return "http://" + loopback(ports[0]) + "/webhook", nil
+}
+
+// reply is how a receiver treats a request: what misbehaves is chosen by delivery,
+// so that the same seed and ids give the same.
+func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(a.Delivery)) // never fails
+	kind := sum.Sum32() % 100
+	attempt, _ := strconv.Atoi(a.Attempt) // 0 of what is no attempt
+	if c.quietReceivers.Load() {
+		attempt += 100 // after the faults there is no reason to go on
+	}
+	switch first := attempt <= 1; {
+	case kind < 8: // succeeds on attempt 2 to 6
+		if attempt < 2+int(kind%5) {
+			return devstack.Reply{Status: http.StatusInternalServerError}
+		}
+	case kind < 11: // never
+		return devstack.Reply{Status: http.StatusServiceUnavailable}
+	case kind < 12 && first:
+		return devstack.Reply{Status: http.StatusOK, After: 9500 * time.Millisecond}
+	case kind < 13 && first: // hangs
+		return devstack.Reply{Status: http.StatusOK, After: 20 * time.Second}
+	case kind < 16 && first:
+		return devstack.Reply{Status: http.StatusOK, Reset: true}
+	case kind < 18 && first:
+		return devstack.Reply{Status: http.StatusFound, Location: c.canary}
+	case kind < 20 && first:
+		return devstack.Reply{Status: http.StatusTooManyRequests}
+	case kind < 30:
+		return devstack.Reply{Status: http.StatusOK, After: 300 * time.Millisecond}
+	}
+	return devstack.Reply{Status: http.StatusOK}
+}
+
+// terms is the body that creates a session; key is in its metadata, so that the
+// session tells which request made it.
+func (m *merchant) terms(key, orderID, webhookURL string) string {
+	metadata := map[string]any{"key": key}
+	if orderID != "" {
+		metadata["order_id"] = orderID
+	}
+	body := map[string]any{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": metadata}
+	if webhookURL != "" {
+		body["webhook_url"] = webhookURL
+	}
+	text, _ := json.Marshal(body) // of texts and numbers: never fails
+	return string(text)
+}

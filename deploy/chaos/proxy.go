@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// A link is a TCP proxy between the processes of one command and one server, which
+// can be made to fail. Shopify/toxiproxy does more and brings a server of its own
+// and a dozen modules; what is needed here is this file.
+type link struct {
+	name     string // "worker-temporal"
+	target   string // host:port
+	listener net.Listener
+
+	mu    sync.Mutex
+	fault linkFault
+	conns map[net.Conn]bool // both sides of every connection
+}
+
+// linkFault is what a link does instead of passing bytes on at once.
+type linkFault string
+
+const (
+	linkPasses    linkFault = ""
+	linkCut       linkFault = "cut"        // connections are closed, new ones too
+	linkBlackHole linkFault = "black hole" // nothing arrives, and nobody is told
+	linkDelays    linkFault = "delay"      // by linkDelay, each way
+)
+
+const linkDelay = 250 * time.Millisecond
+
+// startLink listens on address and passes on to target.
+func startLink(name, address, target string) (*link, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{name: name, target: target, listener: listener, conns: map[net.Conn]bool{}}
+	go l.serve()
+	return l, nil
+}
+
+func (l *link) serve() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go l.pass(client)
+	}
+}
+
+var dialer = net.Dialer{Timeout: 5 * time.Second}
+
+// pass connects a client to the target until one of the two closes.
+func (l *link) pass(client net.Conn) {
+	if l.current() == linkCut {
+		_ = client.Close() // that is the fault
+		return
+	}
+	server, err := dialer.DialContext(context.Background(), "tcp", l.target)
+	if err != nil {
+		_ = client.Close() // as the target would refuse it
+		return
+	}
+	l.note(client, server)
+	var both sync.WaitGroup
+	both.Go(func() { l.copy(server, client) })
+	both.Go(func() { l.copy(client, server) })
+	both.Wait()
+	l.forget(client, server)
+}
+
+// copy passes bytes on, or does with them what the fault says. It closes both
+// when either ends.
+func (l *link) copy(to, from net.Conn) {
+	defer func() { _, _ = to.Close(), from.Close() }() // the other direction may have
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			for l.current() == linkBlackHole { // until the fault ends: TCP would send again
+				time.Sleep(50 * time.Millisecond)
+			}
+			if l.current() == linkDelays {
+				time.Sleep(linkDelay)
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) current() linkFault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fault
+}
+
+// set begins a fault, or ends it with linkPasses.
+func (l *link) set(f linkFault) {
+	l.mu.Lock()
+	l.fault = f
+	l.mu.Unlock()
+	if f == linkCut {
+		l.reset()
+	}
+}
+
+// reset breaks every connection with a TCP reset. New ones pass.
+func (l *link) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // a close is a reset then
+		}
+		_ = conn.Close() // it may be closed already
+	}
+}
+
+func (l *link) note(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range conns {
+		l.conns[conn] = true
+	}
+}
+
+func (l *link) forget(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range conns {
+		delete(l.conns, conn)
+	}
+}
+
+func (l *link) close() {
+	_ = l.listener.Close() // nothing is accepted any more
+	l.reset()
+}

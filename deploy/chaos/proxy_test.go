@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLink_FailsAsItIsTold: a link passes, is cut, loses everything and passes
+// again.
+func TestLink_FailsAsItIsTold(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	defer server.Close()
+	l, err := startLink("test", "127.0.0.1:0", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer l.close()
+	get := func(timeout time.Duration) (string, error) {
+		client := http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Get("http://" + l.listener.Addr().String())
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		return string(body), err
+	}
+	passes := func() {
+		t.Helper()
+		body, err := get(10 * time.Second)
+		require.NoError(t, err)
+		require.Equal(t, "hello", body)
+	}
+	passes()
+	l.set(linkCut)
+	_, err = get(10 * time.Second)
+	var timeout net.Error
+	require.False(t, err == nil || (errors.As(err, &timeout) && timeout.Timeout()), "it is told at once: %v", err)
+	l.set(linkBlackHole)
+	_, err = get(200 * time.Millisecond)
+	require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "nobody is told: %v", err)
+	l.set(linkPasses)
+	passes()
+
+	connections := func(n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.conns) == n
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	connections(0) // those of before have gone
+	conn, err := net.Dial("tcp", l.listener.Addr().String())
+	require.NoError(t, err)
+	connections(2) // both sides of one
+	l.reset()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = conn.Read(make([]byte, 1))
+	require.False(t, err == nil || (errors.As(err, &timeout) && timeout.Timeout()), "it is reset: %v", err)
+	passes()
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows"
+)
+
+// Times of the stack that is broken: so short that a run of a minute sees every
+// retry. Half of the sessions live for shortLifetime, those of the first API.
+const (
+	retrySchedule = "1s,2s,3s,4s,5s"
+	shortLifetime = 8 * time.Second
+)
+
+// rig is the stack under test: two API and two worker processes, PostgreSQL and
+// Temporal, and a link on each way between them.
+type rig struct {
+	stack       *devstack.Stack
+	databaseURL string
+	apis        []string // addresses
+	pages       []string
+	parts       []*part
+	links       []*link
+	temporal    client.Client // not through a link
+	out         io.Writer
+}
+
+// part is a piece of the rig that can be broken; whoever breaks it holds it.
+type part struct {
+	sync.Mutex
+	name  string // "API 1"
+	kind  string // "api", "worker", "temporal" or "postgres"
+	pid   func() int
+	done  func() <-chan struct{}
+	kill  func()
+	stop  func()
+	start func(context.Context) error
+}
+
+// startRig starts everything in dir.
+func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error) {
+	ports, err := devstack.Free(10)
+	if err != nil {
+		return nil, err
+	}
+	temporal, postgres := ports[0], ports[1]
+	r := &rig{out: out}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
+	through := map[string]devstack.Ports{
+		"api": {Temporal: ports[2], Postgres: ports[3]}, "worker": {Temporal: ports[4], Postgres: ports[5]},
+	}
+	for command, at := range through {
+		for name, port := range map[string][2]int{"temporal": {at.Temporal, temporal}, "postgres": {at.Postgres, postgres}} {
+			l, err := startLink(command+"-"+name, loopback(port[0]), loopback(port[1]))
+			if err != nil {
+				return nil, err
+			}
+			r.links = append(r.links, l)
+		}
+	}
+	r.stack, err = devstack.Start(ctx, devstack.Options{
+		Dir: dir, NoUI: true, Out: out, Ports: devstack.Ports{Temporal: temporal, Postgres: postgres}, Through: through,
+		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
+		Env: []string{
+			"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_BAD_KEY_RATE_LIMIT=100000",
+			"CHECKOUT_PAGE_RATE_LIMIT=100000", "CHECKOUT_FORM_RATE_LIMIT=100000", // all customers come from one address
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.databaseURL = r.stack.DatabaseURL()
+	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
+	r.addStackParts()
+	if err := r.addMore(ctx, ports[6:9]); err != nil {
+		return nil, err
+	}
+	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: quiet})
+	return r, err
+}
+
+// quiet is a log that nobody reads: while Temporal is away its client says so
+// again and again.
+var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// addStackParts adds what every stack has.
+func (r *rig) addStackParts() {
+	s := r.stack
+	process := func(name, kind string, p **devstack.Process, start func(context.Context) error) *part {
+		return &part{
+			name: name, kind: kind, start: start,
+			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
+			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // one that does not stop is killed
+		}
+	}
+	r.parts = append(r.parts,
+		process("API 1", "api", &s.API, s.StartAPI),
+		process("worker 1", "worker", &s.Worker, s.StartWorker),
+		&part{
+			name: "Temporal", kind: "temporal", pid: s.Temporal.PID, done: s.Temporal.Done, kill: s.Temporal.Kill,
+			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // one that does not stop is killed
+		},
+		&part{
+			name: "PostgreSQL", kind: "postgres", start: s.StartPostgres,
+			pid: func() int { return s.Postgres.PID() }, done: func() <-chan struct{} { return s.Postgres.Done() },
+			kill: func() { s.Postgres.Kill() }, stop: func() { // "immediate": no checkpoint, every backend ends at once
+				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // it may have ended already
+				<-s.Postgres.Done()
+			},
+		},
+	)
+}
+
+// addMore adds the second API, whose sessions live for an hour, and the second
+// worker.
+func (r *rig) addMore(ctx context.Context, ports []int) error {
+	env := []string{
+		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
+		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(ports[2]), "CHECKOUT_TEST_SESSION_LIFETIME=1h",
+	}
+	for _, command := range []string{"api", "worker"} {
+		var process *devstack.Process
+		p := &part{
+			name: strings.Replace(command, "api", "API", 1) + " 2", kind: command,
+			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
+			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // one that does not stop is killed
+			start: func(context.Context) (err error) {
+				process, err = r.stack.StartMore(command, command+"2", env...)
+				return err
+			},
+		}
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+		r.parts = append(r.parts, p)
+	}
+	r.apis, r.pages = append(r.apis, "http://"+loopback(ports[0])), append(r.pages, "http://"+loopback(ports[1]))
+	return nil
+}
+
+// again starts a part until it starts: PostgreSQL may be away while Temporal is
+// started.
+func (r *rig) again(ctx context.Context, p *part) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, 45*time.Second)
+		err := p.start(limited)
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost progress line harms nothing
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// watch starts parts again that end while nobody breaks them, until ctx ends. It
+// tells ended of each.
+func (r *rig) watch(ctx context.Context, ended func(name string)) {
+	for {
+		for _, p := range r.parts {
+			if !p.TryLock() {
+				continue
+			}
+			select {
+			case <-p.done():
+				if ctx.Err() == nil {
+					ended(p.name)
+					r.again(ctx, p)
+				}
+			default:
+			}
+			p.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// family returns a process and its children: PostgreSQL's work is done by those.
+func family(pid int) []int {
+	pids := []int{pid}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return pids
+	}
+	for _, word := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// query reads one value of PostgreSQL, not through a link.
+func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, error) {
+	var got T
+	conn, err := pgx.Connect(ctx, r.databaseURL)
+	if err != nil {
+		return got, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	return got, conn.QueryRow(ctx, sql, args...).Scan(&got)
+}
+
+// close ends everything.
+func (r *rig) close() {
+	if r.temporal != nil {
+		r.temporal.Close()
+	}
+	for _, p := range r.parts {
+		if strings.HasSuffix(p.name, " 2") {
+			p.stop()
+		}
+	}
+	if r.stack != nil {
+		r.stack.Stop()
+	}
+	for _, l := range r.links {
+		l.close()
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/deploy/chaos/invariant"
+	"example.com/checkout/workflows/checkout"
+)
+
+// settle waits until everything has come to rest after the last fault. What waits
+// for somebody is not the service's to end: customers confirm at their bank,
+// merchants end the sessions that nobody pays, let go what they hold, and hasten
+// what would be tried again in minutes or hours only because its worker died.
+func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) error {
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	c.quietReceivers.Store(true)
+	rest := &invariant.Rest{Within: c.within}
+	r.Rest = rest
+	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
+		return err
+	}
+	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
+		hastened, err := c.bringToRest(ctx, conn)
+		if err != nil {
+			return err
+		}
+		r.Hastened += hastened
+		if rest.Restless, err = restless(ctx, conn); err != nil || ctx.Err() != nil {
+			return err
+		}
+		rest.After = time.Since(lastFault)
+		if rest.Restless == "" {
+			c.say("at rest %s after the last fault", rest.After.Round(100*time.Millisecond))
+			break
+		}
+		if rest.After > c.wait {
+			c.say("not at rest: %s", rest.Restless)
+			break
+		}
+		if time.Since(said) > 5*time.Second {
+			said = time.Now()
+			c.say("waiting: %s", rest.Restless)
+		}
+	}
+	err = conn.QueryRow(ctx, `
+		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
+		Scan(&rest.IdleInTx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest.UnwishedExits = append([]string{}, c.exits...)
+	return err
+}
+
+// hasty is a wait that is nobody's schedule, or a delay that is: a worker died
+// before or after it noted how an attempt ended, and the policy's own back-off
+// follows, which knows the true schedule only.
+const hasty = 10 * time.Second
+
+// longestRetry returns how long what is scheduled may still take: the next
+// attempt, unless it is hastened, and those that may follow it.
+func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+	var seconds float64
+	err := conn.QueryRow(ctx, `
+		SELECT coalesce(max(least(greatest(extract(epoch FROM next_attempt_at - now()), 0), $1) + 30), 0)
+		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds()).Scan(&seconds) // 1+2+3+4+5 s, and one time-out
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// restless returns what is not at rest, in words; "" is everything is.
+func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
+	words, err := invariant.Unsettled(ctx, conn)
+	if err != nil {
+		return "", err
+	}
+	var more string
+	err = conn.QueryRow(ctx, `
+		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
+			SELECT count(*) AS n, 'pending sessions' AS what FROM checkout_session WHERE status = 'pending'
+			UNION ALL SELECT count(*), 'callbacks of the card network' FROM sandbox_charge WHERE callbacks > 0
+			UNION ALL SELECT count(*), 'deliveries on hold' FROM webhook_delivery WHERE status = 'pending' AND held
+		) u WHERE n > 0`).Scan(&more)
+	return strings.Trim(words+", "+more, ", "), err
+}
+
+// waiting is something that waits for somebody.
+type waiting struct{ ID, MerchantID, What string }
+
+// bringToRest does once what people do. It returns how many deliveries were
+// hastened.
+func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
+	rows, err := conn.Query(ctx, `
+		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
+			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
+		UNION ALL SELECT id, merchant_id, 'resume' FROM webhook_delivery WHERE status = 'pending' AND held
+		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
+			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval OR next_attempt_at < now() - $1::interval)
+				AND (sending_until IS NULL OR sending_until < now())`, hasty)
+	if err != nil {
+		return 0, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+	if err != nil {
+		return 0, err
+	}
+	byID := map[string]*merchant{}
+	for _, m := range c.merchants {
+		byID[m.id] = m
+	}
+	for _, w := range found {
+		m := byID[w.MerchantID]
+		switch {
+		case m == nil || ctx.Err() != nil: // the demo merchant has nothing
+		case checkout.IsID(checkout.PrefixDelivery, w.ID):
+			got := c.call(ctx, m, call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What})
+			if w.What == "retry_now" && got.status == http.StatusAccepted {
+				hastened++
+			}
+		case w.What != "":
+			c.confirm(ctx, m, w.ID, w.What)
+		default:
+			c.end(ctx, m, invariant.OpAdvance, w.ID)
+		}
+	}
+	return hastened, nil
+}
