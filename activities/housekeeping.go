@@ -121,7 +121,8 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	return h.steer(ctx, h.Store.OrphanedDeliveries, func(ref storage.DeliveryRef) error {
 		err := h.Runs.CancelDelivery(ctx, ref.ID) // its run ends the row
 		if errors.Is(err, checkout.ErrNotFound) {
-			return h.Store.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)
+			_, err := h.Store.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)
+			return err
 		}
 		return err
 	})

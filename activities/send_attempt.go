@@ -131,7 +131,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	case out.Status != webhook.DeliveryPending: // canceled: the registration was deleted
 		return SendAttemptResult{Status: out.Status, Recorded: true}, nil
 	}
-	a := d.send(ctx, in.DeliveryInput, out, number)
+	a := d.send(ctx, in.DeliveryInput, out)
 	timedOut = a.ErrorKind == webhook.ErrorTimeout
 	return d.sent(ctx, in.DeliveryInput, out, a)
 }
@@ -176,15 +176,15 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 // send makes the POST. Every attempt carries the same bytes and a fresh
 // timestamp. There is no Idempotency-Key header: with one, Go's transport would
 // silently send a POST again.
-func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing, number int) webhook.Attempt {
+func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing) webhook.Attempt {
 	started := time.Now()
 	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
-	for name, value := range webhook.RequestHeaders(in.DeliveryID, out.EventID, out.EventType, number) {
+	for name, value := range webhook.RequestHeaders(in.DeliveryID, out.EventID, out.EventType, out.Number) {
 		headers.Set(name, value)
 	}
 	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
 	return webhook.Attempt{
-		Run: out.Run, Number: number, StartedAt: started, Duration: time.Since(started),
+		Run: out.Run, Number: out.Number, StartedAt: started, Duration: time.Since(started),
 		StatusCode: status, ErrorKind: kind, ResponseBody: response,
 	}
 }
@@ -204,12 +204,13 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// refused reports that attempt number failed. Do not wrap it: with
-// fmt.Errorf("…%w") around it the server sees neither type, delay nor category.
+// refused reports that attempt number failed, with the number as detail. Do not
+// wrap it: with fmt.Errorf("…%w") around it the server sees neither type, delay
+// nor category.
 func (d *Deliveries) refused(mode checkout.Mode, number int, text string) error {
 	delay, _ := d.schedule(mode).RetryDelay(number)
 	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
-		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
+		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{number},
 	})
 }
 
@@ -231,16 +232,19 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 	}, 0), ErrTypeDeliveryNotFound)
 }
 
-// FailDelivery marks the delivery permanently failed.
-func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) error {
+// FailDelivery marks the delivery permanently failed and returns the status that
+// it has then: a receiver may have accepted an attempt whose report was lost.
+func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (webhook.DeliveryStatus, error) {
 	return d.end(ctx, in, webhook.DeliveryFailed)
 }
 
-// CancelDelivery marks the delivery canceled, by an operator.
-func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) error {
+// CancelDelivery marks the delivery canceled, by an operator, and returns the
+// status that it has then.
+func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (webhook.DeliveryStatus, error) {
 	return d.end(ctx, in, webhook.DeliveryCanceled)
 }
 
-func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) error {
-	return asFinal(ctx, d.Store.EndDelivery(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID, status), ErrTypeDeliveryNotFound)
+func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
+	is, err := d.Store.EndDelivery(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID, status)
+	return is, asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }

@@ -64,7 +64,8 @@ func (f deliveryFront) attempt(run string, number, status int) {
 // end ends the delivery.
 func (f deliveryFront) end(status webhook.DeliveryStatus) {
 	f.t.Helper()
-	require.NoError(f.t, f.store.EndDelivery(f.t.Context(), f.ref, "", status))
+	_, err := f.store.EndDelivery(f.t.Context(), f.ref, "", status)
+	require.NoError(f.t, err)
 }
 
 func TestGetDelivery_ShowsItsAttempts(t *testing.T) {

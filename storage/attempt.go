@@ -23,6 +23,7 @@ type DeliveryRef struct {
 // what signs it.
 type Outgoing struct {
 	Run       int
+	Number    int // in this run
 	EventID   string
 	EventType webhook.EventType
 	URL       string
@@ -37,7 +38,7 @@ type Outgoing struct {
 // Turn is an attempt whose turn it is, as far as Temporal knows.
 type Turn struct {
 	RunID   string // Temporal's
-	Number  int
+	Number  int    // by Temporal's count, which has those that no worker began
 	Hurried bool      // somebody asked for it now, whenever it is due
 	NewRun  bool      // after a reset of the activity: the first attempt of a new run
 	Now     time.Time // zero: PostgreSQL's clock; tests of workflows skip time
@@ -52,6 +53,9 @@ const earlyTolerance = 50 * time.Millisecond
 // pending again and counts the run; new is a run with another id (a replay or a
 // reset). An attempt that was noted but not finished may begin again: the note's
 // answer was lost.
+//
+// Attempts are numbered by those that were noted: one that Temporal counts but
+// that no worker came to begin, because it was killed, uses up no number.
 //
 // No attempt is noted before it is due: after a crash Temporal may hand out a
 // task twice, and the second one would begin the next attempt at once. On hold,
@@ -80,11 +84,12 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 				d.held OR (NOT d.session_url AND w.status = 'disabled') AS on_hold,
 				d.run_id IS DISTINCT FROM $4
 					OR $11 AND EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS is_new,
-				EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_made
+				EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_made,
+				(SELECT coalesce(max(a.number), 0) FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run) AS noted
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
 		), found AS (
-			SELECT *, is_made AND NOT is_new AND NOT gone AND status = 'pending' AS is_reset,
+			SELECT *, CASE WHEN is_new THEN 1 ELSE least($5, noted + 1) END AS number, is_made AND NOT is_new AND NOT gone AND status = 'pending' AS is_reset,
 				CASE WHEN NOT (is_new OR gone OR $8) AND status = 'pending' AND scheduled_at > coalesce($9::timestamptz, clock_timestamp()) + $10::interval
 				THEN scheduled_at - coalesce($9::timestamptz, clock_timestamp()) END AS early
 			FROM row
@@ -101,15 +106,15 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 			RETURNING d.id, d.run, d.status, d.parked_at IS NOT NULL AS parked
 		), attempt AS (
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
-			SELECT d.id, d.run, $5, f.scheduled_at, clock_timestamp() FROM delivery d JOIN found f ON f.id = d.id
+			SELECT d.id, d.run, f.number, f.scheduled_at, clock_timestamp() FROM delivery d JOIN found f ON f.id = d.id
 			WHERE d.status = 'pending' AND NOT d.parked
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at
 		)
-		SELECT coalesce(d.run, f.run), f.event_id, f.type, f.url, f.body, coalesce(d.status, f.status), coalesce(d.parked, false),
+		SELECT coalesce(d.run, f.run), f.number, f.event_id, f.type, f.url, f.body, coalesce(d.status, f.status), coalesce(d.parked, false),
 			coalesce(f.early, interval '0'), f.is_reset, f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
 		FROM found f LEFT JOIN delivery d ON d.id = f.id`,
 		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance, turn.NewRun).Scan(
-		&out.Run, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early, &out.Reset,
+		&out.Run, &out.Number, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early, &out.Reset,
 		&endpointID, &keyID, &sealed, &previousKeyID, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Outgoing{}, checkout.ErrNotFound

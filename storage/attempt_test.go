@@ -214,10 +214,12 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 				return err
 			}
 			require.True(t, f.read(t, ref).Held, "a failure that is retried stays on hold")
-			return f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+			return err
 		},
 		"canceled by an operator": func(ref storage.DeliveryRef) error {
-			return f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
+			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
+			return err
 		},
 	} {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
@@ -272,7 +274,8 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	f.exec(t, `UPDATE webhook_delivery SET sending_until = clock_timestamp() - interval '1 second'`)
 	require.NoError(t, f.HurryDelivery(t.Context(), ref), "the attempt's worker died")
 
-	require.NoError(t, f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed))
+	_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	require.ErrorIs(t, f.HurryDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending)
 }
 
@@ -302,6 +305,41 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, out.Early, name)
 	}
+}
+
+// Temporal also counts what no worker came to begin.
+func TestBeginAttempt_NumbersWhatWasNoted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	begin := func(run string, number int) storage.Outgoing {
+		t.Helper()
+		out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: run, Number: number, Hurried: true})
+		require.NoError(t, err)
+		require.NoError(t, f.FinishAttempt(t.Context(), d, refused(out.Run, out.Number), time.Hour))
+		return out
+	}
+	require.Equal(t, 1, begin("run-a", 2).Number, "the first was lost")
+	require.Equal(t, 2, begin("run-a", 5).Number)
+	require.Equal(t, 3, begin("run-a", 3).Number)
+	again := begin("run-b", 4)
+	require.Equal(t, 2, again.Run)
+	require.Equal(t, 1, again.Number, "a run begins with its first")
+	require.True(t, begin("run-b", 1).Reset)
+}
+
+func TestEndDelivery_ReturnsTheStatusThatItHas(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	f.begin(t, d, "run-a", 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+	status, err := f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	require.Equal(t, webhook.DeliveryDelivered, status)
+	d.MerchantID = "mer_other"
+	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
 func TestDeferAttempt_NeverBringsItForward(t *testing.T) {

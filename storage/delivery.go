@@ -181,17 +181,27 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref DeliveryRef) error {
 
 // EndDelivery gives a pending delivery its final status, failed or canceled,
 // unless a newer run than runID has begun; "" is any run. A hold ends with it: a
-// replay is not held. Repeating it changes nothing.
-func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) error {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
-			held = false
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, status)
-	if err != nil {
-		return fmt.Errorf("end delivery: %w", err)
+// replay is not held. It returns the status that the delivery has then, which is
+// another one when it had ended before. Repeating it changes nothing. It returns
+// checkout.ErrNotFound.
+func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
+	var is webhook.DeliveryStatus
+	err := s.pool.QueryRow(ctx, `
+		WITH ended AS (
+			UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
+				held = false
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'
+			RETURNING status
+		)
+		SELECT coalesce((SELECT status FROM ended), status) FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, status).Scan(&is)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", checkout.ErrNotFound
 	}
-	return nil
+	if err != nil {
+		return "", fmt.Errorf("end delivery: %w", err)
+	}
+	return is, nil
 }
 
 // hostOf returns the host of an address, for operators' eyes.

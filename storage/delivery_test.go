@@ -48,14 +48,16 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	d := f.delivery(t)
 	_, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1})
 	require.NoError(t, err)
-	require.NoError(t, f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed))
+	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err)
 
 	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-b", Number: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
 
-	require.NoError(t, f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed), "a late word of the old run")
+	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err, "a late word of the old run")
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	got, err := f.AnyDelivery(t.Context(), d.ID)
 	require.NoError(t, err)

@@ -27,7 +27,8 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run-a", 1)
 	_, ended := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed))
+	_, err := f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	replay, err := f.CreateReplay(t.Context(), newReplay(e))
 	require.NoError(t, err)
 	over := newReplay(e)
@@ -118,7 +119,8 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, overdue, 1, "its run is gone, so it is overdue")
 	require.Equal(t, refs[2].ID, overdue[0].ID)
-	require.NoError(t, f.EndDelivery(t.Context(), refs[1], "", webhook.DeliveryCanceled))
+	_, err = f.EndDelivery(t.Context(), refs[1], "", webhook.DeliveryCanceled)
+	require.NoError(t, err)
 	require.NoError(t, f.UnparkDelivery(t.Context(), refs[1]), "it has ended")
 	require.Equal(t, webhook.DeliveryCanceled, f.read(t, refs[1]).Status)
 }
@@ -134,7 +136,8 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	_, failed := f.publishTest(t, gone, webhook.PayoutSent)
 	require.NoError(t, f.HoldDelivery(t.Context(), parked))
 	f.begin(t, parked, "run", 1)
-	require.NoError(t, f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed))
+	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	f.sessionURLDelivery(t, gone)
 	orphaned := func(after string) (ids []string) {
 		got, err := f.OrphanedDeliveries(t.Context(), after, 10)
@@ -150,6 +153,7 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 	slices.Sort(want)
 	require.Equal(t, want, orphaned(""))
 	require.Equal(t, want[1:], orphaned(want[0]))
-	require.NoError(t, f.EndDelivery(t.Context(), parked, "", webhook.DeliveryCanceled))
+	_, err = f.EndDelivery(t.Context(), parked, "", webhook.DeliveryCanceled)
+	require.NoError(t, err)
 	require.Equal(t, []string{pending.ID}, orphaned(""))
 }

@@ -27,14 +27,17 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	for i := range 7 {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
 		if i < 5 {
-			require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+			_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
+			require.NoError(t, err)
 			want = append(want, ref.ID)
 		}
 	}
 	_, other := f.publishTest(t, b, webhook.PayoutSent)
-	require.NoError(t, f.EndDelivery(t.Context(), other, "", webhook.DeliveryFailed))
+	_, err := f.EndDelivery(t.Context(), other, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	own := f.sessionURLDelivery(t, a)
-	require.NoError(t, f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed))
+	_, err = f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	first := f.read(t, storage.DeliveryRef{ID: want[0], MerchantID: a.MerchantID, Mode: a.Mode}).CreatedAt
 	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
@@ -95,7 +98,8 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	for range 3 {
 		_, ref := f.publishTest(t, a, webhook.PayoutSent)
-		require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
+		require.NoError(t, err)
 	}
 	r, err := f.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)
@@ -103,7 +107,8 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	require.NoError(t, err)
 	again := storage.DeliveryRef{ID: page[0].ID, MerchantID: a.MerchantID, Mode: a.Mode}
 	f.begin(t, again, "run-b", 1)
-	require.NoError(t, f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed), "it fails again")
+	_, err = f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
+	require.NoError(t, err, "it fails again")
 	r.After = page[0].ID
 	rest, err := f.ReplayedDeliveries(t.Context(), r, 10)
 	require.NoError(t, err)

@@ -33,7 +33,8 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	end := func(ref storage.DeliveryRef) {
 		f.begin(t, ref, "run-"+ref.ID, 1)
 		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 0))
-		require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
+		require.NoError(t, err)
 	}
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
 	end(ref)
@@ -87,7 +88,8 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	for range 5 {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
-		require.NoError(t, f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed))
+		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
+		require.NoError(t, err)
 	}
 	var total int
 	for range 10 {

@@ -105,11 +105,13 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	end(next(e), "")
 	failed := next(e)
 	end(failed, webhook.ErrorHTTP)
-	require.NoError(t, f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed))
+	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	end(next(e), webhook.ErrorTimeout) // will be tried again
 	f.begin(t, next(e), "run", 1)      // under way
 	next(e)
-	require.NoError(t, f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled))
+	_, err = f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled)
+	require.NoError(t, err)
 	require.NoError(t, f.HoldDelivery(t.Context(), next(e)))
 	next(held)
 	f.exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, held.ID)

@@ -43,25 +43,35 @@ type WebhookDeliveryResult struct {
 // next attempt at once, resume wakes a delivery that is parked.
 func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
 	var a *activities.Deliveries
-	record := func(activity, input any) error {
+	record := func(activity, input, result any) error {
 		ctx, _ := workflow.NewDisconnectedContext(ctx) // what happened is noted even when an operator cancels
-		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, recordOptions), activity, input).Get(ctx, nil)
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, recordOptions), activity, input).Get(ctx, result)
 	}
 
 	sent, err := sendAttempts(ctx, in)
-	var failure *temporal.ApplicationError
+	var (
+		failure *temporal.ApplicationError
+		ended   webhook.DeliveryStatus // other than thought when the report of an attempt that was accepted is lost
+	)
 	switch {
 	case err == nil && sent.Recorded:
 		return WebhookDeliveryResult{sent.Status}, nil
 	case err == nil: // the receiver has it, PostgreSQL was away
-		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(), Attempt: sent.Attempt})
+		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(), Attempt: sent.Attempt}, nil)
 	case errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound:
 		return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
 	case temporal.IsCanceledError(err), ctx.Err() != nil: // also when an attempt was under way then, and failed
-		return WebhookDeliveryResult{webhook.DeliveryCanceled}, record(a.CancelDelivery, in.ref())
+		err := record(a.CancelDelivery, in.ref(), &ended)
+		if ended != webhook.DeliveryDelivered {
+			ended = webhook.DeliveryCanceled
+		}
+		return WebhookDeliveryResult{ended}, err
 	}
-	if err := record(a.FailDelivery, in.ref()); err != nil {
+	if err := record(a.FailDelivery, in.ref(), &ended); err != nil {
 		return WebhookDeliveryResult{}, err
+	}
+	if ended == webhook.DeliveryDelivered || ended == webhook.DeliveryCanceled {
+		return WebhookDeliveryResult{ended}, nil
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))); err != nil {
 		return WebhookDeliveryResult{}, err
@@ -85,7 +95,7 @@ func sendAttempts(ctx workflow.Context, in WebhookDeliveryInput) (activities.Sen
 			if err := d.wait(ctx, sent); err != nil {
 				return sent, err
 			}
-		case !d.hurried || ctx.Err() != nil:
+		case ctx.Err() != nil, !d.hurried && last(err):
 			return sent, err
 		default:
 			if countErr := d.count(ctx); countErr != nil {
@@ -96,6 +106,19 @@ func sendAttempts(ctx workflow.Context, in WebhookDeliveryInput) (activities.Sen
 			}
 		}
 	}
+}
+
+// last reports whether an error of the activity ends the delivery. It does not
+// when Temporal's count of attempts has those that a killed worker never began.
+func last(err error) bool {
+	var (
+		failure *temporal.ApplicationError
+		number  = webhook.MaxAttempts
+	)
+	if !errors.As(err, &failure) { // the last one timed out
+		return false
+	}
+	return failure.Type() != activities.ErrTypeReceiverRefused || failure.Details(&number) != nil || number >= webhook.MaxAttempts
 }
 
 // delivery is the state of a run between its attempts.

@@ -1,12 +1,19 @@
 package workflows_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/webhook"
@@ -69,6 +76,63 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	}
+}
+
+// lose makes attempts of Temporal's count end as those of a killed worker do,
+// before anything was done or, with done, after everything was.
+func (w *world) lose(env *testsuite.TestWorkflowEnvironment, done bool, which ...int) {
+	n := 0
+	env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+			n++
+			killed := slices.Contains(which, n)
+			if !killed || done {
+				got, err := w.deliveries.SendAttempt(ctx, in)
+				if !killed {
+					return got, err
+				}
+			}
+			return activities.SendAttemptResult{}, temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)
+		})
+}
+
+func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) {
+	t.Parallel()
+	for _, killed := range [][]int{{1}, {3}, {6}, {1, 2}, {2, 6}, {5, 6, 7}} {
+		w := newWorld(t)
+		in := w.delivery()
+		w.receiver.status = http.StatusInternalServerError
+		env := w.env(in.DeliveryID, time.Now())
+		w.lose(env, false, killed...)
+		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+		require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), killed)
+		var numbers []string
+		for _, a := range w.receiver.arrivals {
+			numbers = append(numbers, a.header.Get("X-Service-Attempt"))
+		}
+		require.Equal(t, []string{"1", "2", "3", "4", "5", "6"}, numbers, killed)
+		require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NOT NULL`), killed)
+	}
+}
+
+func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.receiver.status = http.StatusInternalServerError
+	w.receiver.onPost = func() {
+		if len(w.receiver.arrivals) == webhook.MaxAttempts {
+			w.receiver.status = http.StatusOK
+		}
+	}
+	env := w.env(in.DeliveryID, time.Now())
+	w.lose(env, true, webhook.MaxAttempts)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	var got workflows.WebhookDeliveryResult
+	require.NoError(t, env.GetWorkflowResult(&got))
+	require.Equal(t, webhook.DeliveryDelivered, got.Status)
+	require.Len(t, w.receiver.arrivals, webhook.MaxAttempts)
 }
 
 func TestWebhookDelivery_WithoutARowFails(t *testing.T) {

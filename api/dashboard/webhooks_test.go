@@ -208,7 +208,8 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	require.Equal(t, []string{s.ref.ID + " retry_now", s.ref.ID + " resume"}, signals)
 	require.Equal(t, 409, dev.post(at+"/replay").status, "in progress")
 
-	require.NoError(t, s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed))
+	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	require.Contains(t, dev.get(at).text(), "Every attempt failed")
 	s.temporal.start = func(client.StartWorkflowOptions) error { s.attempt("again", 1, 200, "thanks"); return nil }
 	goes("replay", "delivery_replayed")
@@ -313,7 +314,8 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
 	s.attempt("run", 1, 500, "")
-	require.NoError(t, s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed))
+	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
 	var started []string
 	s.temporal.start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
 	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID+"/replay"
