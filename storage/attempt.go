@@ -37,8 +37,8 @@ type Outgoing struct {
 
 // Turn is an attempt whose turn it is, as far as Temporal knows.
 type Turn struct {
-	RunID   string // Temporal's
-	Number  int    // by Temporal's count, which has those that no worker began
+	RunID   string    // Temporal's
+	Number  int       // by Temporal's count, which has those that no worker began
 	Hurried bool      // somebody asked for it now, whenever it is due
 	NewRun  bool      // after a reset of the activity: the first attempt of a new run
 	Now     time.Time // zero: PostgreSQL's clock; tests of workflows skip time

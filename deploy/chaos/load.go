@@ -68,7 +68,7 @@ var scripts = []script{
 		if left > shortLifetime { // the other API made it
 			return
 		}
-		pause(ctx, left-between(s.random, 0, 300*time.Millisecond))
+		pause(ctx, left-between(s.random, 0, 2*time.Second)) // a payment takes about one under load
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
 	{"expire × advance", 3, 2, func(ctx context.Context, c *chaos, s *scene) {
