@@ -48,6 +48,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden || busy) event.preventDefault();
 });
 
+// On a phone the sections are a row that scrolls: the one that is shown is in sight.
+document.addEventListener("DOMContentLoaded", () => {
+  const row = document.querySelector(".sections"), here = row && row.querySelector("[aria-current]");
+  if (here) row.scrollLeft = here.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+});
+
 // What was unfolded or scrolled in it stays so.
 let asItWas = [];
 document.addEventListener("htmx:beforeSwap", (event) => {
