@@ -59,7 +59,7 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 	}
 	s.sleep(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
-	for !s.status.Final() && !s.orphaned {
+	for !s.done() {
 		if err := workflow.Await(ctx, s.hasWork); err != nil {
 			return CheckoutSessionResult{}, err
 		}
@@ -86,7 +86,8 @@ type session struct {
 	due      bool                     // the time is over, or an operator canceled
 	orphaned bool                     // PostgreSQL does not know the session: its creation was rolled back
 	handling int                      // signals being acted upon
-	settled  []activities.Settlement
+	settled  []activities.Settlement  // decisions whose children are still to be started
+	shown    bool                     // the final status is a search attribute
 }
 
 // payment is the payment in flight.
@@ -97,6 +98,12 @@ type payment struct {
 }
 
 func (s *session) free() bool { return s.payment == nil && !s.expiring }
+
+// done reports whether nothing is left to be started: a payment may be decided
+// while the children of an earlier one start.
+func (s *session) done() bool {
+	return (s.orphaned || s.status.Final() && s.shown) && len(s.settled) == 0
+}
 
 func (s *session) hasWork() bool {
 	return s.status.Final() || s.orphaned || len(s.settled) > 0 || (s.due && s.free())
@@ -128,7 +135,8 @@ func (s *session) startChildren(ctx workflow.Context) error {
 			started = append(started, startPayout(ctx, s.in.Owner, d.PayoutID))
 		}
 	}
-	if s.status.Final() {
+	if s.status.Final() && !s.shown {
+		s.shown = true
 		if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeSessionStatus.ValueSet(string(s.status))); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/workflows"
@@ -383,6 +386,47 @@ func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
 		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
 	}
 	require.Empty(t, runSession(t, w.env(in.SessionID, time.Now()), in).Status)
+}
+
+// A decision may come while the children of an earlier one start, which takes
+// long when Temporal is busy: the run must not end with it.
+func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]struct {
+		do     func(*testsuite.TestWorkflowEnvironment, *world, string)
+		status checkout.Status
+		starts []string
+	}{
+		"paid": {func(env *testsuite.TestWorkflowEnvironment, w *world, id string) {
+			update(env, 70*time.Second, workflows.UpdatePay, "second", workflows.PayInput{TransactionID: w.payment(id, cardSucceeds)})
+		}, checkout.StatusCompleted, []string{workflows.TypePayout, workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}},
+		"expired": {func(env *testsuite.TestWorkflowEnvironment, _ *world, _ string) {
+			update(env, 70*time.Second, workflows.UpdateExpire, "expire")
+		}, checkout.StatusExpired, []string{workflows.TypeWebhookDelivery}},
+	} {
+		w := newWorld(t)
+		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
+		s, in := w.session()
+		env := w.env(s.ID, s.CreatedAt)
+		var started []string
+		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+			started = append(started, info.WorkflowType.Name)
+		})
+		for _, child := range []string{workflows.TypeWebhookDelivery, workflows.TypePayout} { // a start takes a minute
+			env.OnWorkflow(child, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil)
+		}
+		var shown []string
+		env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
+			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(workflows.SearchAttributeSessionStatus)
+			shown = append(shown, status)
+		}).Return(nil)
+		update(env, time.Minute, workflows.UpdatePay, "first", workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
+		ends.do(env, w, s.ID)
+		require.Equal(t, ends.status, runSession(t, env, in).Status, name)
+		slices.Sort(started)
+		require.Equal(t, ends.starts, started, name)
+		require.Equal(t, []string{string(ends.status)}, shown, name)
+	}
 }
 
 // A creation that was rolled back comes again with the same id and a later time.
