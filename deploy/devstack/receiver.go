@@ -173,9 +173,10 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if location != "" {
 		w.Header().Set("Location", location)
 	}
+	there := req.Context().Err() == nil // afterwards, who has the answer may go
 	w.WriteHeader(a.Status)
 	var answered *time.Time
-	if http.NewResponseController(w).Flush() == nil && req.Context().Err() == nil {
+	if http.NewResponseController(w).Flush() == nil && there {
 		now := time.Now()
 		answered = &now
 	}

@@ -133,7 +133,7 @@ func TestDashboard_BulkReplay(t *testing.T) {
 
 	b.page(m, "/test/webhooks/"+registration+"/replay")
 	b.script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
-	b.do(click(".filters button"), click("#start"), click("#cancel button"), seeIn("#progress", "It was canceled"))
+	b.do(click(".filters button"), click("#start"), click("#cancel button"), see(".status.canceled"))
 	await(t, "the replay is canceled", 20*time.Second, func() bool {
 		return query[int](t, m.stack, `SELECT count(*)::int FROM webhook_replay WHERE merchant_id = $1 AND status = 'canceled'`, m.id) == 1
 	})

@@ -184,7 +184,26 @@ const terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
 // create creates a session and returns its id.
 func (m *merchant) create(body string) string {
 	m.t.Helper()
-	return m.must(http.StatusCreated, http.MethodPost, "/v1/checkout", body).field("id").(string)
+	id, err := m.tryCreate(body)
+	require.NoError(m.t, err)
+	return id
+}
+
+// tryCreate is create where a test must not end. It repeats what the service
+// could not answer in time, as merchants do.
+func (m *merchant) tryCreate(body string) (string, error) {
+	key := checkout.NewID("test")
+	for tries := 1; ; tries++ {
+		got, err := m.callWith(key, http.MethodPost, "/v1/checkout", body)
+		switch {
+		case err != nil:
+			return "", err
+		case got.Status == http.StatusCreated:
+			return got.field("id").(string), nil
+		case got.Status != http.StatusServiceUnavailable || tries == 10:
+			return "", fmt.Errorf("create: %d %s", got.Status, got.Body)
+		}
+	}
 }
 
 // session reads a session.
