@@ -19,8 +19,9 @@ type PaymentAnswer struct {
 	Failure checkout.FailureCode    `json:"failure,omitempty"`
 }
 
-// ChargeCard marks the payment as in flight and charges the card, once however
-// often it runs: the transaction id is the network's idempotency key. It fails
+// ChargeCard locks the payment's exchange rate, marks it as in flight and charges
+// the card, once however often it runs: the transaction id is the network's
+// idempotency key. It fails
 // with SessionNotPending when PostgreSQL's clock says that the session's time is
 // over, and with PaymentNotFound.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
@@ -28,21 +29,26 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	req, payoutCurrency, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID)
+	// The rate is stored before anything is charged: who finds out that the charge
+	// went well may be ConfirmPayment or CancelPayment, after this worker's death.
+	from, to, err := a.Store.PaymentCurrencies(ctx, in.ref(), in.TransactionID)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	// The rate comes first, so that nothing can fail between the charge and its record.
-	rate, err := network.Payouts.Rate(ctx, req.Currency, payoutCurrency)
+	rate, err := network.Payouts.Rate(ctx, from, to)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	req, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID, rate)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
 	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.SessionID)
 	result, err := network.Cards.Charge(ctx, req)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return a.recordCharge(ctx, in, result, rate)
+	return a.recordCharge(ctx, in, result)
 }
 
 // ConfirmPayment asks the card network whether a payment in flight was paid.
@@ -55,7 +61,7 @@ func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (Payment
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
-	return a.recordCharge(ctx, in, result, "")
+	return a.recordCharge(ctx, in, result)
 }
 
 // ErrTypePaymentUnknownToNetwork: the card network knows no such charge. The
@@ -81,11 +87,11 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return a.recordCharge(ctx, in, result, "")
+	return a.recordCharge(ctx, in, result)
 }
 
-func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult, rate string) (PaymentAnswer, error) {
-	if err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result, rate); err != nil {
+func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
+	if err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result); err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	return PaymentAnswer{Outcome: result.Outcome, Failure: result.Failure}, nil

@@ -69,6 +69,12 @@ type SendAttemptInput struct {
 	// NewRun: an operator reset the activity, so the first of these attempts
 	// begins a new run in the log.
 	NewRun bool `json:"new_run,omitempty"`
+	// Refused is why attempt 1 failed, which was made as a local activity, and Due
+	// when attempt 2 follows. The first try of the activity then only reports it,
+	// so that the retry policy has the whole schedule and operators see it. "":
+	// nothing to report.
+	Refused string    `json:"refused,omitempty"`
+	Due     time.Time `json:"due,omitzero"`
 }
 
 // lane returns what bounds the attempts in flight.
@@ -95,8 +101,14 @@ type SendAttemptResult struct {
 
 // SendAttempt makes one attempt: notes it, posts, notes how it ended. It fails
 // with ReceiverRefused and the delay to the next attempt, and with
-// DeliveryNotFound. Source: interface document, "Delivery and retries".
+// DeliveryNotFound. As a local activity it makes the first attempt of a run.
+// Source: interface document, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
+	if in.Refused != "" && activity.GetInfo(ctx).Attempt == 1 {
+		if sent, err := d.report(ctx, in); err != nil || sent.Reset {
+			return sent, err
+		}
+	}
 	number := in.number(ctx)
 	notMade := SendAttemptResult{Status: webhook.DeliveryPending, Made: number - 1}
 	if notMade.Wait = d.lanes.enter(in.lane()); notMade.Wait > 0 {
@@ -118,6 +130,9 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	case err != nil:
 		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
 		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+	case out.Reset && activity.GetInfo(ctx).IsLocalActivity: // by a worker that died: Temporal does not count these
+		notMade.Made, notMade.Wait = number, max(out.Early, time.Second)
+		return notMade, nil
 	case out.Reset:
 		notMade.Reset, notMade.Made = true, 0
 		return notMade, nil
@@ -136,10 +151,31 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	return d.sent(ctx, in.DeliveryInput, out, a)
 }
 
+// report tells Temporal how attempt 1 failed, once: the heartbeat stays when an
+// operator resets the activity. It tells nothing when the workflow was reset to
+// after that attempt, which then is one of another run.
+func (d *Deliveries) report(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
+	if activity.HasHeartbeatDetails(ctx) {
+		return SendAttemptResult{Status: webhook.DeliveryPending, Reset: true}, nil
+	}
+	activity.RecordHeartbeat(ctx, "attempt 1 is reported")
+	if made, err := d.CountAttempts(ctx, in.DeliveryInput); err == nil && made == 0 {
+		return SendAttemptResult{}, nil
+	}
+	return SendAttemptResult{}, refusedUntil(max(in.Due.Sub(d.now()), time.Millisecond), 1, in.Refused)
+}
+
+func (d *Deliveries) now() time.Time {
+	if d.Now != nil {
+		return d.Now()
+	}
+	return time.Now()
+}
+
 func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn {
 	info := activity.GetInfo(ctx)
 	turn := storage.Turn{
-		RunID: info.WorkflowExecution.RunID, Number: in.number(ctx),
+		RunID: info.WorkflowExecution.RunID, Number: in.number(ctx), Once: info.IsLocalActivity,
 		Hurried: in.Hurried && info.Attempt == 1, NewRun: in.NewRun && info.Attempt == 1,
 	}
 	if d.Now != nil {
@@ -209,6 +245,10 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 // nor category.
 func (d *Deliveries) refused(mode checkout.Mode, number int, text string) error {
 	delay, _ := d.schedule(mode).RetryDelay(number)
+	return refusedUntil(delay, number, text)
+}
+
+func refusedUntil(delay time.Duration, number int, text string) error {
 	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
 		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{number},
 	})

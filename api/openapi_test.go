@@ -171,9 +171,9 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 	id := checkout.NewID(checkout.PrefixTransaction)
 	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
 	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))
-	_, _, err := f.store.BeginPayment(ctx, ref, id)
+	_, err := f.store.BeginPayment(ctx, ref, id, "1.08")
 	require.NoError(f.t, err)
-	require.NoError(f.t, f.store.RecordCharge(ctx, ref, id, result, "1.08"))
+	require.NoError(f.t, f.store.RecordCharge(ctx, ref, id, result))
 	got, err := f.store.FinishPayment(ctx, ref, id)
 	require.NoError(f.t, err)
 	return id, got

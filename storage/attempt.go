@@ -31,7 +31,7 @@ type Outgoing struct {
 	Status    webhook.DeliveryStatus // not pending: there is nothing to send
 	Parked    bool                   // on hold: nothing is sent until the signal resume
 	Early     time.Duration          // until the attempt is due; then nothing is sent now
-	Reset     bool                   // an attempt with this number has been made: somebody reset the activity
+	Reset     bool                   // an attempt with this number has been made: somebody reset the activity, or see Turn.Once
 	Digests   [][]byte               // of the secret, and of the previous one while a rotation lasts
 }
 
@@ -41,6 +41,7 @@ type Turn struct {
 	Number  int       // by Temporal's count, which has those that no worker began
 	Hurried bool      // somebody asked for it now, whenever it is due
 	NewRun  bool      // after a reset of the activity: the first attempt of a new run
+	Once    bool      // an attempt that was noted counts as made: Temporal, which runs a local activity again when its worker dies, has not counted
 	Now     time.Time // zero: PostgreSQL's clock; tests of workflows skip time
 }
 
@@ -62,8 +63,26 @@ const earlyTolerance = 50 * time.Millisecond
 // the delivery is parked and no attempt is noted either. One whose endpoint was
 // deleted is canceled, or stays as it has ended. It returns checkout.ErrNotFound.
 func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (Outgoing, error) {
+	for try := 1; ; try++ {
+		out, raced, err := s.beginAttempt(ctx, ref, turn)
+		switch {
+		case err != nil:
+			return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
+		case !raced:
+			return out, nil
+		case try == beginTries:
+			return Outgoing{}, errors.New("begin attempt: the delivery changes again and again")
+		}
+	}
+}
+
+// beginTries is how often BeginAttempt looks again at a row that changed meanwhile.
+const beginTries = 5
+
+// beginAttempt reports also whether somebody else, such as a second run of the
+// same local activity, changed the delivery after it was read: nothing was done then.
+func (s *Store) beginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (out Outgoing, raced bool, err error) {
 	var (
-		out                          Outgoing
 		endpointID, keyID            string
 		sealed, previous             []byte
 		previousKeyID                *string
@@ -73,9 +92,9 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 	if !turn.Now.IsZero() {
 		now = &turn.Now
 	}
-	err := s.pool.QueryRow(ctx, `
+	err = s.pool.QueryRow(ctx, `
 		WITH row AS (
-			SELECT d.id, d.event_id, d.run, d.status, e.type, e.body, d.next_attempt_at AS scheduled_at,
+			SELECT d.id, d.event_id, d.run, d.run_id, d.status, e.type, e.body, d.next_attempt_at AS scheduled_at,
 				CASE WHEN d.session_url THEN d.url ELSE w.url END AS url,
 				w.id AS endpoint_id, w.master_key_id, w.sealed_digest,
 				CASE WHEN w.previous_expires_at > clock_timestamp() THEN w.previous_master_key_id END AS previous_master_key_id,
@@ -84,7 +103,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 				d.held OR (NOT d.session_url AND w.status = 'disabled') AS on_hold,
 				d.run_id IS DISTINCT FROM $4
 					OR $11 AND EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS is_new,
-				EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND a.duration_ms IS NOT NULL) AS is_made,
+				EXISTS (SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.number = $5 AND ($12 OR a.duration_ms IS NOT NULL)) AS is_made,
 				(SELECT coalesce(max(a.number), 0) FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run) AS noted
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id
 			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3
@@ -103,6 +122,7 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 				sending_until = CASE WHEN NOT on_hold AND NOT gone THEN clock_timestamp() + $6::interval END,
 				next_attempt_at = CASE WHEN NOT on_hold AND NOT gone AND (is_new OR d.status = 'pending') THEN clock_timestamp() + $7::interval END
 			FROM found f WHERE d.id = f.id AND f.early IS NULL AND NOT f.is_reset
+				AND d.run_id IS NOT DISTINCT FROM f.run_id AND d.status = f.status AND d.next_attempt_at IS NOT DISTINCT FROM f.scheduled_at
 			RETURNING d.id, d.run, d.status, d.parked_at IS NOT NULL AS parked
 		), attempt AS (
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
@@ -111,21 +131,19 @@ func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (O
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at
 		)
 		SELECT coalesce(d.run, f.run), f.number, f.event_id, f.type, f.url, f.body, coalesce(d.status, f.status), coalesce(d.parked, false),
-			coalesce(f.early, interval '0'), f.is_reset, f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
+			coalesce(f.early, interval '0'), f.is_reset, d.id IS NULL AND f.early IS NULL AND NOT f.is_reset, f.endpoint_id, f.master_key_id, f.sealed_digest, f.previous_master_key_id, f.previous_sealed_digest
 		FROM found f LEFT JOIN delivery d ON d.id = f.id`,
-		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance, turn.NewRun).Scan(
-		&out.Run, &out.Number, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early, &out.Reset,
+		ref.ID, ref.MerchantID, ref.Mode, turn.RunID, turn.Number, attemptTimeout, whenItIsLost, turn.Hurried, now, earlyTolerance, turn.NewRun, turn.Once).Scan(
+		&out.Run, &out.Number, &out.EventID, &out.EventType, &out.URL, &out.Body, &out.Status, &out.Parked, &out.Early, &out.Reset, &raced,
 		&endpointID, &keyID, &sealed, &previousKeyID, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Outgoing{}, checkout.ErrNotFound
+		return out, false, checkout.ErrNotFound
 	}
 	if err != nil {
-		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
+		return out, false, err
 	}
-	if out.Digests, err = s.unsealDigests(endpointID, keyID, sealed, previousKeyID, previous); err != nil {
-		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
-	}
-	return out, nil
+	out.Digests, err = s.unsealDigests(endpointID, keyID, sealed, previousKeyID, previous)
+	return out, raced, err
 }
 
 // unsealDigests returns the digest of an endpoint's secret and, when there is a

@@ -1,10 +1,12 @@
 package storage_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -326,6 +328,53 @@ func TestBeginAttempt_NumbersWhatWasNoted(t *testing.T) {
 	require.Equal(t, 2, again.Run)
 	require.Equal(t, 1, again.Number, "a run begins with its first")
 	require.True(t, begin("run-b", 1).Reset)
+}
+
+// A local activity is run again when its worker dies, with the same number.
+func TestBeginAttempt_OnceIsOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	once := storage.Turn{RunID: "run-a", Number: 1, Once: true}
+	out, err := f.BeginAttempt(t.Context(), d, once)
+	require.NoError(t, err)
+	require.False(t, out.Reset)
+	require.Equal(t, 1, out.Number)
+	before := f.read(t, d)
+	out, err = f.BeginAttempt(t.Context(), d, once)
+	require.NoError(t, err)
+	require.True(t, out.Reset)
+	require.Equal(t, before, f.read(t, d), "nothing is changed")
+	once.RunID = "run-b"
+	out, err = f.BeginAttempt(t.Context(), d, once)
+	require.NoError(t, err)
+	require.False(t, out.Reset, "a replay")
+	require.Equal(t, 2, out.Run)
+}
+
+// Two workers may run the same local activity at a time.
+func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for round := range 20 {
+		d := f.delivery(t)
+		var began atomic.Int64
+		var group errgroup.Group
+		for range 8 {
+			group.Go(func() error {
+				out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1, Once: true})
+				if err == nil && !out.Reset && out.Early == 0 {
+					began.Add(1)
+				}
+				return err
+			})
+		}
+		require.NoError(t, group.Wait())
+		require.EqualValues(t, 1, began.Load(), "round %d", round)
+		got := f.read(t, d)
+		require.Equal(t, 1, got.Run)
+		require.Len(t, got.Attempts, 1)
+	}
 }
 
 func TestEndDelivery_ReturnsTheStatusThatItHas(t *testing.T) {

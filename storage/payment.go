@@ -91,18 +91,30 @@ func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactio
 	return transactionID, actionURL, nil
 }
 
-// BeginPayment marks the payment as in flight and returns what to charge
-// (without ReturnURL) and what the merchant will be paid out in. It is
-// the last moment at which a session's time can be found over: after it the
-// session does not expire until the payment is decided. Repeating it returns
-// the same. It returns checkout.ErrNotPending when the session has ended or its
-// time is over, checkout.ErrPaymentInFlight when another payment is, and
-// checkout.ErrNotFound.
-func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID string) (checkout.ChargeRequest, checkout.PayoutCurrency, error) {
-	var (
-		req    = checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
-		payout checkout.PayoutCurrency
-	)
+// PaymentCurrencies returns what a payment is in and what it will be paid out
+// in. It returns checkout.ErrNotFound.
+func (s *Store) PaymentCurrencies(ctx context.Context, ref SessionRef, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT s.currency, s.payout_currency FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", "", checkout.ErrNotFound
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("payment currencies: %w", err)
+	}
+	return from, to, nil
+}
+
+// BeginPayment marks the payment as in flight, locks its exchange rate (payout
+// currency for one unit of its currency, decimal), and returns what to charge,
+// without ReturnURL. It is the last moment at which a session's time can be found
+// over: after it the session does not expire until the payment is decided.
+// Repeating it returns the same, and keeps the first rate. It returns
+// checkout.ErrNotPending when the session has ended or its time is over,
+// checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound.
+func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID, rate string) (checkout.ChargeRequest, error) {
+	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The lock comes before the clock is read: a reader that sees the time
 		// over after us must see this payment too. The payment itself is locked
@@ -115,11 +127,11 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID 
 		)
 		err := tx.QueryRow(ctx, `
 			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR UPDATE)
-			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency, l.payout_currency,
+			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency,
 			       coalesce(t.attempt, 0), coalesce(t.card_token, '')
 			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &payout, &req.Attempt, &req.Token)
+			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return checkout.ErrNotFound
@@ -138,28 +150,26 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID 
 		_, err = tx.Exec(ctx, `
 			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
 			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending')
-			UPDATE transaction SET status = 'processing', attempt = $4
+			UPDATE transaction SET status = 'processing', attempt = $4, exchange_rate = $6
 			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'`,
-			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID)
+			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID, rate)
 		return err
 	})
 	if err != nil {
-		return checkout.ChargeRequest{}, "", fmt.Errorf("begin payment: %w", err)
+		return checkout.ChargeRequest{}, fmt.Errorf("begin payment: %w", err)
 	}
-	return req, payout, nil
+	return req, nil
 }
 
-// RecordCharge notes what the card network said of a payment in flight. rate is
-// the exchange rate that was locked for it, "" to keep the one noted before. A
+// RecordCharge notes what the card network said of a payment in flight. A
 // network that gives up a charge which never reached it knows no card; then the
 // one that was tokenized stays. It decides nothing; FinishPayment does.
-func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult, rate string) error {
+func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
-		       payment_method = CASE WHEN $10 THEN $8 ELSE payment_method END,
-		       exchange_rate = coalesce(nullif($9, ''), exchange_rate)
+		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, rate, result.Method.Last4 != "")
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil {
 		return fmt.Errorf("record charge: %w", err)
 	}

@@ -89,7 +89,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 
-	require.NoError(t, f.RecordCharge(t.Context(), ref(paying), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, "1"))
+	require.NoError(t, f.RecordCharge(t.Context(), ref(paying), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}))
 	settled, err := f.FinishPayment(t.Context(), ref(paying), id)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
@@ -129,16 +129,16 @@ func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	first := f.beginPayment(t, s)
-	again, currency, err := f.BeginPayment(t.Context(), ref(s), first)
+	again, err := f.BeginPayment(t.Context(), ref(s), first, "1.09")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.Equal(t, 1, again.Attempt)
-	require.Equal(t, checkout.USDC, currency)
+	require.Equal(t, "1.08", f.query(t, `SELECT exchange_rate FROM transaction`), "the first rate is locked")
 
 	second := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2"}))
-	_, _, err = f.BeginPayment(t.Context(), ref(s), second)
+	_, err = f.BeginPayment(t.Context(), ref(s), second, "1.08")
 	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
-	_, _, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction))
+	_, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction), "1.08")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -171,9 +171,9 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	id := checkout.NewID(checkout.PrefixTransaction)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email}))
-	_, _, err := f.BeginPayment(t.Context(), ref(s), id)
+	_, err := f.BeginPayment(t.Context(), ref(s), id, "1.08")
 	require.NoError(t, err)
-	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method}, "1.08"))
+	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method}))
 	_, err = f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
 

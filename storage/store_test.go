@@ -114,7 +114,7 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: checkout.PaymentMethod{Type: "card", Last4: "4242"},
 	}))
-	_, _, err := f.BeginPayment(t.Context(), ref(s), id)
+	_, err := f.BeginPayment(t.Context(), ref(s), id, "1.08")
 	require.NoError(t, err)
 	return id
 }
@@ -123,7 +123,7 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
 	t.Helper()
 	id := f.beginPayment(t, s)
-	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, result, "1.08"))
+	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, result))
 	got, err := f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
 	return id, got

@@ -41,11 +41,16 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
 	}
-	checkout := worker.New(c, workflows.TaskQueueCheckout, options(0, o.BuildID))
+	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
-	webhooks := worker.New(c, workflows.TaskQueueWebhooks, options(o.Deliver, o.BuildID))
+	delivering := options(o.BuildID)
+	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
+	// A delivery's first attempt is made within its first workflow task.
+	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
+	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver, delivering.MaxConcurrentWorkflowTaskExecutionSize)
+	webhooks := worker.New(c, workflows.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)
 
@@ -60,7 +65,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	return w, nil
 }
 
-func options(concurrent int, buildID string) worker.Options {
+func options(buildID string) worker.Options {
 	var deployment worker.DeploymentOptions
 	if buildID != "" {
 		deployment = worker.DeploymentOptions{
@@ -71,7 +76,6 @@ func options(concurrent int, buildID string) worker.Options {
 	return worker.Options{
 		DeploymentOptions:                      deployment,
 		WorkerStopTimeout:                      stopTimeout,
-		MaxConcurrentActivityExecutionSize:     concurrent,
 		WorkflowTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		ActivityTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
 		MaxConcurrentWorkflowTaskExecutionSize: 100,

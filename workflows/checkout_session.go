@@ -18,6 +18,8 @@ type CheckoutSessionInput struct {
 	SessionID     string        `json:"session_id"`
 	ExpiresAt     time.Time     `json:"expires_at"`
 	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
+	// PaymentID is of a payment that was in flight when an earlier run was lost.
+	PaymentID string `json:"payment_id,omitempty"`
 }
 
 // CheckoutSessionResult says how the session ended.
@@ -54,6 +56,9 @@ type SessionState struct {
 // the session. Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
 	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
+	if in.PaymentID != "" {
+		s.adopt(ctx)
+	}
 	if err := s.listen(ctx); err != nil {
 		return CheckoutSessionResult{}, err
 	}
@@ -122,6 +127,19 @@ func (s *session) sleep(ctx workflow.Context) {
 		s.due = true
 	})
 	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+s.in.ExpiresAt.UTC().Format(time.RFC3339)+".")
+}
+
+// adopt follows a payment to its end that an earlier run has begun. Whoever told
+// the session meanwhile that it was paid told nobody, so the network is asked.
+func (s *session) adopt(ctx workflow.Context) {
+	p := &payment{transactionID: s.in.PaymentID, asking: true}
+	s.payment = p
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		if _, err := s.ask(ctx, p, confirm); err != nil {
+			s.log.Error("payment not followed", "transaction_id", p.transactionID, "error", err)
+		}
+	})
 }
 
 // startChildren starts what earlier decisions ask for and waits until it exists.

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -216,6 +218,67 @@ func TestCheckoutSession_ThreeDSecure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A run that was terminated while a payment was in flight is started again, and
+// asks what became of it: long before the session's time is over.
+func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		card    string // "": the run was lost before the charge
+		bank    func(w *world, transactionID string)
+		failure string // "": it was paid; else the customer pays again
+	}{
+		"paid":                         {cardSucceeds, nil, ""},
+		"confirmed before the new run": {card3DS, decide(checkout.OutcomeSucceeded, ""), ""},
+		"declined":                     {cardDeclined, nil, "card_declined"},
+		"abandoned":                    {card3DS, nil, "three_ds_abandoned"},
+		"never told to the network":    {"", nil, "processing_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			in.PaymentID = w.payment(s.ID, cmp.Or(c.card, cardSucceeds))
+			req, err := w.BeginPayment(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, in.PaymentID, "1.08")
+			require.NoError(t, err)
+			if c.card != "" {
+				_, err = w.cards.Charge(t.Context(), req)
+				require.NoError(t, err)
+			}
+			if c.bank != nil {
+				c.bank(w, in.PaymentID)
+			}
+			env := w.env(s.ID, s.CreatedAt)
+			paidBy := in.PaymentID
+			if c.failure != "" {
+				paidBy = w.payment(s.ID, cardSucceeds)
+				update(env, 40*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: paidBy})
+			}
+			require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+			require.True(t, env.Now().Before(s.ExpiresAt))
+			require.Equal(t, 1, w.count(`SELECT count(*) FROM payout WHERE transaction_id = $1`, paidBy))
+			require.Equal(t, len(c.failure) > 0, 1 == w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = $2 AND status = 'failed'`, in.PaymentID, c.failure))
+		})
+	}
+}
+
+// The worker may die between the charge and the note of it. Whoever learns of the
+// charge then knows at what rate it is paid out.
+func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	id := w.payment(s.ID, cardSucceeds)
+	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+	w.exec(`CREATE TRIGGER away BEFORE UPDATE OF outcome ON transaction EXECUTE FUNCTION away()`)
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON transaction`) }, 5*time.Minute)
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	var rate string
+	w.row(`SELECT exchange_rate FROM payout`, &rate)
+	require.Equal(t, "1.08", rate)
 }
 
 func decide(outcome checkout.PaymentOutcome, failure checkout.FailureCode) func(*world, string) {

@@ -63,7 +63,7 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 	case checkout.PrefixSession:
 		options := again(childOptions(o.ID, TaskQueueCheckout, "session", owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeCheckoutSession, CheckoutSessionInput{
-			Owner: owner, SessionID: o.ID, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout,
+			Owner: owner, SessionID: o.ID, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout, PaymentID: o.PaymentID,
 		})
 	case checkout.PrefixPayout:
 		options := again(payoutOptions(owner, o.ID))

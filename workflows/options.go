@@ -48,10 +48,19 @@ var cancelOptions = workflow.ActivityOptions{
 // broadcastOptions have no end for the same reason: an unknown outcome is never
 // called a failure, because the transfer may be on the chain.
 var broadcastOptions = workflow.ActivityOptions{
+	Summary:             "sign and broadcast the transfer",
 	StartToCloseTimeout: 30 * time.Second,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 	},
+}
+
+// firstBroadcastOptions allow one try within the payout's first workflow task. It
+// may be cut short: the transfer is stored before it is sent, and sent again.
+var firstBroadcastOptions = workflow.LocalActivityOptions{
+	Summary:             broadcastOptions.Summary,
+	StartToCloseTimeout: 5 * time.Second,
+	RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 }
 
 // sendOptions allow one attempt per entry of the retry schedule and the first,
@@ -70,6 +79,15 @@ func sendOptions(made int, summary string) workflow.ActivityOptions {
 			InitialInterval: webhook.FallbackDelay(made + 1), BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
 			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
 		},
+	}
+}
+
+// firstAttemptOptions allow the one attempt of sendFirst.
+func firstAttemptOptions(host string) workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout: webhook.AttemptTimeout,
+		Summary:             "attempt to " + host,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 }
 

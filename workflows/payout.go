@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"errors"
-
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -33,11 +31,12 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	// A transfer that is signed must be followed to its end: an operator's
 	// cancel comes too late.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	broadcast := broadcastOptions
-	broadcast.Summary = "sign and broadcast the transfer"
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcast), a.BroadcastPayout, ref).Get(ctx, &sent)
-	var failure *temporal.ApplicationError
-	if errors.As(err, &failure) && failure.Type() == activities.ErrTypePayoutNotFound {
+	// Most transfers are taken at once, and are spared the dispatch of an activity.
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, firstBroadcastOptions), a.BroadcastPayout, ref).Get(ctx, &sent)
+	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, ref).Get(ctx, &sent)
+	}
+	if isType(err, activities.ErrTypePayoutNotFound) {
 		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
 	}
 	if err != nil {

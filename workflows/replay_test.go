@@ -132,6 +132,11 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 				_ = workflow.Sleep(ctx, time.Second)
 				return workflows.WebhookDelivery(ctx, in)
 			}},
+		"merchant update: a pause before the deliveries": {workflows.TypeMerchantUpdate,
+			func(ctx workflow.Context, in workflows.MerchantUpdateInput) error {
+				_ = workflow.Sleep(ctx, time.Second)
+				return workflows.MerchantUpdate(ctx, in)
+			}},
 		"bulk replay: an activity before its first step": {workflows.TypeWebhookReplay,
 			func(ctx workflow.Context, in workflows.WebhookReplayInput) (workflows.WebhookReplayResult, error) {
 				activityFirst(ctx, deliveries.NextReplayed)

@@ -80,9 +80,10 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 }
 
 // sendAttempts returns how the delivery ended, or the error of its last
-// attempt. Most deliveries need one round: the activity's retry policy is the
-// schedule. Another follows when no attempt could be made, because of a hold,
-// of a busy endpoint or of PostgreSQL, and when retry_now cut the waiting short.
+// attempt. Its first round is one local attempt, its second has the activity
+// whose retry policy is the schedule. Another follows when no attempt could be
+// made, because of a hold, of a busy endpoint or of PostgreSQL, and when
+// retry_now cut the waiting short.
 func sendAttempts(ctx workflow.Context, in WebhookDeliveryInput) (activities.SendAttemptResult, error) {
 	d := delivery{in: in, retryNow: workflow.GetSignalChannel(ctx, SignalRetryNow), resume: workflow.GetSignalChannel(ctx, SignalResume)}
 	for {
@@ -125,28 +126,66 @@ func last(err error) bool {
 type delivery struct {
 	in               WebhookDeliveryInput
 	retryNow, resume workflow.ReceiveChannel
-	made             int  // attempts so far
-	hurried          bool // retry_now came, and no attempt has followed
-	reset            bool // an operator reset the activity, and no attempt has followed
-	away             int  // times in a row that PostgreSQL was away
+	made             int       // attempts so far
+	refused          string    // why the local attempt failed, until the activity has reported it
+	due              time.Time // when the next follows then
+	hurried          bool      // retry_now came, and no attempt has followed
+	reset            bool      // an operator reset the activity, and no attempt has followed
+	away             int       // times in a row that PostgreSQL was away
 }
 
-// send makes attempts, on the schedule, until one succeeds, none is left, none
-// can be made, or retry_now comes.
-func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, error) {
-	var (
-		a    *activities.Deliveries
-		sent activities.SendAttemptResult
-	)
+// send makes attempts until one succeeds, none is left, none can be made, or
+// retry_now comes.
+func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult, err error) {
+	if ctx.Err() != nil {
+		return sent, ctx.Err()
+	}
 	for d.retryNow.ReceiveAsync(nil) { // what comes now is the attempt that was asked for
 		d.hurried = true
 	}
-	asked := d.hurried
-	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, "attempt to "+d.in.Host)))
-	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, activities.SendAttemptInput{
-		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: asked, NewRun: d.reset,
-	})
+	asked, in := d.hurried, activities.SendAttemptInput{
+		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: d.hurried, NewRun: d.reset,
+	}
 	d.hurried = false
+	if d.made == 0 && d.refused == "" && !d.reset {
+		sent, err = d.sendFirst(ctx, in)
+	} else {
+		sent, err = d.sendOnSchedule(ctx, in)
+	}
+	if err == nil && sent.Status == webhook.DeliveryPending {
+		d.hurried = d.hurried || asked // it has not been made yet
+		d.reset = d.reset || sent.Reset
+	} else {
+		d.reset = false
+	}
+	return sent, err
+}
+
+// sendFirst makes the first attempt of a run within a workflow task, mostly its
+// first: most deliveries need no other, and are spared the dispatch of an
+// activity. After a reset of the activity it is not for this: a local activity
+// whose worker died does not know whether it began a new run.
+func (d *delivery) sendFirst(ctx workflow.Context, in activities.SendAttemptInput) (sent activities.SendAttemptResult, err error) {
+	var a *activities.Deliveries
+	whole, _ := workflow.NewDisconnectedContext(ctx) // an attempt under way is awaited, whoever cancels
+	options := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Host))
+	err = workflow.ExecuteLocalActivity(options, a.SendAttempt, in).Get(ctx, &sent)
+	var failure *temporal.ApplicationError
+	if errors.As(err, &failure) {
+		d.refused, d.due = failure.Message(), workflow.Now(ctx).Add(failure.NextRetryDelay())
+	}
+	return sent, err
+}
+
+// sendOnSchedule makes attempts, each when the schedule says.
+func (d *delivery) sendOnSchedule(ctx workflow.Context, in activities.SendAttemptInput) (sent activities.SendAttemptResult, err error) {
+	var a *activities.Deliveries
+	if d.refused != "" && !in.Hurried { // else there is nothing to wait for
+		in.Made, in.Refused, in.Due = 0, d.refused, d.due
+	}
+	d.refused = ""
+	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(in.Made, "attempt to "+d.in.Host)))
+	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
 	selector := workflow.NewSelector(ctx)
 	selector.AddFuture(attempts, func(workflow.Future) {})
 	selector.AddReceive(d.retryNow, func(c workflow.ReceiveChannel, _ bool) {
@@ -157,13 +196,7 @@ func (d *delivery) send(ctx workflow.Context) (activities.SendAttemptResult, err
 	for !attempts.IsReady() {
 		selector.Select(ctx)
 	}
-	err := attempts.Get(ctx, &sent)
-	if err == nil && sent.Status == webhook.DeliveryPending {
-		d.hurried = d.hurried || asked // it has not been made yet
-		d.reset = d.reset || sent.Reset
-	} else {
-		d.reset = false
-	}
+	err = attempts.Get(ctx, &sent)
 	return sent, err
 }
 

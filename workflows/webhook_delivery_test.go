@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -133,6 +134,74 @@ func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testi
 	require.NoError(t, env.GetWorkflowResult(&got))
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	require.Len(t, w.receiver.arrivals, webhook.MaxAttempts)
+}
+
+// A local activity whose worker dies is run again, and Temporal does not count.
+func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		answers int
+		dies    func(w *world, ctx context.Context, in activities.SendAttemptInput)
+		arrive  []string
+	}{
+		{"before it was begun", http.StatusInternalServerError, func(*world, context.Context, activities.SendAttemptInput) {},
+			[]string{"1", "2", "3", "4", "5", "6"}},
+		{"before the request", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
+			_, err := w.BeginAttempt(ctx, storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}, storage.Turn{
+				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
+			})
+			require.NoError(w.t, err)
+		}, []string{"2", "3", "4", "5", "6"}},
+		{"before the request, and PostgreSQL is away", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
+			if w.count(`SELECT count(*) FROM webhook_attempt`) > 0 {
+				w.exec(`DROP TRIGGER away ON webhook_delivery`)
+				return
+			}
+			_, err := w.BeginAttempt(ctx, storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}, storage.Turn{
+				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
+			})
+			require.NoError(w.t, err)
+			w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+			w.exec(`CREATE TRIGGER away BEFORE UPDATE ON webhook_delivery FOR EACH STATEMENT EXECUTE FUNCTION away()`)
+		}, []string{"2", "3", "4", "5", "6"}},
+		{"after it was refused", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
+			_, _ = w.deliveries.SendAttempt(ctx, in)
+		}, []string{"1", "2", "3", "4", "5", "6"}},
+		{"after it was accepted", http.StatusOK, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
+			_, _ = w.deliveries.SendAttempt(ctx, in)
+		}, []string{"1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			in := w.delivery()
+			w.receiver.status = c.answers
+			env := w.env(in.DeliveryID, time.Now())
+			env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+				func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+					if activity.GetInfo(ctx).IsLocalActivity {
+						c.dies(w, ctx, in)
+					}
+					return w.deliveries.SendAttempt(ctx, in)
+				})
+			var attempts []time.Time
+			w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
+			env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+			var numbers []string
+			for _, a := range w.receiver.arrivals {
+				numbers = append(numbers, a.header.Get("X-Service-Attempt"))
+			}
+			require.Equal(t, c.arrive, numbers)
+			if c.answers == http.StatusOK {
+				require.NoError(t, env.GetWorkflowError())
+				return
+			}
+			require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()))
+			require.Equal(t, 12*time.Hour, attempts[len(attempts)-1].Sub(attempts[len(attempts)-2]).Round(time.Second))
+			require.Equal(t, webhook.MaxAttempts, w.count(`SELECT count(*) FROM webhook_attempt`))
+		})
+	}
 }
 
 func TestWebhookDelivery_WithoutARowFails(t *testing.T) {

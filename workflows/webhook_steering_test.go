@@ -112,6 +112,9 @@ func (w *world) deliveryRow(in workflows.WebhookDeliveryInput) webhook.Delivery 
 func TestWebhookDelivery_RetryNowMakesTheNextAttemptAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ asked, want []time.Duration }{
+		"before the first": {[]time.Duration{0}, []time.Duration{
+			0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second,
+		}},
 		"in the second wait": {[]time.Duration{2 * minute}, []time.Duration{
 			0, 30 * second, 2 * minute, 32 * minute, 2*hour + 32*minute, 14*hour + 32*minute,
 		}},
@@ -170,6 +173,18 @@ func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
 	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
 }
 
+func TestWebhookDelivery_CanceledBeforeItsFirstAttemptSendsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, webhook.DeliveryCanceled, w.deliveryRow(in).Status)
+	require.Empty(t, w.receiver.arrivals)
+}
+
 func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,7 +211,7 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
 				result, err := real(ctx, in)
 				var refused *temporal.ApplicationError
-				if n++; n == 2 && errors.As(err, &refused) { // the server loses the delay
+				if n++; n == 3 && errors.As(err, &refused) { // after the local attempt and its report, the server loses a delay
 					err = temporal.NewApplicationErrorWithOptions("early", refused.Type(), temporal.ApplicationErrorOptions{NextRetryDelay: time.Second})
 				}
 				return result, err
@@ -204,5 +219,5 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 	})
 	// Not at 31 s. PostgreSQL's clock, which says when it is due, is not skipped: it still stands at 0 s.
 	require.Equal(t, []time.Duration{0, 30 * second, 300 * second, 2100 * second, 9300 * second, 52500 * second}, got)
-	require.Equal(t, 7, n, "one came before its time")
+	require.Equal(t, 8, n, "one came before its time")
 }

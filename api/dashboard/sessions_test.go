@@ -49,7 +49,7 @@ func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
-	_, _, err := d.store.BeginPayment(d.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id)
+	_, err := d.store.BeginPayment(d.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id, "1.08")
 	require.NoError(d.t, err)
 	return id
 }
@@ -65,7 +65,7 @@ func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string,
 	if failure != "" {
 		result = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: failure, Method: visa}
 	}
-	require.NoError(d.t, d.store.RecordCharge(d.t.Context(), ref, id, result, "1.08"))
+	require.NoError(d.t, d.store.RecordCharge(d.t.Context(), ref, id, result))
 	settled, err := d.store.FinishPayment(d.t.Context(), ref, id)
 	require.NoError(d.t, err)
 	return id, settled

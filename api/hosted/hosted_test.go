@@ -134,11 +134,11 @@ func (f fakeHandle) Get(_ context.Context, into any) error {
 func decides(result checkout.ChargeResult) func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
 	return func(h *harness, ref storage.SessionRef, id string) (workflows.PaymentResult, error) {
 		ctx := h.t.Context()
-		if _, _, err := h.store.BeginPayment(ctx, ref, id); err != nil {
+		if _, err := h.store.BeginPayment(ctx, ref, id, "1.08"); err != nil {
 			return workflows.PaymentResult{}, refused(workflows.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}
-		require.NoError(h.t, h.store.RecordCharge(ctx, ref, id, result, "1"))
+		require.NoError(h.t, h.store.RecordCharge(ctx, ref, id, result))
 		got := workflows.PaymentResult{Outcome: result.Outcome, Failure: result.Failure}
 		if result.Outcome.Final() {
 			_, err := h.store.FinishPayment(ctx, ref, id)
@@ -338,7 +338,7 @@ func TestPay_BankAsks(t *testing.T) {
 	h.complete = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
 		asked = txn
 		require.NoError(t, h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
-			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}, ""))
+			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}))
 		_, err := h.store.FinishPayment(t.Context(), ref, txn)
 		return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
 	}
@@ -437,7 +437,7 @@ func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
-		_, _, err := h.store.BeginPayment(t.Context(), ref, txn)
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, "1.08")
 		require.NoError(t, err)
 		return workflows.PaymentResult{}, context.DeadlineExceeded
 	}
@@ -458,7 +458,7 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 	w := h.post("/"+id+"/cancel", url.Values{"payment": {txn}})
 	h.requireRedirect(w, "/checkout/"+id)
 	require.Contains(t, h.follow(w), `name="card_number"`)
-	_, _, err := h.store.BeginPayment(t.Context(), h.refs[id], txn) // the message arrives late
+	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, "1.08") // the message arrives late
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	h.pay = succeeds
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
@@ -473,7 +473,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1"}))
 		var wg sync.WaitGroup
 		var beginErr error
-		wg.Go(func() { _, _, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn) })
+		wg.Go(func() { _, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, "1.08") })
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
 		begun, _, err := h.store.PaymentAction(t.Context(), id)
@@ -497,7 +497,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
 		h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+want)
-		_, _, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0])
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], "1.08")
 		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
 		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
 	}

@@ -15,8 +15,8 @@ import (
 // value is the simplest that does the same.
 type shape struct {
 	Payout         bool // a workflow sends the payout and starts its delivery, as in the service
-	LocalAttempt   bool // deliveries make their first attempt as a local activity
-	LocalBroadcast bool // payouts are sent by a local activity
+	LocalAttempt   bool // deliveries make their first attempt as a local activity, as in the service
+	LocalBroadcast bool // payouts are sent by a local activity, as in the service
 	LocalCharge    bool // cards are charged by a local activity
 }
 

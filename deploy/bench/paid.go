@@ -51,6 +51,7 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 				&way{name: "the same, first attempt local", do: bare.as(shape{Payout: true, LocalAttempt: true})},
 				&way{name: "the same, broadcast local", do: bare.as(shape{Payout: true, LocalBroadcast: true})},
 				&way{name: "the same, charge local", do: bare.as(shape{Payout: true, LocalCharge: true})},
+				&way{name: "the same, attempt and broadcast local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true})},
 				&way{name: "the same, all three local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true, LocalCharge: true})},
 			)
 		}

@@ -71,6 +71,10 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	service := temporalClient(t, shared).WorkflowService()
 	delivery := m.refusedDelivery()
 	execution := &commonpb.WorkflowExecution{WorkflowId: delivery}
+	await(t, "the activity is there", 5*time.Second, func() bool {
+		run, err := service.DescribeWorkflowExecution(t.Context(), &workflowservice.DescribeWorkflowExecutionRequest{Namespace: workflows.Namespace, Execution: execution})
+		return err == nil && len(run.PendingActivities) == 1
+	})
 	_, err := service.PauseActivity(t.Context(), &workflowservice.PauseActivityRequest{
 		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "SendAttempt"},
 	})

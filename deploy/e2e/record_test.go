@@ -39,6 +39,8 @@ func TestHistories(t *testing.T) {
 	m.mustPay(declined, cardSucceeds)
 	expired := m.create(terms)
 	m.must(http.StatusOK, http.MethodPost, "/v1/checkout/"+expired+"/expire", "")
+	advanced := m.create(terms)
+	m.must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+advanced+"/advance", "")
 	slow := m.create(terms)
 	m.mustPay(slow, cardSlow)
 	m.awaitStatus(slow, checkout.StatusCompleted, 20*time.Second)
@@ -60,6 +62,7 @@ func TestHistories(t *testing.T) {
 		"checkout_session_paid":           {paid, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_declined_first": {declined, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_expired":        {expired, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"checkout_session_advanced":       {advanced, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_called_back":    {slow, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_waiting":        {waiting, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"checkout_session_3ds":            {asked, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
@@ -150,7 +153,17 @@ func TestHistories_OfSteering(t *testing.T) {
 	slow := newMerchant(t, stack)
 	completed, running := replayUnderWay(steered, 100), replayUnderWay(slow, 1)
 
+	lost := steered.create(terms) // its payment waits for the customer's bank
+	steered.mustPay(lost, card3DS)
+	require.NoError(t, c.TerminateWorkflow(t.Context(), lost, "", "the run is lost"))
+
 	endpoint := query[string](t, stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, steered.id)
+	changed, _, err := store.PublishTest(t.Context(), steered.testEvent(endpoint))
+	require.NoError(t, err)
+	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: workflows.TaskQueueCheckout},
+		workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Owner: workflows.Owner{MerchantID: steered.id, Mode: checkout.ModeTest}, EventID: changed.ID})
+	require.NoError(t, err)
+	require.NoError(t, update.Get(t.Context(), nil))
 	_, orphan, err := store.PublishTest(t.Context(), steered.testEvent(endpoint))
 	require.NoError(t, err)
 	query[string](t, stack, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
@@ -159,6 +172,11 @@ func TestHistories_OfSteering(t *testing.T) {
 	var result workflows.ReconcileResult
 	require.NoError(t, reconcile.Get(t.Context(), &result))
 
+	await(t, "the run that Reconcile started has asked about the payment, and waits", 90*time.Second, func() bool {
+		run, err := c.DescribeWorkflowExecution(t.Context(), lost, "")
+		require.NoError(t, err)
+		return run.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && run.WorkflowExecutionInfo.HistoryLength > 11
+	})
 	for name, run := range map[string]struct {
 		id     string
 		status enumspb.WorkflowExecutionStatus
@@ -169,6 +187,8 @@ func TestHistories_OfSteering(t *testing.T) {
 		"webhook_replay_completed":          {completed, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_replay_running":            {running, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"reconcile":                         {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"merchant_update":                   {changed.ID, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"checkout_session_followed":         {lost, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, // started again by Reconcile
 	} {
 		await(t, name+" is "+run.status.String(), 20*time.Second, func() bool { return statusOf(t, c, run.id) == run.status })
 		record(t, c, name, run.id)

@@ -70,7 +70,7 @@ func TestHistorySizes(t *testing.T) {
 		require.Equal(t, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, session[len(session)-1].EventType)
 		sessions = append(sessions, len(session))
 		delivery := history(t, c, deliveryOf(t, shared, id, "checkout.completed"))
-		require.LessOrEqual(t, len(delivery), 11)
+		require.LessOrEqual(t, len(delivery), 6, "one workflow task, and a marker of the attempt")
 	}
 	// When the two children start a moment apart, as they do on a busy machine,
 	// the server schedules one more workflow task of three events. What the

@@ -158,6 +158,12 @@ func (t *temporalReader) read(ctx context.Context, id string) error {
 		last := runOf(described.WorkflowExecutionInfo)
 		last.ReportLost = reportLost(described.PendingActivities)
 		behind := d != nil && d.Status != webhook.DeliveryPending && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !last.ReportLost
+		if behind && len(described.PendingActivities) == 0 {
+			if last.ReportLost, err = t.localReportLost(ctx, last); err != nil {
+				return err
+			}
+			behind = !last.ReportLost
+		}
 		if (behind || !t.listed(last)) && time.Now().Before(end) {
 			time.Sleep(temporalLagTry)
 			if !behind {
@@ -192,6 +198,28 @@ func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 		return a.GetActivityType().GetName() == sendActivity && a.GetLastFailure().GetTimeoutFailureInfo() != nil &&
 			a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 	})
+}
+
+// localReportLost reports the same of an attempt that was made as a local activity:
+// it was run again, found that it had been made, and waits.
+func (t *temporalReader) localReportLost(ctx context.Context, run Run) (lost bool, err error) {
+	events := t.client.GetWorkflowHistory(ctx, run.WorkflowID, run.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return false, ignoreGone(err)
+		}
+		switch e.EventType {
+		case enumspb.EVENT_TYPE_MARKER_RECORDED:
+			var got activities.SendAttemptResult
+			marker := e.GetMarkerRecordedEventAttributes()
+			lost = begunLocally(marker) && converter.GetDefaultDataConverter().FromPayloads(marker.GetDetails()["result"], &got) == nil &&
+				got.Status == webhook.DeliveryPending && got.Made > 0
+		case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+			lost = false
+		}
+	}
+	return lost, nil
 }
 
 // listed reports whether a run is in Temporal's list.
@@ -261,6 +289,8 @@ func (t *temporalReader) readHistories(ctx context.Context, runs []Run) error {
 				completed := e.GetActivityTaskCompletedEventAttributes()
 				id := completed.GetScheduledEventId()
 				sent[id] = sent[id] && begun(completed.GetResult())
+			case enumspb.EVENT_TYPE_MARKER_RECORDED:
+				sent[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
 			case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 				if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
 					clear(sent) // until here it is the history of the run that was reset
@@ -297,6 +327,16 @@ func begun(result *commonpb.Payloads) bool {
 		return true // not known
 	}
 	return got.Status != webhook.DeliveryPending || got.Parked || got.Made > 0
+}
+
+// begunLocally reports whether a marker is that of a SendAttempt which ran as a
+// local activity and began an attempt.
+func begunLocally(marker *historypb.MarkerRecordedEventAttributes) bool {
+	var local struct{ ActivityType string }
+	if marker.GetMarkerName() != "LocalActivity" || converter.GetDefaultDataConverter().FromPayloads(marker.GetDetails()["data"], &local) != nil {
+		return false
+	}
+	return local.ActivityType == sendActivity && (marker.GetFailure() != nil || begun(marker.GetDetails()["result"]))
 }
 
 // ignoreGone: a run that Temporal removed while it was read says nothing.
