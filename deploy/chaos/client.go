@@ -123,11 +123,13 @@ func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries
 	return "", time.Time{}
 }
 
+const customerEmail = "ann@example.com"
+
 // pay sends the hosted page's form, goes on to the bank when it asks, and asks the
 // page how the session stands.
 func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
-	form := url.Values{"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}.Encode()
+	form := url.Values{"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {customerEmail}}.Encode()
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	began := time.Now()
 	got := request(ctx, http.MethodPost, page+"/"+id, header, form)

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -45,12 +49,33 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 		return err
 	}
 	c.canary = "http://" + canary + "/"
+	if err := c.addCanaries(); err != nil {
+		return err
+	}
 	for i := range merchants {
 		m, err := c.addMerchant(ctx, store, i)
 		if err != nil {
 			return err
 		}
 		c.merchants = append(c.merchants, m)
+	}
+	return nil
+}
+
+// addCanaries notes what of the stack and its customers must not be found anywhere.
+func (c *chaos) addCanaries() error {
+	u, err := url.Parse(c.rig.databaseURL)
+	if err != nil {
+		return err
+	}
+	password, _ := u.User.Password()
+	_, master, _ := strings.Cut(c.rig.stack.Demo.MasterKeys, ":")
+	c.canaries = append(c.canaries,
+		invariant.Canary{Name: "database password", Value: password},
+		invariant.Canary{Name: "master key", Value: master},
+		invariant.Canary{Name: "e-mail address", Value: customerEmail, Tables: []string{"checkout_session", "transaction", "event"}})
+	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
+		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
 	}
 	return nil
 }
@@ -70,6 +95,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	if err != nil {
 		return nil, err
 	}
+	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
 		return nil, err
@@ -89,6 +115,9 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 
 // addEndpoint registers a receiver, which listens or does not.
 func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) error {
+	c.canaries = append(c.canaries,
+		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
+		invariant.Canary{Name: "digest of a webhook secret of " + m.id, Value: string(webhook.SecretDigest(secret))})
 	listen := c.startReceiver
 	if !listens {
 		listen = nobody

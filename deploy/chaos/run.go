@@ -113,8 +113,9 @@ type chaos struct {
 	runOptions
 	rig        *rig
 	merchants  []*merchant
-	canary     string
+	canary     string // an address to which nothing may come
 	stopCanary func()
+	canaries   []invariant.Canary
 	out        io.Writer
 	began      time.Time
 	life       context.Context // of the whole run
@@ -333,6 +334,7 @@ func (c *chaos) sources() (invariant.Sources, error) {
 	return invariant.Sources{
 		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: "checkout", Schedule: schedule,
 		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
+		Canaries: c.canaries, Logs: filepath.Join(c.dir, "stack"),
 		Progress: func(text string) { c.say("%s", text) },
 	}, err
 }

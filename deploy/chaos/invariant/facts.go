@@ -40,7 +40,12 @@ type Facts struct {
 	Called bool // Calls are all the calls that there were
 	Calls  []Call
 	Rest   *Rest
+	// Searched is in how many logs and tables it was looked for a canary, and Leaks
+	// where one was that does not belong there.
+	Searched int
+	Leaks    []Leak
 
+	Counted    map[string]Tally // by workflow type, what Temporal counts
 	Events     []Event
 	Endpoints  []Endpoint
 	Deliveries []Delivery

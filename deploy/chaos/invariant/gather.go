@@ -28,6 +28,8 @@ type Sources struct {
 	// What only who broke the service knows; nil when nobody did.
 	Calls    []Call
 	Rest     *Rest
+	Canaries []Canary
+	Logs     string            // a directory with the logs of every process
 	Progress func(text string) // nil: nobody wants to know
 }
 
@@ -50,10 +52,13 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
 	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
-	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readSessionRuns, readHistorySample} {
+	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readSessionRuns, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {
 			return nil, fmt.Errorf("read Temporal: %w", err)
 		}
+	}
+	if err := readLeaks(ctx, s, f); err != nil {
+		return nil, fmt.Errorf("look for canaries: %w", err)
 	}
 	for _, read := range []func(context.Context, *pgx.Conn, *Facts) error{readMoved, markMoved} {
 		if err := read(ctx, conn, f); err != nil {

@@ -28,7 +28,7 @@ type Invariant struct {
 var All = []Invariant{
 	overdue, transitions, events, expiries, charges,
 	fanOut, workflows, outcomes, acknowledgements, schedule, requests, egress, attempts,
-	answers, idempotency, sessionRuns, payouts, owners, rest, histories,
+	answers, idempotency, sessionRuns, payouts, owners, leaks, rest, counts, histories,
 }
 
 // Violation is one case in which an invariant does not hold.

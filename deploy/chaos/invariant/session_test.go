@@ -7,6 +7,7 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 
+	flows "example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -39,6 +40,7 @@ func (f *Facts) addSessions() {
 		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusExpired},
 	}
 	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
+	f.Searched = 1
 	f.Rest, f.Called = &Rest{After: 10 * time.Second, Within: 30 * time.Second}, true
 	f.Calls = []Call{
 		{Op: OpCreate, MerchantID: "mer_1", Key: "key-1", At: made, EndedAt: made},
@@ -48,6 +50,12 @@ func (f *Facts) addSessions() {
 		{Op: OpExpire, MerchantID: "mer_1", ID: "cs_1", At: noon, EndedAt: noon, Status: http.StatusConflict, Told: checkout.StatusCompleted},
 		{Op: OpExpire, MerchantID: "mer_1", ID: "cs_2", At: noon, EndedAt: noon, Status: http.StatusOK, Told: checkout.StatusExpired},
 	}
+}
+
+// counted lets Temporal count the runs that there are.
+func (f *Facts) counted(workflowType string) Tally {
+	f.Counted = map[string]Tally{workflowType: f.tally(workflowType)}
+	return f.Counted[workflowType]
 }
 
 func (f *Facts) session(id string) *Session {
@@ -162,6 +170,12 @@ var sessionCases = []brokenCase{
 	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1"}},
 
 	// 20
+	{"19: a card number in a log", func(f *Facts) { f.Leaks = []Leak{{"card number ending in 4242", "worker.log", 1}} }, []string{"19 card number ending in 4242"}},
+	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(flows.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
+	{"21: a run that Temporal counts otherwise", func(f *Facts) {
+		f.counted(flows.TypeCheckoutSession)[completed]--
+		f.Counted[flows.TypeCheckoutSession][running]++
+	}, []string{"21 CheckoutSession"}},
 	{"20: never at rest", func(f *Facts) { f.Rest.Restless = "1 pending sessions" }, []string{"20 everything"}},
 	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, []string{"20 everything"}},
 	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, nil},

@@ -1,0 +1,151 @@
+package invariant
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Canary is a value that can be told from all others.
+type Canary struct {
+	Name  string // for people; the value is never shown
+	Value string
+	// Tables of the service may hold it. No log may, and no table of Temporal,
+	// which has the histories.
+	Tables []string
+}
+
+// Leak is a canary that is where it does not belong.
+type Leak struct {
+	Canary string
+	Where  string // a file, or database.table
+	Times  int    // rows or files
+}
+
+var leaks = Invariant{
+	Number: 19, Names: "canary",
+	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them",
+	needs: func(f *Facts) string {
+		if f.Searched == 0 {
+			return "nothing was looked for"
+		}
+		return ""
+	},
+	check: func(w *world, r *Result) {
+		r.Checked = w.Searched
+		for _, leak := range w.Leaks {
+			r.violated(leak.Canary, "is in %s, %d times", leak.Where, leak.Times)
+		}
+	},
+}
+
+// databases are those of a stack.
+var databases = []string{"checkout", "temporal", "temporal_visibility"}
+
+// readLeaks looks for the canaries in every log below s.Logs and every table.
+func readLeaks(ctx context.Context, s Sources, f *Facts) error {
+	if len(s.Canaries) == 0 {
+		return nil
+	}
+	if err := searchLogs(s, f); err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(s.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	for _, config.Database = range databases {
+		s.Progress(fmt.Sprintf("looking for %d canaries in the database %s", len(s.Canaries), config.Database))
+		if err := searchDatabase(ctx, config, s.Canaries, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func searchLogs(s Sources, f *Facts) error {
+	return filepath.WalkDir(s.Logs, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
+			return nil //nolint:nilerr // PostgreSQL's own files come and go
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, c := range s.Canaries {
+			f.Searched++
+			if strings.Contains(string(text), c.Value) {
+				f.Leaks = append(f.Leaks, Leak{c.Name, path, 1})
+			}
+		}
+		return nil
+	})
+}
+
+func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Canary, f *Facts) error {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
+	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	if err != nil {
+		return err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		found, err := searchTable(ctx, conn, table, canaries)
+		if err != nil {
+			return fmt.Errorf("search %s: %w", table, err)
+		}
+		for i, c := range canaries {
+			f.Searched++
+			belongs := config.Database == "checkout" && slices.Contains(c.Tables, table)
+			if found[i] > 0 && !belongs {
+				f.Leaks = append(f.Leaks, Leak{c.Name, config.Database + "." + table, found[i]})
+			}
+		}
+	}
+	return nil
+}
+
+// searchTable returns in how many rows of a table each canary is, as text or as
+// bytes. It reads the table once.
+func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []Canary) (map[int]int, error) {
+	var (
+		needles []string
+		of      []int
+	)
+	for i, c := range canaries {
+		forms := []string{hex.EncodeToString([]byte(c.Value))} // as PostgreSQL shows bytes
+		if !strings.ContainsFunc(c.Value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			forms = append(forms, c.Value)
+		}
+		for _, form := range forms {
+			needles, of = append(needles, form), append(of, i)
+		}
+	}
+	rows, err := conn.Query(ctx, `
+		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
+		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text, n.needle) > 0) hit GROUP BY hit.i`, needles)
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]int{}
+	var at, n int
+	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {
+		found[of[at-1]] += n
+		return nil
+	})
+	return found, err
+}
