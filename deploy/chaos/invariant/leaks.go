@@ -71,11 +71,12 @@ func readLeaks(ctx context.Context, s Sources, f *Facts) error {
 }
 
 func searchLogs(s Sources, f *Facts) error {
-	return filepath.WalkDir(s.Logs, func(path string, d fs.DirEntry, err error) error {
+	logs := os.DirFS(s.Logs)
+	return fs.WalkDir(logs, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".log" {
 			return nil //nolint:nilerr // PostgreSQL's own files come and go
 		}
-		text, err := os.ReadFile(path)
+		text, err := fs.ReadFile(logs, path)
 		if err != nil {
 			return err
 		}
