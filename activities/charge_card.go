@@ -21,9 +21,8 @@ type PaymentAnswer struct {
 
 // ChargeCard locks the payment's exchange rate, marks it as in flight and charges
 // the card, once however often it runs: the transaction id is the network's
-// idempotency key. It fails
-// with SessionNotPending when PostgreSQL's clock says that the session's time is
-// over, and with PaymentNotFound.
+// idempotency key. It fails with SessionNotPending when PostgreSQL's clock says
+// that the session's time is over, and with PaymentNotFound.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {

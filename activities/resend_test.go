@@ -62,7 +62,7 @@ func TestReceiver_AConnectionSeenClosedCostsNoAttempt(t *testing.T) {
 		}
 	})
 	r := newReceivers(NewAddressGuard(true))
-	for n := range 8 {
+	for n := range 20 {
 		status, kind := postTo(t, r, f)
 		require.Equal(t, 200, status)
 		require.Empty(t, kind)

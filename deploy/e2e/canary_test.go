@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -54,29 +55,26 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	marker := m.create(terms)
 	awaitSpan(t, "api", marker, "")
 
-	canaries := []struct {
-		name, value string
-		tables      []string // where it belongs
-	}{
-		{"card number", "378282246310005", nil},
-		{"card number as typed", "3782 822463 10005", nil},
-		{"declined card number", "4000000000009995", nil},
-		{"API key", strings.TrimPrefix(m.key, "sk_test_"), nil},
-		{"webhook secret", strings.TrimPrefix(m.secret, "whsec_"), nil},
-		{"digest of the secret", hex.EncodeToString(webhook.SecretDigest(m.secret)), nil},
-		{"digest of the secret, raw", string(webhook.SecretDigest(m.secret)), nil},
-		{"rotated secret", strings.TrimPrefix(rotated, "whsec_"), nil},
-		{"digest of the rotated secret, raw", string(webhook.SecretDigest(rotated)), nil},
-		{"what a receiver said", said, []string{"webhook_attempt"}},
-		{"master key", strings.SplitN(shared.Demo.MasterKeys, ":", 2)[1], nil},
-		{"database password", databasePassword(t), nil},
-		{"e-mail", email, []string{"checkout_session", "transaction", "event"}},
-		{"metadata", note, []string{"checkout_session", "event"}},
+	canaries := []invariant.Canary{ // with the tables where they belong
+		{Name: "card number", Value: "378282246310005"},
+		{Name: "card number as typed", Value: "3782 822463 10005"},
+		{Name: "declined card number", Value: "4000000000009995"},
+		{Name: "API key", Value: strings.TrimPrefix(m.key, "sk_test_")},
+		{Name: "webhook secret", Value: strings.TrimPrefix(m.secret, "whsec_")},
+		{Name: "digest of the secret", Value: hex.EncodeToString(webhook.SecretDigest(m.secret))},
+		{Name: "digest of the secret, raw", Value: string(webhook.SecretDigest(m.secret))},
+		{Name: "rotated secret", Value: strings.TrimPrefix(rotated, "whsec_")},
+		{Name: "digest of the rotated secret, raw", Value: string(webhook.SecretDigest(rotated))},
+		{Name: "what a receiver said", Value: said, Tables: []string{"webhook_attempt"}},
+		{Name: "master key", Value: strings.SplitN(shared.Demo.MasterKeys, ":", 2)[1]},
+		{Name: "database password", Value: databasePassword(t)},
+		{Name: "e-mail", Value: email, Tables: []string{"checkout_session", "transaction", "event"}},
+		{Name: "metadata", Value: note, Tables: []string{"checkout_session", "event"}},
 	}
 	logs := stackLogs(t)
 	for _, c := range canaries {
 		for path, text := range logs {
-			require.NotContains(t, text, c.value, "%s in %s", c.name, path)
+			require.NotContains(t, text, c.Value, "%s in %s", c.Name, path)
 		}
 	}
 	bare := regexp.MustCompile(`[^0-9A-Za-z.:_-]` + cvc + `[^0-9A-Za-z.:_-]`)
@@ -86,13 +84,15 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	for _, database := range []string{"checkout", "temporal", "temporal_visibility"} {
 		conn, err := pgx.Connect(t.Context(), shared.Postgres.URL(database))
 		require.NoError(t, err)
-		for _, table := range tables(t, conn) {
-			for _, c := range canaries {
-				n := occurrences(t, conn, table, c.value)
-				if database == "checkout" && slices.Contains(c.tables, table) {
-					require.NotZero(t, n, "%s belongs into %s: the search works", c.name, table)
+		found, err := invariant.SearchTables(t.Context(), conn, canaries)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for table, rows := range found {
+			for i, c := range canaries {
+				if database == "checkout" && slices.Contains(c.Tables, table) {
+					require.NotZero(t, rows[i], "%s belongs into %s: the search works", c.Name, table)
 				} else {
-					require.Zero(t, n, "%s in %s.%s", c.name, database, table)
+					require.Zero(t, rows[i], "%s in %s.%s", c.Name, database, table)
 				}
 			}
 		}
@@ -124,34 +124,4 @@ func databasePassword(t *testing.T) string {
 	password, _ := u.User.Password()
 	require.NotEmpty(t, password)
 	return password
-}
-
-func tables(t *testing.T, conn *pgx.Conn) []string {
-	t.Helper()
-	rows, err := conn.Query(t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
-	require.NoError(t, err)
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	require.NotEmpty(t, names)
-	return names
-}
-
-// occurrences counts the rows of a table that hold value as text or as bytes.
-func occurrences(t *testing.T, conn *pgx.Conn, table, value string) int {
-	t.Helper()
-	var n int
-	name := pgx.Identifier{table}.Sanitize()
-	err := conn.QueryRow(t.Context(), `SELECT count(*) FROM `+name+` r WHERE strpos(r::text, $1) > 0`, hex.EncodeToString([]byte(value))).Scan(&n)
-	require.NoError(t, err)
-	if isText(value) {
-		var m int
-		err = conn.QueryRow(t.Context(), `SELECT count(*) FROM `+name+` r WHERE strpos(r::text, $1) > 0`, value).Scan(&m)
-		require.NoError(t, err)
-		n += m
-	}
-	return n
-}
-
-func isText(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

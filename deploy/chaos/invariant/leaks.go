@@ -96,32 +96,43 @@ func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Cana
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
-	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	found, err := SearchTables(ctx, conn, canaries)
 	if err != nil {
 		return err
 	}
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, table := range tables {
-		found, err := searchTable(ctx, conn, table, canaries)
-		if err != nil {
-			return fmt.Errorf("search %s: %w", table, err)
-		}
+	for table, rows := range found {
 		for i, c := range canaries {
 			f.Searched++
 			belongs := config.Database == "checkout" && slices.Contains(c.Tables, table)
-			if found[i] > 0 && !belongs {
-				f.Leaks = append(f.Leaks, Leak{c.Name, config.Database + "." + table, found[i]})
+			if rows[i] > 0 && !belongs {
+				f.Leaks = append(f.Leaks, Leak{c.Name, config.Database + "." + table, rows[i]})
 			}
 		}
 	}
 	return nil
 }
 
-// searchTable returns in how many rows of a table each canary is, as text or as
-// bytes. It reads the table once.
+// SearchTables returns, for each table of a database, in how many rows each of
+// the canaries is, as text or as bytes, by its index.
+func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
+	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	if err != nil {
+		return nil, err
+	}
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]map[int]int{}
+	for _, table := range tables {
+		if found[table], err = searchTable(ctx, conn, table, canaries); err != nil {
+			return nil, fmt.Errorf("search %s: %w", table, err)
+		}
+	}
+	return found, nil
+}
+
+// searchTable reads the table once.
 func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []Canary) (map[int]int, error) {
 	var (
 		needles []string

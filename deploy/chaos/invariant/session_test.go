@@ -169,18 +169,22 @@ var sessionCases = []brokenCase{
 	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},
 	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1"}},
 
-	// 20
+	// 19
 	{"19: a card number in a log", func(f *Facts) { f.Leaks = []Leak{{"card number ending in 4242", "worker.log", 1}} }, []string{"19 card number ending in 4242"}},
-	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(flows.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
-	{"21: a run that Temporal counts otherwise", func(f *Facts) {
-		f.counted(flows.TypeCheckoutSession)[completed]--
-		f.Counted[flows.TypeCheckoutSession][running]++
-	}, []string{"21 CheckoutSession"}},
+
+	// 20
 	{"20: never at rest", func(f *Facts) { f.Rest.Restless = "1 pending sessions" }, []string{"20 everything"}},
 	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, []string{"20 everything"}},
 	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, nil},
 	{"20: a transaction that was left open", func(f *Facts) { f.Rest.IdleInTx = 1 }, []string{"20 PostgreSQL"}},
 	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, []string{"20 API 1"}},
+
+	// 21
+	{"21: a run that Temporal does not count", func(f *Facts) { f.counted(flows.TypeWebhookDelivery)[completed]-- }, []string{"21 WebhookDelivery"}},
+	{"21: a run that Temporal counts otherwise", func(f *Facts) {
+		f.counted(flows.TypeCheckoutSession)[completed]--
+		f.Counted[flows.TypeCheckoutSession][running]++
+	}, []string{"21 CheckoutSession"}},
 
 	// 22
 	{"22: a history does not replay", func(f *Facts) { f.Histories[0].ReplayError = "TMPRL1100" }, []string{"22 cs_1"}},
