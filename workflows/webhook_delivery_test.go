@@ -162,8 +162,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
 			})
 			require.NoError(w.t, err)
-			w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
-			w.exec(`CREATE TRIGGER away BEFORE UPDATE ON webhook_delivery FOR EACH STATEMENT EXECUTE FUNCTION away()`)
+			w.refuse("UPDATE ON webhook_delivery")
 		}, []string{"2", "3", "4", "5", "6"}},
 		{"after it was refused", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
 			_, _ = w.deliveries.SendAttempt(ctx, in)
@@ -232,8 +231,7 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	in := w.delivery()
 	env := w.env(in.DeliveryID, time.Now())
 	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
-	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
-	w.exec(`CREATE TRIGGER away BEFORE UPDATE ON webhook_attempt EXECUTE FUNCTION away()`)
+	w.refuse("UPDATE ON webhook_attempt")
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())

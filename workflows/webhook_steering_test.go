@@ -146,8 +146,7 @@ func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.delivery()
-	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
-	w.exec(`CREATE TRIGGER away BEFORE INSERT ON webhook_attempt EXECUTE FUNCTION away()`)
+	w.refuse("INSERT ON webhook_attempt")
 	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 15*second)
 	})

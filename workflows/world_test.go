@@ -141,6 +141,14 @@ func (w *world) exec(sql string) {
 	w.connect(func(c *pgx.Conn) error { _, err := c.Exec(w.t.Context(), sql); return err })
 }
 
+// refuse makes PostgreSQL refuse a statement, such as INSERT ON webhook_attempt, as
+// it does while it is away. Who drops the trigger away of the table mends it.
+func (w *world) refuse(statement string) {
+	w.t.Helper()
+	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+	w.exec(`CREATE TRIGGER away BEFORE ` + statement + ` EXECUTE FUNCTION away()`)
+}
+
 func (w *world) connect(f func(c *pgx.Conn) error) {
 	w.t.Helper()
 	conn, err := pgx.Connect(w.t.Context(), w.url)
