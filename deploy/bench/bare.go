@@ -3,13 +3,38 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 )
+
+// bareApplication is what Temporal costs alone: the same messages, activities
+// and children, and nothing behind them.
+type bareApplication struct {
+	temporal client.Client
+	queue    string
+	worker   worker.Worker
+	done     sync.Map // workflow id to a channel that gets one value a child
+}
+
+// newBare starts a bare application's worker.
+func newBare(queue string, temporal client.Client) (*bareApplication, error) {
+	b := &bareApplication{temporal: temporal, queue: queue}
+	b.worker = worker.New(temporal, queue, worker.Options{
+		WorkflowTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		ActivityTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+	})
+	b.worker.RegisterWorkflow(bareSession)
+	b.worker.RegisterWorkflow(barePayout)
+	b.worker.RegisterWorkflow(bareDelivery)
+	b.worker.RegisterActivity(b)
+	return b, b.worker.Start()
+}
 
 // shape is which workflows and activities the bare application has; its zero
 // value is the simplest that does the same.
@@ -18,6 +43,7 @@ type shape struct {
 	LocalAttempt   bool // deliveries make their first attempt as a local activity, as in the service
 	LocalBroadcast bool // payouts are sent by a local activity, as in the service
 	LocalCharge    bool // cards are charged by a local activity
+	OwnPayout      bool // the session sends its payout itself, by a local activity, once its first delivery exists
 }
 
 var bareSessions atomic.Int64
@@ -33,7 +59,7 @@ func (b *bareApplication) payOne(ctx context.Context, s shape) error {
 	done := make(chan struct{}, 2)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareSession, s)
+	_, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareSession, s)
 	if err != nil {
 		return err
 	}
@@ -87,9 +113,17 @@ func bareSession(ctx workflow.Context, s shape) error {
 	}
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
 	children := []workflow.ChildWorkflowFuture{startBare(ctx, bareDelivery, s, id)}
-	if s.Payout {
+	switch {
+	case s.OwnPayout:
+		if err := started(ctx, children...); err != nil { // the customer has the answer now
+			return err
+		}
+		if err := barePayout(ctx, s, id); err != nil {
+			return err
+		}
+	case s.Payout:
 		children = append(children, startBare(ctx, barePayout, s, id))
-	} else {
+	default:
 		children = append(children, startBare(ctx, bareDelivery, s, id))
 	}
 	if err := started(ctx, children...); err != nil {

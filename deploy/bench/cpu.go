@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// cpuTick is the unit of Linux's CPU times: USER_HZ is 100 wherever Go runs.
+const cpuTick = 10 * time.Millisecond
 
 // cpuTime is what all processes of the computer have used since it started, 0
 // where the system does not tell: this benchmark's stack is not to be told apart
@@ -24,6 +28,90 @@ func cpuTime() time.Duration {
 			ticks += n
 		}
 	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever Go runs on Linux
-	return time.Duration(ticks) * tick
+	return time.Duration(ticks) * cpuTick
+}
+
+// programs are the parts of a stack whose CPU time is told apart.
+var programs = []string{"Temporal", "PostgreSQL of Temporal", "PostgreSQL of the service", "PostgreSQL for both", "API", "worker", "this benchmark"}
+
+// usage is what a process of the stack has used.
+type usage struct {
+	program string
+	cpu     time.Duration
+}
+
+// cpuSince is what each of the programs has used since before. A process that
+// has ended is not counted.
+func cpuSince(before, now map[int]usage) map[string]time.Duration {
+	used := map[string]time.Duration{}
+	for pid, u := range now {
+		used[u.program] += u.cpu - before[pid].cpu
+	}
+	return used
+}
+
+// processes are those of the stack; none where the system does not tell.
+func (r *rig) processes() map[int]usage {
+	all := map[int]usage{}
+	known := map[int]string{
+		r.stack.Temporal.PID(): "Temporal", r.stack.API.PID(): "API", r.stack.Worker.PID(): "worker", os.Getpid(): "this benchmark",
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return all
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		program, ok := known[pid]
+		if !ok {
+			program = ofPostgres(pid)
+		}
+		if program != "" {
+			all[pid] = usage{program, cpuOf(pid)}
+		}
+	}
+	return all
+}
+
+// ofPostgres says whom a process of PostgreSQL serves, by its title ("postgres:
+// role database address state"); "" for another program.
+func ofPostgres(pid int) string {
+	title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	words := strings.Fields(strings.TrimRight(string(title), "\x00"))
+	switch {
+	case len(words) == 0 || words[0] != "postgres:":
+		return ""
+	case len(words) > 3 && strings.HasPrefix(words[2], "temporal"):
+		return "PostgreSQL of Temporal"
+	case len(words) > 3 && strings.Contains(words[3], "("): // an address with a port
+		return "PostgreSQL of the service"
+	}
+	return "PostgreSQL for both" // the log's writer, autovacuum …
+}
+
+// cpuOf is what a process has used, its threads included.
+func cpuOf(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may have spaces
+	fields := strings.Fields(rest)
+	const user, system = 11, 12
+	if len(fields) <= system {
+		return 0
+	}
+	var ticks int64
+	for _, field := range []string{fields[user], fields[system]} {
+		if n, err := strconv.ParseInt(field, 10, 64); err == nil {
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * cpuTick
 }

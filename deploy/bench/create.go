@@ -39,11 +39,11 @@ func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 			{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
 			{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
 		}
-		if err := p.interleave(ctx, ways...); err != nil {
+		if err := r.interleave(ctx, p, ways...); err != nil {
 			return report{}, err
 		}
 		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}},
+			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
 			Result: fmt.Sprintf("The whole request does %.2f times as many a second as the plain sum of its parts.", ratio(ways[0], ways[1])),
 		}, nil
 	}
@@ -55,19 +55,26 @@ type way struct {
 	do   func(context.Context) error
 
 	// Of each round that counts.
-	rates    []float64 // a second
-	cpu      []float64 // milliseconds for each
-	p50, p99 []float64 // milliseconds
-	count    int       // of all of them
+	rates    []float64            // a second
+	cpu      []float64            // milliseconds for each
+	p50, p99 []float64            // milliseconds
+	count    int                  // of all of them
+	programs map[string][]float64 // CPU milliseconds for each, by program
 }
 
 // add notes a round.
-func (w *way) add(took []time.Duration, lasted, cpu time.Duration) {
+func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[string]time.Duration) {
 	at := quantiles(took)
 	w.count += len(took)
 	w.rates = append(w.rates, float64(len(took))/lasted.Seconds())
 	w.cpu = append(w.cpu, ms(cpu)/float64(max(1, len(took))))
 	w.p50, w.p99 = append(w.p50, ms(at(0.5))), append(w.p99, ms(at(0.99)))
+	if w.programs == nil {
+		w.programs = map[string][]float64{}
+	}
+	for name, used := range programs {
+		w.programs[name] = append(w.programs[name], ms(used)/float64(max(1, len(took))))
+	}
 }
 
 // compared are the figures of what took turns. The CPU is that of the whole
@@ -80,6 +87,21 @@ func compared(ways ...*way) []figure {
 		}
 	}
 	return figures
+}
+
+// where says where the CPU time of each way goes.
+func where(ways ...*way) part {
+	p := part{Of: "CPU for each, by program"}
+	for _, w := range ways {
+		f := figure{Name: w.name, Unit: "ms"}
+		for _, name := range programs {
+			if values := w.programs[name]; len(values) > 0 {
+				f.Series = append(f.Series, series{name, values})
+			}
+		}
+		p.Figures = append(p.Figures, f)
+	}
+	return p
 }
 
 // ratio is how many times as many a second a does as b: the median of the rounds,
@@ -107,17 +129,17 @@ func (p *pace) addFlags(flags *flag.FlagSet) {
 
 // interleave lets the ways take turns, after one round of each that does not
 // count.
-func (p pace) interleave(ctx context.Context, ways ...*way) error {
+func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 	for round := range p.rounds + 1 {
 		for _, w := range ways {
 			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, w.name)
-			began, cpu := time.Now(), cpuTime()
+			began, cpu, before := time.Now(), cpuTime(), r.processes()
 			took, err := load(ctx, w.do, p.clients, p.period)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}
 			if round > 0 {
-				w.add(took, time.Since(began), cpuTime()-cpu)
+				w.add(took, time.Since(began), cpuTime()-cpu, cpuSince(before, r.processes()))
 			}
 		}
 	}

@@ -35,25 +35,24 @@ func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 		if err != nil {
 			return report{}, err
 		}
-		bare := &bareApplication{temporal: r.temporal}
-		running, err := bare.start()
+		bare, err := newBare("bare", r.temporal)
 		if err != nil {
 			return report{}, err
 		}
-		defer running.Stop()
+		defer bare.worker.Stop()
 		p, err := newPublisher(ctx, n, fast.clients)
 		if err != nil {
 			return report{}, err
 		}
 		defer p.close()
 		ways := []*way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
-		memory, err := r.memoryUnder(ctx, func() error { return fast.interleave(ctx, ways...) })
+		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })
 		if err != nil {
 			return report{}, err
 		}
 		steady := part{Of: "steady pace", Figures: latency(phase{fmt.Sprintf("delivery, %d a second", *rate), latencies})}
 		return report{
-			Parts:  []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, memory},
+			Parts:  []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, where(ways...), memory},
 			Result: fmt.Sprintf("There are %.2f times as many deliveries a second as bare workflows with one activity.", ratio(ways[0], ways[1])),
 		}, nil
 	}
@@ -111,7 +110,7 @@ func (b *bareApplication) deliverOne(ctx context.Context) error {
 	done := make(chan struct{}, 1)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue}, bareDelivery, shape{}, id); err != nil {
+	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareDelivery, shape{}, id); err != nil {
 		return err
 	}
 	select {

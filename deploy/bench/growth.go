@@ -35,7 +35,7 @@ func growth(flags *flag.FlagSet) func(context.Context) (report, error) {
 		overREST := r.createOverREST(p.clients)
 		create := func(ctx context.Context) error { _, err := overREST(ctx); return err }
 		few, many := &way{name: "few pending", do: create}, &way{name: fmt.Sprintf("%d pending", *pending), do: create}
-		if err := p.interleave(ctx, few); err != nil {
+		if err := r.interleave(ctx, p, few); err != nil {
 			return report{}, err
 		}
 
@@ -62,7 +62,7 @@ func growth(flags *flag.FlagSet) func(context.Context) (report, error) {
 			}
 			weight.Series = append(weight.Series, one(thing.name, bytes))
 		}
-		if err := p.interleave(ctx, many); err != nil {
+		if err := r.interleave(ctx, p, many); err != nil {
 			return report{}, err
 		}
 		return report{

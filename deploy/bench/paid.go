@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -33,12 +32,11 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		defer r.stop()
-		bare := &bareApplication{temporal: r.temporal}
-		running, err := bare.start()
+		bare, err := newBare("bare", r.temporal)
 		if err != nil {
 			return report{}, err
 		}
-		defer running.Stop()
+		defer bare.worker.Stop()
 		customers := r.newCustomers(p.clients)
 		go customers.listen(ctx)
 		ways := []*way{
@@ -46,21 +44,33 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			{name: "bare Temporal, no-op activities", do: bare.as(shape{})},
 		}
 		if *shapes {
+			plain, err := r.dial(ctx, &client.GrpcCompressionNone{})
+			if err != nil {
+				return report{}, err
+			}
+			defer plain.Close()
+			uncompressed, err := newBare("bare-uncompressed", plain)
+			if err != nil {
+				return report{}, err
+			}
+			defer uncompressed.worker.Stop()
 			ways = append(ways,
+				&way{name: "bare, requests not compressed", do: uncompressed.as(shape{})},
 				&way{name: "bare, payout as a workflow", do: bare.as(shape{Payout: true})},
 				&way{name: "the same, first attempt local", do: bare.as(shape{Payout: true, LocalAttempt: true})},
 				&way{name: "the same, broadcast local", do: bare.as(shape{Payout: true, LocalBroadcast: true})},
 				&way{name: "the same, charge local", do: bare.as(shape{Payout: true, LocalCharge: true})},
 				&way{name: "the same, attempt and broadcast local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true})},
+				&way{name: "attempt and broadcast local, no payout workflow", do: bare.as(shape{LocalAttempt: true, LocalBroadcast: true, OwnPayout: true})},
 				&way{name: "the same, all three local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true, LocalCharge: true})},
 			)
 		}
-		memory, err := r.memoryUnder(ctx, func() error { return p.interleave(ctx, ways...) })
+		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, p, ways...) })
 		if err != nil {
 			return report{}, err
 		}
 		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}, memory},
+			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...), memory},
 			Result: fmt.Sprintf("The service does %.2f times as many whole sessions a second as the bare application.", ratio(ways[0], ways[1])),
 		}, nil
 	}
@@ -171,25 +181,4 @@ func (c *customers) pay(ctx context.Context, id string) error {
 		return fmt.Errorf("pay %s: %s: %.200s: %w", id, answer.Status, text, err)
 	}
 	return nil
-}
-
-// bareApplication is what Temporal costs alone: the same messages, activities
-// and children, and nothing behind them.
-type bareApplication struct {
-	temporal client.Client
-	done     sync.Map // workflow id to a channel that gets one value a child
-}
-
-const bareQueue = "bare"
-
-func (b *bareApplication) start() (worker.Worker, error) {
-	w := worker.New(b.temporal, bareQueue, worker.Options{
-		WorkflowTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		ActivityTaskPollerBehavior: worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-	})
-	w.RegisterWorkflow(bareSession)
-	w.RegisterWorkflow(barePayout)
-	w.RegisterWorkflow(bareDelivery)
-	w.RegisterActivity(b)
-	return w, w.Start()
 }

@@ -52,11 +52,17 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys, MaxConns: 16}); err != nil {
 		return r, err
 	}
-	r.temporal, err = client.DialContext(ctx, client.Options{
-		HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
-	})
+	r.temporal, err = r.dial(ctx, nil)
 	r.flows = &workflows.Client{Temporal: r.temporal}
 	return r, err
+}
+
+// dial returns a client of the stack's Temporal; nil is the SDK's compression.
+func (r *rig) dial(ctx context.Context, compression client.GrpcCompression) (client.Client, error) {
+	return client.DialContext(ctx, client.Options{
+		HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: compression},
+	})
 }
 
 func (r *rig) stop() {
