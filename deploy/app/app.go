@@ -101,7 +101,11 @@ func openStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 
 // temporalOptions carry telemetry and the log into Temporal's client.
 func temporalOptions(cfg config.Config) (client.Options, error) {
-	options := client.Options{HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace, Logger: log.NewStructuredLogger(slog.Default())}
+	options := client.Options{
+		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace, Logger: log.NewStructuredLogger(slog.Default()),
+		// Temporal is near, and what it is told is small: gzip would cost more than it saves.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+	}
 	return options, telemetry.Temporal(&options)
 }
 
