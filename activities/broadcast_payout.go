@@ -38,17 +38,17 @@ func (a *Payments) BroadcastPayout(ctx context.Context, in PayoutInput) (Broadca
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
-	if p.Status != checkout.PayoutPending { // decided by an earlier run
-		return BroadcastPayoutResult{p.Failure}, nil
-	}
-	if signed == nil {
+	if p.Status == checkout.PayoutPending && p.Failure == "" && signed == nil {
 		transfer, err := a.signTransfer(ctx, network.Payouts, p)
-		if err != nil || transfer.Failed != "" {
-			return BroadcastPayoutResult{transfer.Failed}, asFinal(ctx, err, "")
+		if err != nil {
+			return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 		}
-		if signed, err = a.Store.RecordTransfer(ctx, in.ref(), transfer); err != nil {
+		if signed, p.Failure, err = a.Store.RecordTransfer(ctx, in.ref(), transfer); err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
+	}
+	if p.Status != checkout.PayoutPending || p.Failure != "" { // decided, by an earlier run or by whoever was first
+		return BroadcastPayoutResult{p.Failure}, nil
 	}
 	failure, err := network.Payouts.Broadcast(ctx, in.PayoutID, signed)
 	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
@@ -74,6 +74,16 @@ func grossPayout(p checkout.Payout) (string, error) {
 	source := decimal.New(int64(p.SourceAmount), -2)
 	places := p.Currency.Places()
 	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
+}
+
+// SendPayout broadcasts and decides a payout in one go. It fails as both do, and
+// may then be repeated, or they may.
+func (a *Payments) SendPayout(ctx context.Context, in PayoutInput) (Settlement, error) {
+	sent, err := a.BroadcastPayout(ctx, in)
+	if err != nil {
+		return Settlement{}, err
+	}
+	return a.FinishPayout(ctx, FinishPayoutInput{PayoutInput: in, Failure: sent.Failure})
 }
 
 // FinishPayoutInput says how the payout ended.

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -85,9 +86,9 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	p := storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
-	signed, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
+	signed, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
 	require.NoError(t, err)
-	again, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
+	again, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
 	require.NoError(t, err)
 	require.Equal(t, signed, again, "the first transfer that was signed stays")
 
@@ -102,6 +103,41 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	require.Equal(t, checkout.PayoutSent, got.Payout.Status)
 	require.Equal(t, "0x1", got.Payout.TxHash)
 	require.Equal(t, checkout.TransactionSucceeded, got.Transaction().Status)
+}
+
+// Whoever sends a payout may not be alone: a session and a Payout that Reconcile
+// started. A refusal of one and a signature of the other would be a transfer that
+// is told as failed.
+func TestRecordTransfer_TheFirstStays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	signed := checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"}
+	refused := checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}
+	for name, c := range map[string]struct {
+		first, second checkout.Transfer
+		signed        []byte
+		failure       checkout.PayoutFailure
+	}{
+		"signed":  {signed, refused, []byte("one"), ""},
+		"refused": {refused, signed, nil, checkout.PayoutInsufficientLiquidity},
+	} {
+		s := f.create(t, f.newSession())
+		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		p := storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+		for _, transfer := range []checkout.Transfer{c.first, c.second} {
+			signed, failure, err := f.RecordTransfer(t.Context(), p, transfer)
+			require.NoError(t, err)
+			require.Equal(t, c.signed, signed, name)
+			require.Equal(t, c.failure, failure, name)
+		}
+		got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+		require.NoError(t, err)
+		shown, err := json.Marshal(got.Payout)
+		require.NoError(t, err)
+		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
+	}
+	_, _, err := f.RecordTransfer(t.Context(), storage.PayoutRef{ID: "po_none", MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, signed)
+	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
 func TestChangeEndpoint_NotesWhen(t *testing.T) {

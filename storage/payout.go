@@ -71,25 +71,22 @@ func (s *Store) Payouts(ctx context.Context, merchantID string, mode checkout.Mo
 	return got, nil
 }
 
-// RecordTransfer stores a signed transfer before it is sent. The first one
-// stays: when another process signed one in the meantime, that one is returned.
-func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Transfer) ([]byte, error) {
-	var signed []byte
-	err := s.pool.QueryRow(ctx, `
-		UPDATE payout SET
-			amount = CASE WHEN signed_transfer IS NULL THEN $4 ELSE amount END,
-			fee = CASE WHEN signed_transfer IS NULL THEN $5 ELSE fee END,
-			tx_hash = CASE WHEN signed_transfer IS NULL THEN $6 ELSE tx_hash END,
-			signed_transfer = coalesce(signed_transfer, $7)
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 RETURNING signed_transfer`,
-		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed).Scan(&signed)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, checkout.ErrNotFound
-	}
+// RecordTransfer stores a signed transfer before it is sent, or that the network
+// refuses to sign one. The first that is recorded stays: it returns what another
+// process recorded in the meantime. It returns checkout.ErrNotFound.
+func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND signed_transfer IS NULL AND failure = ''`,
+		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed)
 	if err != nil {
-		return nil, fmt.Errorf("record transfer: %w", err)
+		return nil, "", fmt.Errorf("record transfer: %w", err)
 	}
-	return signed, nil
+	if tag.RowsAffected() == 1 {
+		return t.Signed, t.Failed, nil
+	}
+	p, signed, err := s.Payout(ctx, ref)
+	return signed, p.Failure, err
 }
 
 // FinishPayout decides the payout, sent when failure is "", in one transaction

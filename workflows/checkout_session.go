@@ -73,7 +73,7 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 				s.log.Info("not expired", "reason", err)
 			}
 		}
-		if err := s.startChildren(ctx); err != nil {
+		if err := s.follow(ctx); err != nil {
 			return CheckoutSessionResult{}, err
 		}
 	}
@@ -91,8 +91,7 @@ type session struct {
 	due      bool                     // the time is over, or an operator canceled
 	orphaned bool                     // PostgreSQL does not know the session: its creation was rolled back
 	handling int                      // signals being acted upon
-	settled  []activities.Settlement  // decisions whose children are still to be started
-	shown    bool                     // the final status is a search attribute
+	settled  []activities.Settlement  // decisions of which nothing has followed yet
 }
 
 // payment is the payment in flight.
@@ -104,10 +103,10 @@ type payment struct {
 
 func (s *session) free() bool { return s.payment == nil && !s.expiring }
 
-// done reports whether nothing is left to be started: a payment may be decided
-// while the children of an earlier one start.
+// done reports whether everything has followed: a payment may be decided while
+// the children of an earlier one start.
 func (s *session) done() bool {
-	return (s.orphaned || s.status.Final() && s.shown) && len(s.settled) == 0
+	return (s.orphaned || s.status.Final()) && len(s.settled) == 0
 }
 
 func (s *session) hasWork() bool {
@@ -142,24 +141,26 @@ func (s *session) adopt(ctx workflow.Context) {
 	})
 }
 
-// startChildren starts what earlier decisions ask for and waits until it exists.
-func (s *session) startChildren(ctx workflow.Context) error {
+// follow does what earlier decisions ask for: it tells the merchant, then sends
+// the payout.
+func (s *session) follow(ctx workflow.Context) error {
 	settled := s.settled
 	s.settled = nil
-	var started []workflow.ChildWorkflowFuture
 	for _, d := range settled {
-		started = append(started, startDeliveries(ctx, s.in.Owner, d.EventType, d.Deliveries)...)
-		if d.PayoutID != "" {
-			started = append(started, startPayout(ctx, s.in.Owner, d.PayoutID))
+		// While these start, whoever paid gets the answer.
+		telling := startDeliveries(ctx, s.in.Owner, d.EventType, d.Deliveries)
+		if err := awaitStarts(ctx, telling); err != nil {
+			return err
 		}
-	}
-	if s.status.Final() && !s.shown {
-		s.shown = true
-		if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeSessionStatus.ValueSet(string(s.status))); err != nil {
+		if d.PayoutID == "" {
+			continue
+		}
+		in := PayoutInput{Owner: s.in.Owner, PayoutID: d.PayoutID}
+		if err := awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0)); err != nil {
 			return err
 		}
 	}
-	return awaitStarts(ctx, started)
+	return nil
 }
 
 // close answers what is still open and ends the run.
@@ -170,8 +171,11 @@ func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
 	}
 	workflow.SetCurrentDetails(ctx, "The session is "+string(s.status)+".")
 	s.drain(ctx)
-	err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.handling == 0 })
-	return CheckoutSessionResult{s.status}, err
+	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.handling == 0 }); err != nil {
+		return CheckoutSessionResult{}, err
+	}
+	// Within the run's last workflow task Temporal writes it together with the end.
+	return CheckoutSessionResult{s.status}, workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeSessionStatus.ValueSet(string(s.status)))
 }
 
 // refusal is the answer to a message that the session cannot accept now.

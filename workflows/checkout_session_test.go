@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -68,13 +67,71 @@ func TestCheckoutSession_PaidTellsTheMerchantTwiceAndPaysOut(t *testing.T) {
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	paid := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	started := children(env)
 	got := runSession(t, env, in)
 	require.Equal(t, checkout.StatusCompleted, got.Status)
 	require.NoError(t, paid.err)
 	require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, paid.result)
 	read := w.read(s.ID)
 	require.Equal(t, checkout.StatusCompleted, read.Status)
-	require.NotNil(t, read.Payout)
+	require.Equal(t, checkout.PayoutSent, read.Payout.Status)
+	require.Equal(t, []string{workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}, *started, "the payout needed no run of its own")
+	require.Equal(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types())
+}
+
+// children notes the types of the children that start.
+func children(env *testsuite.TestWorkflowEnvironment) *[]string {
+	var started []string
+	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+		started = append(started, info.WorkflowType.Name)
+	})
+	return &started
+}
+
+// What the network does not take at once, a Payout follows to its end.
+func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
+	chain := &flakyChain{PayoutNetwork: w.payments.Test.Payouts, away: 3}
+	w.payments.Test.Payouts = chain
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	started := children(env)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
+	require.Equal(t, []string{workflows.TypeWebhookDelivery, workflows.TypePayout, workflows.TypeWebhookDelivery}, *started)
+	require.Equal(t, 4, chain.tries, "once by the session, the others by the Payout")
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM sandbox_transfer`))
+	require.Equal(t, []string{"checkout.completed", "payout.sent"}, w.receiver.types())
+}
+
+// flakyChain does not answer the first broadcasts.
+type flakyChain struct {
+	checkout.PayoutNetwork
+	away, tries int
+}
+
+func (c *flakyChain) Broadcast(ctx context.Context, id string, signed []byte) (checkout.PayoutFailure, error) {
+	if c.tries++; c.tries <= c.away {
+		return "", context.DeadlineExceeded
+	}
+	return c.PayoutNetwork.Broadcast(ctx, id, signed)
+}
+
+// The customer's answer leaves with the end of a workflow task. Where no delivery
+// starts, no task ends between the decision and the payout.
+func TestCheckoutSession_WithoutADeliveryThePayoutGetsARun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	env := w.env(s.ID, s.CreatedAt)
+	started := children(env)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, []string{workflows.TypePayout}, *started)
+	require.Equal(t, checkout.PayoutSent, w.read(s.ID).Payout.Status)
 }
 
 func TestPayout_SendsAndTells(t *testing.T) {
@@ -462,7 +519,7 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 	}{
 		"paid": {func(env *testsuite.TestWorkflowEnvironment, w *world, id string) {
 			update(env, 70*time.Second, workflows.UpdatePay, "second", workflows.PayInput{TransactionID: w.payment(id, cardSucceeds)})
-		}, checkout.StatusCompleted, []string{workflows.TypePayout, workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}},
+		}, checkout.StatusCompleted, []string{workflows.TypeWebhookDelivery, workflows.TypeWebhookDelivery}},
 		"expired": {func(env *testsuite.TestWorkflowEnvironment, _ *world, _ string) {
 			update(env, 70*time.Second, workflows.UpdateExpire, "expire")
 		}, checkout.StatusExpired, []string{workflows.TypeWebhookDelivery}},
@@ -471,13 +528,8 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 		w.endpoint(webhook.CheckoutFailed, webhook.CheckoutCompleted)
 		s, in := w.session()
 		env := w.env(s.ID, s.CreatedAt)
-		var started []string
-		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
-			started = append(started, info.WorkflowType.Name)
-		})
-		for _, child := range []string{workflows.TypeWebhookDelivery, workflows.TypePayout} { // a start takes a minute
-			env.OnWorkflow(child, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil)
-		}
+		started := children(env)
+		env.OnWorkflow(workflows.TypeWebhookDelivery, mock.Anything, mock.Anything).After(time.Minute).Return(nil, nil) // a start takes a minute
 		var shown []string
 		env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
 			status, _ := args.Get(0).(temporal.SearchAttributes).GetKeyword(workflows.SearchAttributeSessionStatus)
@@ -486,8 +538,7 @@ func TestCheckoutSession_StartsEverythingThatWasDecidedMeanwhile(t *testing.T) {
 		update(env, time.Minute, workflows.UpdatePay, "first", workflows.PayInput{TransactionID: w.payment(s.ID, cardDeclined)})
 		ends.do(env, w, s.ID)
 		require.Equal(t, ends.status, runSession(t, env, in).Status, name)
-		slices.Sort(started)
-		require.Equal(t, ends.starts, started, name)
+		require.Equal(t, ends.starts, *started, name)
 		require.Equal(t, []string{string(ends.status)}, shown, name)
 	}
 }

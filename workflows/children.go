@@ -25,12 +25,6 @@ func startDeliveries(ctx workflow.Context, owner Owner, typ webhook.EventType, r
 	return started
 }
 
-// startPayout starts the Payout child and does not wait.
-func startPayout(ctx workflow.Context, owner Owner, payoutID string) workflow.ChildWorkflowFuture {
-	child := workflow.WithChildOptions(ctx, payoutOptions(owner, payoutID))
-	return workflow.ExecuteChildWorkflow(child, TypePayout, PayoutInput{Owner: owner, PayoutID: payoutID})
-}
-
 // awaitStarts waits until every child exists. Without it a parent that returns
 // takes the children with it before they were ever started, and no error tells.
 func awaitStarts(ctx workflow.Context, children []workflow.ChildWorkflowFuture) error {

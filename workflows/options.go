@@ -55,12 +55,14 @@ var broadcastOptions = workflow.ActivityOptions{
 	},
 }
 
-// firstBroadcastOptions allow one try within the payout's first workflow task. It
-// may be cut short: the transfer is stored before it is sent, and sent again.
-var firstBroadcastOptions = workflow.LocalActivityOptions{
-	Summary:             broadcastOptions.Summary,
-	StartToCloseTimeout: 5 * time.Second,
-	RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+// sendPayoutOptions allow one try within a workflow task of the session. It may be
+// cut short: the transfer is stored before it is sent, and sent again.
+func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		Summary:             "send the payout " + payoutID,
+		StartToCloseTimeout: 5 * time.Second,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+	}
 }
 
 // sendOptions allow one attempt per entry of the retry schedule and the first,

@@ -14,28 +14,46 @@ type PayoutInput struct {
 	PayoutID string `json:"payout_id"`
 }
 
+func (in PayoutInput) ref() activities.PayoutInput {
+	return activities.PayoutInput{MerchantID: in.MerchantID, Mode: in.Mode, PayoutID: in.PayoutID}
+}
+
 // PayoutResult says how the payout ended.
 type PayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when it was sent
 }
 
-// Payout sends the crypto payout of one completed session and tells the
-// merchant: payout.sent or payout.failed. Source: interface document, "Event
-// types".
+// sendPayout sends the payout within a workflow task of its session: most
+// transfers are taken at once, and are spared a workflow of their own. One that is
+// not gets a Payout. So does one whose customer would wait for it: the answer leaves
+// with the end of a workflow task. It returns children that are starting.
+func sendPayout(ctx workflow.Context, in PayoutInput, answered bool) []workflow.ChildWorkflowFuture {
+	if answered {
+		var (
+			a       *activities.Payments
+			settled activities.Settlement
+		)
+		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.PayoutID))
+		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.ref()).Get(ctx, &settled); err == nil {
+			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
+		}
+	}
+	child := workflow.WithChildOptions(ctx, payoutOptions(in.Owner, in.PayoutID))
+	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, TypePayout, in)}
+}
+
+// Payout follows the crypto payout of one completed session that the session
+// itself could not send at once, and tells the merchant: payout.sent or
+// payout.failed. Source: interface document, "Event types".
 func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	var (
 		a    *activities.Payments
-		ref  = activities.PayoutInput{MerchantID: in.MerchantID, Mode: in.Mode, PayoutID: in.PayoutID}
 		sent activities.BroadcastPayoutResult
 	)
 	// A transfer that is signed must be followed to its end: an operator's
 	// cancel comes too late.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	// Most transfers are taken at once, and are spared the dispatch of an activity.
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, firstBroadcastOptions), a.BroadcastPayout, ref).Get(ctx, &sent)
-	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, ref).Get(ctx, &sent)
-	}
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
 	if isType(err, activities.ErrTypePayoutNotFound) {
 		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
 	}
@@ -43,7 +61,7 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 		return PayoutResult{}, err
 	}
 	var settled activities.Settlement
-	finish := activities.FinishPayoutInput{PayoutInput: ref, Failure: sent.Failure}
+	finish := activities.FinishPayoutInput{PayoutInput: in.ref(), Failure: sent.Failure}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err
 	}

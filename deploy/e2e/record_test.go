@@ -34,6 +34,10 @@ func TestHistories(t *testing.T) {
 		return query[int](t, shared, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 			WHERE e.session_id = $1 AND d.status = 'delivered'`, paid) == 2
 	})
+	silent := newMerchant(t, shared)
+	query[int](t, shared, `WITH deleted AS (UPDATE webhook_endpoint SET deleted_at = now() WHERE merchant_id = $1) SELECT 1`, silent.id)
+	untold := silent.create(terms)
+	silent.mustPay(untold, cardSucceeds)
 	declined := m.create(terms)
 	m.mustPay(declined, cardDeclined)
 	m.mustPay(declined, cardSucceeds)
@@ -60,13 +64,14 @@ func TestHistories(t *testing.T) {
 		status enumspb.WorkflowExecutionStatus
 	}{
 		"checkout_session_paid":           {paid, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"checkout_session_paid_untold":    {untold, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_declined_first": {declined, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_expired":        {expired, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_advanced":       {advanced, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_called_back":    {slow, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_waiting":        {waiting, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"checkout_session_3ds":            {asked, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
-		"payout_sent":                     {m.session(paid).field("payout.id").(string), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"payout_sent":                     {silent.session(untold).field("payout.id").(string), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"payout_waiting":                  {stuck, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"webhook_delivery_delivered":      {deliveryOf(t, shared, paid, "checkout.completed"), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_delivery_failed":         {undelivered, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED},

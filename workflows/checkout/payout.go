@@ -52,10 +52,10 @@ type Payout struct {
 	Destination    string
 	SourceAmount   Amount
 	SourceCurrency Currency
-	ExchangeRate   string // Currency for one unit of SourceCurrency, decimal
-	Fee            string // decimal in Currency; "" until quoted
-	TxHash         string // "" until broadcast
-	Failure        PayoutFailure
+	ExchangeRate   string        // Currency for one unit of SourceCurrency, decimal
+	Fee            string        // decimal in Currency; "" until quoted
+	TxHash         string        // "" until broadcast
+	Failure        PayoutFailure // of a pending one: the network refuses to sign it
 	Metadata       json.RawMessage
 	CreatedAt      time.Time
 	SentAt         *time.Time
@@ -70,7 +70,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		Message string        `json:"message"`
 	}
 	var f *failure
-	if p.Failure != "" {
+	if p.Status == PayoutFailed {
 		f = &failure{p.Failure, p.Failure.Message()}
 	}
 	return EncodeJSON(struct {
