@@ -32,6 +32,13 @@ const stopTimeout = 15 * time.Second
 
 const defaultDeliver = 1000
 
+// cachedRuns is how many runs a process keeps in memory between their workflow
+// tasks, some 60 KB each. One that is not kept is read again from its short history
+// when it goes on. So only what happens within seconds gains by it: sessions that
+// wait for their customer, and deliveries for their next attempt, do for minutes
+// and hours.
+const cachedRuns = 1000
+
 // Workers are the running workers of one process.
 type Workers struct{ running []worker.Worker }
 
@@ -41,6 +48,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
 	}
+	worker.SetStickyWorkflowCacheSize(cachedRuns)
 	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
