@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"example.com/checkout/deploy/devstack"
 )
 
@@ -44,12 +42,7 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			{name: "bare Temporal, no-op activities", do: bare.as(shape{})},
 		}
 		if *shapes {
-			plain, err := r.dial(ctx, &client.GrpcCompressionNone{})
-			if err != nil {
-				return report{}, err
-			}
-			defer plain.Close()
-			uncompressed, err := newBare("bare-uncompressed", plain)
+			uncompressed, err := newBare("bare-uncompressed", r.plain)
 			if err != nil {
 				return report{}, err
 			}

@@ -23,7 +23,8 @@ type rig struct {
 	dir      string
 	stack    *devstack.Stack
 	store    *storage.Store
-	temporal client.Client
+	temporal client.Client // as the SDK makes it
+	plain    client.Client // as the service does, without compression
 	flows    *workflows.Client
 
 	orders atomic.Int64 // that were created over REST
@@ -52,9 +53,14 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys, MaxConns: 16}); err != nil {
 		return r, err
 	}
-	r.temporal, err = r.dial(ctx, nil)
-	r.flows = &workflows.Client{Temporal: r.temporal}
-	return r, err
+	if r.temporal, err = r.dial(ctx, nil); err != nil {
+		return r, err
+	}
+	if r.plain, err = r.dial(ctx, &client.GrpcCompressionNone{}); err != nil {
+		return r, err
+	}
+	r.flows = &workflows.Client{Temporal: r.plain}
+	return r, nil
 }
 
 // dial returns a client of the stack's Temporal; nil is the SDK's compression.
@@ -66,8 +72,10 @@ func (r *rig) dial(ctx context.Context, compression client.GrpcCompression) (cli
 }
 
 func (r *rig) stop() {
-	if r.temporal != nil {
-		r.temporal.Close()
+	for _, c := range []client.Client{r.temporal, r.plain} {
+		if c != nil {
+			c.Close()
+		}
 	}
 	if r.store != nil {
 		r.store.Close()

@@ -141,6 +141,9 @@ func dynamicConfig() map[string]any {
 	return map[string]any{
 		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
 		"matching.enableFairness": always(true),
+		// One process holds all partitions of a queue: more than one only forward tasks and polls to each other.
+		"matching.numTaskqueueReadPartitions":  always(1),
+		"matching.numTaskqueueWritePartitions": always(1),
 		// The defaults (2400 per second for a namespace) would be the limit that a load test finds.
 		"frontend.rps":                     always(20000),
 		"frontend.namespaceRPS":            always(20000),
