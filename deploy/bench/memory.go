@@ -2,36 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"os"
-	"strings"
 	"time"
-)
 
-// residentMemory is the memory of a process as the system shows it, in MB; NaN
-// where it does not.
-func residentMemory(pid int) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return math.NaN()
-	}
-	for line := range strings.SplitSeq(string(text), "\n") {
-		if size, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			var kilobytes float64
-			if _, err := fmt.Sscan(size, &kilobytes); err == nil {
-				return kilobytes / 1024
-			}
-		}
-	}
-	return math.NaN()
-}
+	"example.com/checkout/deploy/devstack"
+)
 
 // memory is that of the API and the worker.
 type memory struct{ api, worker float64 }
 
 func (r *rig) memory() memory {
-	return memory{residentMemory(r.stack.API.PID()), residentMemory(r.stack.Worker.PID())}
+	return memory{devstack.ResidentMemory(r.stack.API.PID()), devstack.ResidentMemory(r.stack.Worker.PID())}
 }
 
 // peakMemory looks until ctx ends and returns the most that each had.

@@ -51,11 +51,13 @@ type part struct {
 	kill  func()
 	stop  func()
 	start func(context.Context) error
+
+	metrics string // address; "" for what is not the service's
 }
 
 // startRig starts everything in dir.
 func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error) {
-	ports, err := devstack.Free(10)
+	ports, err := devstack.Free(11)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +84,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 		Dir: dir, NoUI: true, Out: out, Ports: devstack.Ports{Temporal: temporal, Postgres: postgres}, Through: through,
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
 		Env: []string{
+			"OTEL_METRICS_EXPORTER=prometheus",
 			"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_BAD_KEY_RATE_LIMIT=100000",
 			"CHECKOUT_PAGE_RATE_LIMIT=100000", "CHECKOUT_FORM_RATE_LIMIT=100000", // all customers come from one address
 		},
@@ -92,7 +95,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	r.databaseURL = r.stack.DatabaseURL()
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()
-	if err := r.addMore(ctx, ports[6:9]); err != nil {
+	if err := r.addMore(ctx, ports[6:11]); err != nil {
 		return nil, err
 	}
 	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: quiet})
@@ -113,6 +116,7 @@ func (r *rig) addStackParts() {
 			name: name, kind: kind, start: start,
 			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
 			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // one that does not stop is killed
+			metrics: s.MetricsAddress(kind),
 		}
 	}
 	r.parts = append(r.parts,
@@ -140,14 +144,15 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
 		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(ports[2]), "CHECKOUT_TEST_SESSION_LIFETIME=1h",
 	}
-	for _, command := range []string{"api", "worker"} {
+	for i, command := range []string{"api", "worker"} {
 		var process *devstack.Process
 		p := &part{
-			name: strings.Replace(command, "api", "API", 1) + " 2", kind: command,
+			metrics: loopback(ports[3+i]),
+			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
 			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
 			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // one that does not stop is killed
 			start: func(context.Context) (err error) {
-				process, err = r.stack.StartMore(command, command+"2", env...)
+				process, err = r.stack.StartMore(command, command+"2", append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
 				return err
 			},
 		}

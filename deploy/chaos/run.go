@@ -118,7 +118,8 @@ type chaos struct {
 	canaries   []invariant.Canary
 	out        io.Writer
 	began      time.Time
-	life       context.Context // of the whole run
+	life       context.Context           // of the whole run
+	before     map[string]invariant.Hold // what each process held before the load
 
 	keys, created, delivered, injected atomic.Int64 // delivered: deliveries, whatever became of them
 	quietReceivers                     atomic.Bool
@@ -170,6 +171,9 @@ func (c *chaos) run(ctx context.Context) (*runReport, error) {
 		return nil, err
 	}
 	defer c.stopReceivers()
+	if c.before, err = c.rig.holds(ctx); err != nil {
+		return nil, err
+	}
 	watching, stopWatching := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { c.rig.watch(watching, c.ended) })

@@ -54,10 +54,16 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	err = conn.QueryRow(ctx, `
 		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
 		Scan(&rest.IdleInTx)
+	if err != nil {
+		return err
+	}
+	if rest.Held, err = c.compareHolds(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest.UnwishedExits = append([]string{}, c.exits...)
-	return err
+	return nil
 }
 
 // hasty is a wait that is nobody's schedule, or a delay that is: a worker died

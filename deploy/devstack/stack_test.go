@@ -178,7 +178,7 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 	done()
 	s.temporal = s.startTemporal(t)
 	requireRunning(t, c, "cs_postgres")
-	t.Logf("memory of temporal: %s", memory(s.temporal.PID()))
+	t.Logf("memory of temporal: %.0f MB", devstack.ResidentMemory(s.temporal.PID()))
 }
 
 // Every round comes a little further before everything is killed; the last one is left alone.
@@ -275,7 +275,7 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	description, err := s.client(t).DescribeWorkflowExecution(t.Context(), "cs_shown", "")
 	require.NoError(t, err)
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, description.WorkflowExecutionInfo.Status)
-	t.Logf("memory of the UI: %s", memory(ui.PID()))
+	t.Logf("memory of the UI: %.0f MB", devstack.ResidentMemory(ui.PID()))
 }
 
 func TestStartTemporal_TellsWhyItCannot(t *testing.T) {
@@ -297,18 +297,4 @@ func TestBuildTemporal_IsDoneOnce(t *testing.T) {
 	require.Equal(t, first, second)
 	require.Less(t, time.Since(began), 2*time.Second)
 	require.Empty(t, out.String(), "nothing to wait for, nothing to tell")
-}
-
-// memory returns the resident memory of a process, as far as this system tells it.
-func memory(pid int) string {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(content)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			return strings.TrimSpace(rest)
-		}
-	}
-	return "unknown"
 }
