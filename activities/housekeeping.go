@@ -88,7 +88,7 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan) ([]Orphan, error) {
 	var ids []string
 	for _, row := range rows {
-		open, err := h.hasRun(ctx, row)
+		open, err := h.Runs.Open(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -101,16 +101,6 @@ func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan) ([]Orphan,
 		return nil, nil
 	}
 	return h.Store.Unfinished(ctx, ids)
-}
-
-// hasRun reports whether somebody is at work on a row. A payout is sent by its
-// session, or by a run of its own when that could not.
-func (h *Housekeeping) hasRun(ctx context.Context, row Orphan) (bool, error) {
-	open, err := h.Runs.Open(ctx, row.ID)
-	if err != nil || open || row.SessionID == "" {
-		return open, err
-	}
-	return h.Runs.Open(ctx, row.SessionID)
 }
 
 // ResumeParked wakes the deliveries that came due while on hold and are on hold

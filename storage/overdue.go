@@ -19,7 +19,6 @@ type Overdue struct {
 	Mode       checkout.Mode     `json:"mode"`
 	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
 	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
-	SessionID  string            `json:"session_id,omitempty"` // of a payout, whose run may be its session's
 	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
 	EndpointID string            `json:"endpoint_id,omitempty"`
 	Host       string            `json:"host,omitempty"` // of a delivery
@@ -30,35 +29,34 @@ type Overdue struct {
 const unfinished = `
 	SELECT s.id, s.merchant_id, s.mode, s.expires_at,
 			coalesce((SELECT t.id FROM transaction t WHERE t.session_id = s.id AND t.status = 'processing'), '') AS payment_id,
-			'' AS session_id, '' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
+			'' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
 		FROM checkout_session s WHERE s.status = 'pending'
 	UNION ALL
-	SELECT p.id, p.merchant_id, p.mode, NULL, '', p.session_id, '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
+	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
 	UNION ALL
-	SELECT d.id, d.merchant_id, d.mode, NULL, '', '', e.type, d.endpoint_id, d.url, d.next_attempt_at
+	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url, d.next_attempt_at
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
-	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
+	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
 
 // Overdue returns up to limit rows that are overdue by more than margin, in the
-// order of their ids, after the id after.
+// order of their ids, after the id after. PostgreSQL finds them by the indexes of
+// what is pending: clock_timestamp() would be no condition of an index.
 func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string, limit int) ([]Overdue, error) {
-	return s.overdue(ctx, `due < clock_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
+	return s.overdue(ctx, `due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
 
-// Unfinished returns those of ids that should have a run, parked deliveries and
-// payouts of sessions included.
+// Unfinished returns those of ids that should have a run, parked deliveries
+// included.
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
-		SELECT d.id, d.merchant_id, d.mode, NULL, '', '', e.type, d.endpoint_id, d.url
-			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)
-		UNION
-		SELECT p.id, p.merchant_id, p.mode, NULL, '', p.session_id, '', '', '' FROM payout p WHERE p.status = 'pending' AND p.session_id = ANY ($1)`, ids)
+		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url
+			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
 }
 
 func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, merchant_id, mode, expires_at, payment_id, session_id, type, endpoint_id, url FROM (`+unfinished+`) u WHERE `+where, args...)
+	rows, err := s.pool.Query(ctx, `SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url FROM (`+unfinished+`) u WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("overdue: %w", err)
 	}
@@ -67,7 +65,7 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 			address   string
 			expiresAt *time.Time
 		)
-		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.SessionID, &o.EventType, &o.EndpointID, &address)
+		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.EventType, &o.EndpointID, &address)
 		if expiresAt != nil {
 			o.ExpiresAt = *expiresAt
 		}

@@ -75,10 +75,6 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	}
 	require.False(t, found[pending.ID].ExpiresAt.IsZero())
 	require.True(t, found[replay.ID].ExpiresAt.IsZero())
-	require.Equal(t, paid.ID, found[settled.PayoutID].SessionID)
-	ofSession, err := f.Unfinished(t.Context(), []string{paid.ID})
-	require.NoError(t, err)
-	require.Equal(t, []storage.Overdue{found[settled.PayoutID]}, ofSession, "the run that was to send it is the session's")
 	require.Equal(t, storage.Overdue{
 		ID: parked.ID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
 	}, found[parked.ID])

@@ -63,7 +63,7 @@ const (
 )
 
 // Search attributes, registered by what deploys the namespace. SessionStatus is
-// kept true for every session. A delivery that ended well is Completed;
+// that of a closed session; an open one may be decided already. A delivery that ended well is Completed;
 // DeliveryStatus marks the others.
 var (
 	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")

@@ -55,12 +55,13 @@ var broadcastOptions = workflow.ActivityOptions{
 	},
 }
 
-// sendPayoutOptions allow one try within a workflow task of the session. It may be
-// cut short: the transfer is stored before it is sent, and sent again.
+// sendPayoutOptions allow one try within a workflow task. It may be cut short: the
+// transfer is stored before it is sent, and sent again. It has to be: meanwhile the
+// task takes one of the worker's slots, and no other message reaches the session.
 func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		Summary:             "send the payout " + payoutID,
-		StartToCloseTimeout: 5 * time.Second,
+		StartToCloseTimeout: time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 }

@@ -53,7 +53,10 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	// A transfer that is signed must be followed to its end: an operator's
 	// cancel comes too late.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.PayoutID)), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
+	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
+	}
 	if isType(err, activities.ErrTypePayoutNotFound) {
 		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
 	}

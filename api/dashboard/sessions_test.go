@@ -301,7 +301,7 @@ func TestSession_EverythingIsText(t *testing.T) {
 		_, settled := d.pay(s, checkout.FailureCardDeclined)
 		require.Empty(t, settled.Deliveries)
 		d.pay(s, "")
-		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, amount = $5`, "d"+payload, "n"+payload, "x"+payload, "f"+payload, "a"+payload)
+		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, amount = $5, status = 'failed'`, "d"+payload, "n"+payload, "x"+payload, "f"+payload, "a"+payload)
 		d.exec(`UPDATE transaction SET payment_method = $1, failure = $2 WHERE status = 'failed'`, fmt.Sprintf(`{"brand": %q, "last4": %q, "country": %q}`, "b"+payload, "l"+payload, "c"+payload), "w"+payload)
 		d.exec(`UPDATE checkout_session SET webhook_url = $1 WHERE id = $2`, "u"+payload, s.ID)
 		page := viewer.get("/test/sessions/" + s.ID)
