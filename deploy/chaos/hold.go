@@ -14,9 +14,23 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// holds returns what each process of the service holds, by its name. It knows only
-// what Linux tells.
+// patience is how long a process may take until it tells, and idle connections
+// until they go after the load.
+const patience = 20 * time.Second
+
+// holds returns what each process of the service holds, by its name. One that has
+// just started takes a moment until it tells.
 func (r *rig) holds(ctx context.Context) (map[string]invariant.Hold, error) {
+	for began := time.Now(); ; pause(ctx, time.Second) {
+		all, err := r.holdsNow(ctx)
+		if err == nil || time.Since(began) > patience || ctx.Err() != nil {
+			return all, err
+		}
+	}
+}
+
+// holdsNow knows only what Linux tells.
+func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 	all := map[string]invariant.Hold{}
 	for _, p := range r.parts {
 		if p.metrics == "" {
@@ -55,9 +69,6 @@ func goroutinesOf(ctx context.Context, address string) (int, error) {
 	}
 	return 0, fmt.Errorf("%s has no go_goroutine_count", address)
 }
-
-// patience is how long idle connections may take to go after the load.
-const patience = 20 * time.Second
 
 // compareHolds returns what every process held before and holds now. What is
 // more than it may be is looked at again for a while.

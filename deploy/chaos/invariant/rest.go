@@ -32,10 +32,11 @@ type Hold struct {
 }
 
 // kept is what a process may hold for what comes next, beside a fifth more than
-// before: connections of the pool, of clients and of receivers, two goroutines for
-// each, and the heap that Go does not give back at once. What is lost with every
-// request or delivery is soon more.
-var kept = Hold{Files: 80, Goroutines: 160, Memory: 60}
+// before: connections of the pool, of clients and of receivers; pollers; runs that
+// another worker has ended, which stay in memory until there is no place for them,
+// four goroutines each; and the heap that Go does not give back at once. What is
+// lost with every request or delivery is soon more.
+var kept = Hold{Files: 80, Goroutines: 1000, Memory: 60}
 
 // Leaks says what of it is more than is kept for what comes next, "" when nothing is.
 func (h Held) Leaks() string {

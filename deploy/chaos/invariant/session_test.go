@@ -177,10 +177,10 @@ var sessionCases = []brokenCase{
 	{"20: at rest too late", func(f *Facts) { f.Rest.After = 31 * time.Second }, []string{"20 everything"}},
 	{"20: at rest when the last retry was", func(f *Facts) { f.Rest.After, f.Rest.LongestRetry = 31*time.Second, 5*time.Second }, nil},
 	{"20: a transaction that was left open", func(f *Facts) { f.Rest.IdleInTx = 1 }, []string{"20 PostgreSQL"}},
-	{"20: more connections and memory", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{110, 200, 110}}} }, nil},
-	{"20: files leak", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{117, 200, 110}}} }, []string{"20 API 1"}},
-	{"20: goroutines leak", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 240, 110}}} }, []string{"20 worker 2"}},
-	{"20: memory leaks", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 200, 121}}} }, []string{"20 worker 2"}},
+	{"20: more connections and memory", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{110, 1000, 110}}} }, nil},
+	{"20: files leak", func(f *Facts) { f.Rest.Held = []Held{{"API 1", Hold{30, 60, 50}, Hold{117, 1000, 110}}} }, []string{"20 API 1"}},
+	{"20: goroutines leak", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1073, 110}}} }, []string{"20 worker 2"}},
+	{"20: memory leaks", func(f *Facts) { f.Rest.Held = []Held{{"worker 2", Hold{30, 60, 50}, Hold{110, 1000, 121}}} }, []string{"20 worker 2"}},
 	{"20: a process ended by itself", func(f *Facts) { f.Rest.UnwishedExits = []string{"API 1"} }, []string{"20 API 1"}},
 
 	// 21
