@@ -72,11 +72,11 @@ func TestHistorySizes(t *testing.T) {
 		delivery := history(t, c, deliveryOf(t, shared, id, "checkout.completed"))
 		require.LessOrEqual(t, len(delivery), 6, "one workflow task, and a marker of the attempt")
 	}
-	// When the two children start a moment apart, as they do on a busy machine,
-	// the server schedules one more workflow task of three events. What the
-	// workflow itself asks for shows in the smallest.
+	// The payout is in it: with a run of its own both had 35 to 38. When the first
+	// delivery ends while the session goes on, which the server decides, there are
+	// up to four more. What the workflow itself asks for shows in the smallest.
 	t.Logf("events: %v", sessions)
-	require.LessOrEqual(t, slices.Min(sessions), 26)
+	require.LessOrEqual(t, slices.Min(sessions), 31)
 }
 
 // deliveryOf returns the id of the delivery of a session's event.
