@@ -197,7 +197,7 @@ func FuzzCursor(f *testing.F) {
 		f.Add(value)
 	}
 	id := checkout.NewID(checkout.PrefixSession)
-	for _, query := range []string{"cursor=" + id, "cursor=" + id + "%0A", "cursor=" + strings.ToUpper(id), "cursor=" + id + "&limit=100", "cursor=cs_" + strings.Repeat("z", 26), "cursor=" + checkout.NewID("evt")} {
+	for _, query := range []string{"cursor=" + id, "cursor=" + id + "%0A", "cursor=" + id[:26] + "%FF00", "cursor=" + strings.ToUpper(id), "cursor=" + id + "&limit=100", "cursor=cs_" + strings.Repeat("z", 26), "cursor=" + checkout.NewID("evt")} {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {

@@ -54,7 +54,7 @@ func TestNewID_SortsByTimeAndNeverRepeats(t *testing.T) {
 		ids = append(ids, id[:12]) // the prefix and 45 of the 48 bits of the time
 	}
 	require.True(t, slices.IsSorted(ids))
-	for _, id := range []string{"", "cs_", "cs_1", "txn_" + ids[0], checkout.NewID("txn"), checkout.NewID("cs") + "0", "CS" + checkout.NewID("cs")[2:], "cs_iiiiiiiiiiiiiiiiiiiiiiiiii", checkout.NewID("cs")[:27] + "\r\n"} {
+	for _, id := range []string{"", "cs_", "cs_1", "txn_" + ids[0], checkout.NewID("txn"), checkout.NewID("cs") + "0", "CS" + checkout.NewID("cs")[2:], "cs_iiiiiiiiiiiiiiiiiiiiiiiiii", checkout.NewID("cs")[:27] + "\r\n", checkout.NewID("cs")[:26] + "\xff00"} {
 		require.False(t, checkout.IsID("cs", id), id)
 	}
 }
