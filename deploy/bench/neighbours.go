@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/devstack"
@@ -215,22 +217,50 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, publishing := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range count {
-		if ctx.Err() != nil {
+		if publishing.Err() != nil {
 			break
 		}
 		if i%500 == 0 {
 			fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d", i, count)
 		}
 		group.Go(func() error {
-			_, err := n.publish(ctx, endpoints[i%len(endpoints)])
+			_, err := n.publish(publishing, endpoints[i%len(endpoints)])
 			return err
 		})
 	}
 	fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d\n", count, count)
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return n.tidy(ctx)
+}
+
+// tidy has PostgreSQL do now what it would do for minutes after so many rows:
+// that is no neighbour's doing.
+func (n *neighbourhood) tidy(ctx context.Context) error {
+	for _, database := range []string{"", "temporal", "temporal_visibility"} {
+		config, err := pgx.ParseConfig(n.stack.DatabaseURL())
+		if err != nil {
+			return err
+		}
+		config.Database = cmp.Or(database, config.Database)
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `VACUUM (ANALYZE)`)
+		if err == nil {
+			_, err = conn.Exec(ctx, `CHECKPOINT`)
+		}
+		_ = conn.Close(ctx) // nothing was written
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // beside publishes to each of count endpoints as often as keeps an attempt under
