@@ -63,8 +63,8 @@ const (
 )
 
 // Search attributes, registered by what deploys the namespace. SessionStatus is
-// that of a closed session; an open one may be decided already. A delivery that ended well is Completed;
-// DeliveryStatus marks the others.
+// that of a closed session; an open one may be decided already. A delivery that
+// ended well is Completed; DeliveryStatus marks the others.
 var (
 	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")
 	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode") // "Mode" is a keyword of Temporal's query language

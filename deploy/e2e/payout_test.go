@@ -56,9 +56,7 @@ func TestPayout_NobodyWaitsForTheChain(t *testing.T) {
 
 	// The answer and the delivery left with a workflow task of their own.
 	var order []enumspb.EventType
-	for events := c.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
-		e, err := events.Next()
-		require.NoError(t, err)
+	for _, e := range history(t, c, id) {
 		order = append(order, e.EventType)
 	}
 	answered := slices.Index(order, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED)
