@@ -13,12 +13,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// script runs a line of JavaScript.
-func (b *tab) script(line string) {
-	b.t.Helper()
-	b.do(chromedp.Evaluate[chromedp.Void]("void (" + line + ")"))
-}
-
 // confirms says yes to every question of the page.
 func (b *tab) confirms() { b.script(`window.confirm = () => true`) }
 

@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
-	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
@@ -69,22 +65,6 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 	await(t, "the reset is delivered", 10*time.Second, func() bool { return deliveryStatus(t, delivery) == "delivered" })
 	require.Equal(t, 3, query[int](t, shared, `SELECT run FROM webhook_delivery WHERE id = $1`, delivery))
 	require.Equal(t, 8, query[int](t, shared, `SELECT count(*) FROM webhook_attempt WHERE delivery_id = $1 AND duration_ms IS NOT NULL`, delivery))
-}
-
-func deliveryStatus(t *testing.T, id string) string {
-	t.Helper()
-	return query[string](t, shared, `SELECT status FROM webhook_delivery WHERE id = $1`, id)
-}
-
-// checkoutCommand runs a command of the production binary.
-func checkoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "../cmd/checkout"}, args...)...)
-	cmd.Env = append(os.Environ(), stack.Environment()...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
 }
 
 func TestReplay_TellsWhyItCannot(t *testing.T) {

@@ -15,16 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -81,16 +77,6 @@ func newMerchant(t *testing.T, stack *devstack.Stack) *merchant {
 	})
 	require.NoError(t, err)
 	return m
-}
-
-func openStore(t *testing.T, stack *devstack.Stack) *storage.Store {
-	t.Helper()
-	keys, err := storage.ParseKeyring(stack.Demo.MasterKeys)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: stack.DatabaseURL(), Keys: keys, MaxConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	return store
 }
 
 // answer is an answer of the REST API.
@@ -279,28 +265,6 @@ func (m *merchant) mustPay(id, card string) string {
 	return page
 }
 
-// temporalClient connects to the stack's Temporal.
-func temporalClient(t *testing.T, stack *devstack.Stack) client.Client {
-	t.Helper()
-	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
-	})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return c
-}
-
-// query reads one value of the stack's PostgreSQL.
-func query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) T {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
-	var got T
-	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
-	return got
-}
-
 // testEvent is an event for one endpoint that nothing has caused.
 func (m *merchant) testEvent(endpoint string) storage.TestEvent {
 	return storage.TestEvent{
@@ -312,4 +276,79 @@ func (m *merchant) testEvent(endpoint string) storage.TestEvent {
 			}
 		},
 	}
+}
+
+// registration returns the id of the merchant's registration.
+func (m *merchant) registration() string {
+	m.t.Helper()
+	list := m.must(http.StatusOK, http.MethodGet, "/v1/webhooks", "")
+	return list.field("data").([]any)[0].(map[string]any)["id"].(string)
+}
+
+// refusedDelivery makes a delivery whose first attempt was refused.
+func (m *merchant) refusedDelivery() (delivery string) {
+	m.t.Helper()
+	before, _ := m.receiver.Arrivals()
+	m.receiver.Answer(http.StatusInternalServerError)
+	session := m.create(terms)
+	m.mustPay(session, cardDeclined)
+	m.arrivals(len(before)+1, 10*time.Second)
+	return deliveryOf(m.t, m.stack, session, "checkout.failed")
+}
+
+// awaitDelivery waits until the log says that of a delivery.
+func (m *merchant) awaitDelivery(id, field string, want any, within time.Duration) answer {
+	m.t.Helper()
+	var got answer
+	await(m.t, id+": "+field, within, func() bool {
+		got = m.must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+id, "")
+		return got.field(field) == want
+	})
+	return got
+}
+
+// failedDeliveries makes n permanently failed deliveries whose runs Temporal
+// has dropped long ago.
+func (m *merchant) failedDeliveries(n int) (endpoint string) {
+	m.t.Helper()
+	endpoint = query[string](m.t, m.stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.id)
+	events, deliveries := make([]string, n), make([]string, n)
+	for i := range n {
+		events[i], deliveries[i] = checkout.NewID(checkout.PrefixEvent), checkout.NewID(checkout.PrefixDelivery)
+	}
+	require.Equal(m.t, n, query[int](m.t, m.stack, `
+		WITH ids AS (SELECT * FROM unnest($1::text[], $2::text[]) AS i (event, delivery)),
+		event AS (
+			INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)
+			SELECT event, $3, 'test', 'payout.sent', 'test_' || event, now(), convert_to('{"id":"' || event || '","type":"payout.sent","data":{}}', 'UTF8') FROM ids
+		), delivery AS (
+			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, run, run_id, created_at, finished_at)
+			SELECT delivery, event, $3, 'test', $4, $5, 'failed', 1, 'dropped', now(), now() FROM ids RETURNING id
+		), attempt AS (
+			INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, error_kind)
+			SELECT id, 1, number, now(), 5, 500, 'http' FROM delivery, generate_series(1, 6) AS number
+		) SELECT count(*) FROM delivery`, events, deliveries, m.id, endpoint, m.url))
+	return endpoint
+}
+
+// finalStatus waits until the session's row is final, not only by the clock.
+func (m *merchant) finalStatus(id string, within time.Duration) (string, error) {
+	end := time.Now().Add(within)
+	for {
+		status := query[string](m.t, m.stack, `SELECT status FROM checkout_session WHERE id = $1`, id)
+		if status != "pending" {
+			return status, nil
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("%s is still pending", id)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// charges counts what the card network was asked to charge for a session, each
+// charge as often as it was asked for.
+func (m *merchant) charges(id string) int {
+	m.t.Helper()
+	return query[int](m.t, m.stack, `SELECT coalesce(sum(calls), 0)::int FROM sandbox_charge WHERE session_id = $1`, id)
 }

@@ -101,13 +101,6 @@ func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *merchant) strin
 	return id
 }
 
-func statusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
-	t.Helper()
-	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
-	require.NoError(t, err)
-	return run.WorkflowExecutionInfo.Status
-}
-
 // record writes the history of a workflow as it is now.
 func record(t *testing.T, c client.Client, name, id string) {
 	t.Helper()

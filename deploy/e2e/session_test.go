@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -14,15 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/workflows/checkout"
 )
-
-var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // TestMainJob is the whole story: create, pay, checkout.completed, payout.sent.
 func TestMainJob(t *testing.T) {
@@ -77,25 +71,6 @@ func TestHistorySizes(t *testing.T) {
 	// up to four more. What the workflow itself asks for shows in the smallest.
 	t.Logf("events: %v", sessions)
 	require.LessOrEqual(t, slices.Min(sessions), 31)
-}
-
-// deliveryOf returns the id of the delivery of a session's event.
-func deliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string) string {
-	t.Helper()
-	return query[string](t, stack, `
-		SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
-}
-
-// history reads all events of the last run of a workflow, to its end.
-func history(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
-	t.Helper()
-	var events []*historypb.HistoryEvent
-	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
-		e, err := i.Next()
-		require.NoError(t, err)
-		events = append(events, e)
-	}
-	return events
 }
 
 func TestDecline_LeavesAnotherTry(t *testing.T) {
@@ -250,20 +225,5 @@ func raceDelays(i int, lifetime time.Duration) (pay, expire time.Duration) {
 		return lifetime - 60*time.Millisecond + step, lifetime - 40*time.Millisecond + step
 	default: // pay well before expire
 		return 0, 500*time.Millisecond + step
-	}
-}
-
-// finalStatus waits until the session's row is final, not only by the clock.
-func (m *merchant) finalStatus(id string, within time.Duration) (string, error) {
-	end := time.Now().Add(within)
-	for {
-		status := query[string](m.t, m.stack, `SELECT status FROM checkout_session WHERE id = $1`, id)
-		if status != "pending" {
-			return status, nil
-		}
-		if time.Now().After(end) {
-			return "", fmt.Errorf("%s is still pending", id)
-		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }

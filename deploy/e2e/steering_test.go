@@ -13,35 +13,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// registration returns the id of the merchant's registration.
-func (m *merchant) registration() string {
-	m.t.Helper()
-	list := m.must(http.StatusOK, http.MethodGet, "/v1/webhooks", "")
-	return list.field("data").([]any)[0].(map[string]any)["id"].(string)
-}
-
-// refusedDelivery makes a delivery whose first attempt was refused.
-func (m *merchant) refusedDelivery() (delivery string) {
-	m.t.Helper()
-	before, _ := m.receiver.Arrivals()
-	m.receiver.Answer(http.StatusInternalServerError)
-	session := m.create(terms)
-	m.mustPay(session, cardDeclined)
-	m.arrivals(len(before)+1, 10*time.Second)
-	return deliveryOf(m.t, m.stack, session, "checkout.failed")
-}
-
-// awaitDelivery waits until the log says that of a delivery.
-func (m *merchant) awaitDelivery(id, field string, want any, within time.Duration) answer {
-	m.t.Helper()
-	var got answer
-	await(m.t, id+": "+field, within, func() bool {
-		got = m.must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+id, "")
-		return got.field(field) == want
-	})
-	return got
-}
-
 // TestHold_UsesUpNoAttempt: a hold outlasts the time of the next attempt, which
 // then follows the resume at once.
 func TestHold_UsesUpNoAttempt(t *testing.T) {

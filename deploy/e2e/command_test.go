@@ -1,0 +1,22 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// checkoutCommand runs a command of the production binary.
+func checkoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "../cmd/checkout"}, args...)...)
+	cmd.Env = append(os.Environ(), stack.Environment()...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

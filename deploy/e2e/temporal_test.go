@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows"
+)
+
+// temporalClient connects to the stack's Temporal.
+func temporalClient(t *testing.T, stack *devstack.Stack) client.Client {
+	t.Helper()
+	c, err := client.DialContext(t.Context(), client.Options{
+		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// history reads all events of the last run of a workflow, to its end.
+func history(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func statusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
+	t.Helper()
+	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	return run.WorkflowExecutionInfo.Status
+}
