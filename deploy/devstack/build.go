@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -11,64 +12,47 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Binaries are the paths of Temporal's programs.
-type Binaries struct {
-	Server  string
-	SQLTool string
-	UI      string
-}
-
-// tools are the programs that deploy/temporal/go.mod pins.
-var tools = []struct{ name, pkg string }{
-	{"temporal-server", "go.temporal.io/server/cmd/server"},
-	{"temporal-sql-tool", "go.temporal.io/server/cmd/tools/sql"},
-	{"temporal-ui", "github.com/temporalio/ui-server/v2/cmd/server"},
-}
-
-// BuildTemporal builds the programs pinned in deploy/temporal/go.mod into the user's cache directory and reports its
-// progress to out. They are built once for each content of go.mod and go.sum and each version of Go; several processes
-// may call it at once. The first build takes some minutes and needs the module proxy, later calls do nothing.
+// BuildTemporal builds the program deploy/temporal, which is Temporal's server, its SQL tool and its UI, into the user's
+// cache directory and reports its progress to out. It returns the program's path. The program is built once for each
+// content of deploy/temporal and each version of Go; several processes may call it at once. The first build takes some
+// minutes and needs the module proxy, later calls do nothing.
 //
 // It is called somewhere inside the source tree. Errors: no go command, no source tree, no cache directory, or the
 // last lines of the compiler.
-func BuildTemporal(ctx context.Context, out io.Writer) (Binaries, error) {
-	b, err := buildTemporal(ctx, out)
-	if err != nil {
-		return Binaries{}, fmt.Errorf("build Temporal: %w", err)
+func BuildTemporal(ctx context.Context, out io.Writer) (program string, err error) {
+	if program, err = buildTemporal(ctx, out); err != nil {
+		return "", fmt.Errorf("build Temporal: %w", err)
 	}
-	return b, nil
+	return program, nil
 }
 
-func buildTemporal(ctx context.Context, out io.Writer) (Binaries, error) {
+func buildTemporal(ctx context.Context, out io.Writer) (string, error) {
 	source, err := temporalSource(ctx)
 	if err != nil {
-		return Binaries{}, err
+		return "", err
 	}
 	key, err := buildKey(ctx, source)
 	if err != nil {
-		return Binaries{}, err
+		return "", err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return Binaries{}, fmt.Errorf("no cache directory: %w", err)
+		return "", fmt.Errorf("no cache directory: %w", err)
 	}
 	dir := filepath.Join(cache, "checkout-devstack", "temporal-"+key)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return Binaries{}, err
+		return "", err
 	}
-	built := Binaries{
-		Server:  filepath.Join(dir, tools[0].name),
-		SQLTool: filepath.Join(dir, tools[1].name),
-		UI:      filepath.Join(dir, tools[2].name),
-	}
-	if allBuilt(dir) {
-		return built, nil
+	program := filepath.Join(dir, "temporal")
+	if exists(program) {
+		return program, nil
 	}
 
 	progress := startProgress(out)
@@ -76,36 +60,22 @@ func buildTemporal(ctx context.Context, out io.Writer) (Binaries, error) {
 	progress.step("waiting for another process that builds Temporal")
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return Binaries{}, err
+		return "", err
 	}
 	defer lock.Close() // which also gives the lock back
 	if err := flock(ctx, lock); err != nil {
-		return Binaries{}, err
+		return "", err
 	}
-	for i, tool := range tools {
-		path := filepath.Join(dir, tool.name)
-		if exists(path) {
-			continue
-		}
-		progress.step(fmt.Sprintf("building %s (%d of %d; once, some minutes)", tool.name, i+1, len(tools)))
-		// A name appears only when its program is complete, so a killed build leaves nothing that looks done.
-		if err := goBuild(ctx, source, tool.pkg, path+".new"); err != nil {
-			return Binaries{}, fmt.Errorf("%s: %w", tool.name, err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			return Binaries{}, err
-		}
+	if exists(program) {
+		return program, nil
 	}
-	return built, nil
-}
-
-func allBuilt(dir string) bool {
-	for _, tool := range tools {
-		if !exists(filepath.Join(dir, tool.name)) {
-			return false
-		}
+	// The name appears only when the program is complete, so a killed build leaves nothing that looks done.
+	progress.step("building Temporal")
+	tell := func(what string) { progress.say("building Temporal (once, some minutes): " + what) }
+	if err := goBuild(ctx, source, program+".new", tell); err != nil {
+		return "", err
 	}
-	return true
+	return program, os.Rename(program+".new", program)
 }
 
 func exists(path string) bool {
@@ -159,7 +129,7 @@ func temporalSource(ctx context.Context) (string, error) {
 	return "", errors.New("deploy/temporal/go.mod not found: run this inside the source tree")
 }
 
-// buildKey names a build: it changes with whatever changes the programs.
+// buildKey names a build: it changes with whatever changes the program.
 func buildKey(ctx context.Context, source string) (string, error) {
 	version, err := goCommand(ctx, source, "env", "GOVERSION").Output()
 	if err != nil {
@@ -167,7 +137,7 @@ func buildKey(ctx context.Context, source string) (string, error) {
 	}
 	sum := sha256.New()
 	sum.Write(version)
-	for _, name := range []string{"go.mod", "go.sum"} {
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
 		content, err := os.ReadFile(filepath.Join(source, name))
 		if err != nil {
 			return "", err
@@ -178,18 +148,62 @@ func buildKey(ctx context.Context, source string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-func goBuild(ctx context.Context, source, pkg, output string) error {
-	cmd := goCommand(ctx, source, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", output, pkg)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+// buildFlags are the same for the list of packages and the build, so that both know the same packages as built.
+var buildFlags = []string{"-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"}
+
+// goBuild builds the program of source, and tells how far it is: modules fetched, packages done of all, linking.
+func goBuild(ctx context.Context, source, output string, tell func(string)) error {
+	modules := 0
+	tell("fetching modules")
+	list := goCommand(ctx, source, slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, buildFlags, []string{"."})...)
+	stale, err := eachLine(list, func(line string) {
+		if strings.HasPrefix(line, "go: downloading ") {
+			modules++
+			tell(fmt.Sprintf("fetching modules, %d so far", modules))
 		}
-		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
-		return fmt.Errorf("go build: %w:\n%s", err, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	})
+	if err != nil {
+		return err
 	}
-	return nil
+	packages, done := len(strings.Fields(stale)), 0
+	tell(fmt.Sprintf("0 of %d packages", packages))
+	// With -v the go command names each package, the program's own last.
+	build := goCommand(ctx, source, slices.Concat([]string{"build", "-v", "-o", output}, buildFlags, []string{"."})...)
+	_, err = eachLine(build, func(line string) {
+		if strings.Contains(line, " ") { // a message of the compiler
+			return
+		}
+		if done++; done < packages {
+			tell(fmt.Sprintf("%d of %d packages", done, packages))
+		} else {
+			tell("linking")
+		}
+	})
+	return err
+}
+
+// eachLine runs a go command, hands over each line of its standard error as it comes, and returns its standard output.
+// The error ends with the last of those lines.
+func eachLine(cmd *exec.Cmd, line func(string)) (string, error) {
+	var said bytes.Buffer
+	cmd.Stdout = &said
+	words, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	var last []string
+	for lines := bufio.NewScanner(words); lines.Scan(); {
+		line(lines.Text())
+		last = append(last, lines.Text())
+		last = last[max(0, len(last)-20):]
+	}
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("go %s: %w:\n%s", cmd.Args[1], err, strings.Join(last, "\n"))
+	}
+	return said.String(), nil
 }
 
 // goCommand returns the go command with an environment in which the caller's settings for the main module, such as

@@ -9,7 +9,7 @@ import (
 )
 
 // A progress tells about a long piece of work: on a terminal in one line that is written anew each second, elsewhere
-// in a line per step and every 15 s.
+// in a line when a step begins and every 15 s.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -40,12 +40,19 @@ func (p *progress) step(what string) {
 	p.what, p.began = what, time.Now()
 }
 
+// say tells how far the step is.
+func (p *progress) say(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.what = what
+}
+
 func (p *progress) run() {
 	defer close(p.stopped)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var told string
-	var toldAt time.Time
+	var told string // so far; on a terminal, what stands in its line
+	var step, toldAt time.Time
 	for {
 		select {
 		case <-p.stop:
@@ -56,16 +63,17 @@ func (p *progress) run() {
 		case <-tick.C:
 		}
 		p.mu.Lock()
-		what, since := p.what, time.Since(p.began).Round(time.Second)
+		what, began := p.what, p.began
 		p.mu.Unlock()
+		since := time.Since(began).Round(time.Second)
 		switch {
 		case what == "":
 		case p.terminal:
 			fmt.Fprintf(p.out, "\r\x1b[K%s … %v", what, since)
 			told = what
-		case what != told || time.Since(toldAt) >= 15*time.Second:
+		case began != step || time.Since(toldAt) >= 15*time.Second:
 			fmt.Fprintf(p.out, "%s … %v\n", what, since)
-			told, toldAt = what, time.Now()
+			told, step, toldAt = what, began, time.Now()
 		}
 	}
 }

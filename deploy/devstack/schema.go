@@ -22,7 +22,7 @@ var schemas = []struct{ database, name string }{
 }
 
 // ensureSchema creates Temporal's two databases when missing, and brings the tables of those that are there up to date.
-func ensureSchema(ctx context.Context, sqlTool string, admin *url.URL) error {
+func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	conn, err := pgx.Connect(ctx, admin.String())
 	if err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
@@ -32,9 +32,9 @@ func ensureSchema(ctx context.Context, sqlTool string, admin *url.URL) error {
 		var there bool
 		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, schema.database).Scan(&there)
 		if err == nil && there {
-			err = runSQLTool(ctx, sqlTool, admin, schema.database, "update-schema", "--schema-name", schema.name)
+			err = runSQLTool(ctx, program, admin, schema.database, "update-schema", "--schema-name", schema.name)
 		} else if err == nil {
-			err = createDatabase(ctx, conn, sqlTool, admin, schema.database, schema.name)
+			err = createDatabase(ctx, conn, program, admin, schema.database, schema.name)
 		}
 		if err != nil {
 			return fmt.Errorf("database %s: %w", schema.database, err)
@@ -45,7 +45,7 @@ func ensureSchema(ctx context.Context, sqlTool string, admin *url.URL) error {
 
 // createDatabase makes a database with its tables. It appears under its name only when it is complete: the tool cannot
 // repeat every statement of a schema that it was killed in.
-func createDatabase(ctx context.Context, conn *pgx.Conn, sqlTool string, admin *url.URL, database, schema string) error {
+func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string) error {
 	unfinished := database + "_unfinished"
 	for _, sql := range []string{
 		"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)",
@@ -59,7 +59,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, sqlTool string, admin *
 		{"setup-schema", "--version", "0.0"}, // the table of versions
 		{"update-schema", "--schema-name", schema},
 	} {
-		if err := runSQLTool(ctx, sqlTool, admin, unfinished, args...); err != nil {
+		if err := runSQLTool(ctx, program, admin, unfinished, args...); err != nil {
 			return err
 		}
 	}
@@ -93,9 +93,9 @@ func renameInVersions(ctx context.Context, config *pgx.ConnConfig, database, new
 
 // runSQLTool runs Temporal's SQL tool. The password goes through the environment, because everybody can read a
 // command line.
-func runSQLTool(ctx context.Context, sqlTool string, admin *url.URL, database string, args ...string) error {
+func runSQLTool(ctx context.Context, program string, admin *url.URL, database string, args ...string) error {
 	password, _ := admin.User.Password()
-	cmd := exec.CommandContext(ctx, sqlTool, args...)
+	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)
 	port := admin.Port()
 	if port == "" {
 		port = "5432"

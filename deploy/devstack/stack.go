@@ -46,10 +46,10 @@ type Options struct {
 // API with the hosted page and the dashboard, a worker, a demo merchant and a receiver. Each part
 // can be killed and started again.
 type Stack struct {
-	options  Options
-	metrics  map[string]int // port by command
-	binaries Binaries
-	dir      *dataDir
+	options         Options
+	metrics         map[string]int // port by command
+	temporalProgram string
+	dir             *dataDir
 
 	Postgres *pgtemp.Server // nil with Options.DatabaseURL
 	Temporal *Temporal
@@ -81,7 +81,7 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.binaries, err = BuildTemporal(ctx, s.options.Out); err != nil {
+	if s.temporalProgram, err = BuildTemporal(ctx, s.options.Out); err != nil {
 		return err
 	}
 	if s.dir, err = openDataDir(ctx, s.options.Dir, s.options.Fresh); err != nil {
@@ -174,7 +174,7 @@ func (s *Stack) startTemporal(ctx context.Context) (err error) {
 		attributes[key.GetName()] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	}
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
-		Binaries: s.binaries, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
+		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
 		FrontendPort: s.options.Ports.Temporal, Namespace: workflows.Namespace, SearchAttributes: attributes,
 	})
 	return err
@@ -200,7 +200,7 @@ func (s *Stack) startUI(ctx context.Context) (err error) {
 		return nil
 	}
 	s.UI, err = StartUI(ctx, UIOptions{
-		Binaries: s.binaries, Temporal: s.Temporal.Address(), Namespace: workflows.Namespace,
+		Program: s.temporalProgram, Temporal: s.Temporal.Address(), Namespace: workflows.Namespace,
 		Dir: filepath.Join(s.options.Dir, "temporal-ui"), Port: s.options.Ports.UI,
 	})
 	return err

@@ -35,7 +35,7 @@ var (
 type stack struct {
 	postgres *pgtemp.Server
 	temporal *devstack.Temporal
-	binaries devstack.Binaries
+	program  string
 	dir      string
 }
 
@@ -52,7 +52,7 @@ func newStack(t *testing.T) *stack {
 	t.Helper()
 	s := &stack{dir: t.TempDir()}
 	var err error
-	s.binaries, err = devstack.BuildTemporal(t.Context(), os.Stderr)
+	s.program, err = devstack.BuildTemporal(t.Context(), os.Stderr)
 	require.NoError(t, err)
 	s.startPostgres(t)
 	t.Cleanup(func() { require.NoError(t, s.postgres.Stop()) })
@@ -81,7 +81,7 @@ func (s *stack) startTemporal(t *testing.T) *devstack.Temporal {
 
 func (s *stack) temporalOptions() devstack.TemporalOptions {
 	return devstack.TemporalOptions{
-		Binaries:    s.binaries,
+		Program:     s.program,
 		PostgresURL: s.postgres.URL("postgres"),
 		Dir:         filepath.Join(s.dir, "temporal"),
 		SearchAttributes: map[string]enumspb.IndexedValueType{
@@ -220,7 +220,7 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	require.NoError(t, err)
 	done := took(t, "start of the UI")
 	ui, err := devstack.StartUI(t.Context(), devstack.UIOptions{
-		Binaries: s.binaries, Temporal: s.temporal.Address(), Namespace: "checkout",
+		Program: s.program, Temporal: s.temporal.Address(), Namespace: "checkout",
 		Dir: filepath.Join(s.dir, "ui"), Port: ports[0],
 	})
 	require.NoError(t, err)

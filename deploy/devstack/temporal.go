@@ -24,7 +24,7 @@ const (
 
 // TemporalOptions say how to start a Temporal server.
 type TemporalOptions struct {
-	Binaries     Binaries
+	Program      string        // of BuildTemporal
 	PostgresURL  string        // postgres:// URL of a role that may create databases; no spaces in its password
 	Dir          string        // for configuration, ports and log; made when missing
 	FrontendPort int           // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
@@ -86,7 +86,7 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := ensureSchema(ctx, o.Binaries.SQLTool, admin); err != nil {
+	if err := ensureSchema(ctx, o.Program, admin); err != nil {
 		return nil, err
 	}
 	return &Temporal{options: o, ports: ports, config: config}, nil
@@ -114,8 +114,8 @@ func (t *Temporal) start(ctx context.Context) error {
 	}
 	process, err := Program{
 		Name: "temporal",
-		Path: t.options.Binaries.Server,
-		Args: []string{"--config-file", t.config, "--allow-no-auth", "start"},
+		Path: t.options.Program,
+		Args: []string{"server", t.config},
 		Dir:  t.options.Dir,
 		Log:  filepath.Join(t.options.Dir, "temporal.log"),
 	}.Start()

@@ -11,7 +11,7 @@ import (
 
 // UIOptions say how to start Temporal's UI.
 type UIOptions struct {
-	Binaries  Binaries
+	Program   string // of BuildTemporal
 	Temporal  string // host:port of the frontend
 	Namespace string // shown first
 	Dir       string // for configuration and log
@@ -58,9 +58,8 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	}
 	process, err := Program{
 		Name: "temporal-ui",
-		Path: o.Binaries.UI,
-		// The program joins root and config, so the config directory cannot be absolute.
-		Args: []string{"--root", filepath.Dir(o.Dir), "--config", filepath.Base(o.Dir), "--env", environment, "start"},
+		Path: o.Program,
+		Args: []string{"ui", o.Dir, environment},
 		Dir:  o.Dir,
 		Log:  filepath.Join(o.Dir, "temporal-ui.log"),
 	}.Start()
