@@ -59,7 +59,7 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 }
 
 // stepTimeout is long for any step of the start; what takes longer will not happen.
-const stepTimeout = time.Minute
+const stepTimeout = 3 * time.Minute
 
 // retry repeats a step of the start until it succeeds, for stepTimeout at most. Every error may pass: while the services of the
 // server find each other, and while they learn of a new namespace, they answer with nearly any code.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// Recovery after a kill -9 included; measured: about 4 s.
-	temporalPatience = 90 * time.Second
+	// Recovery after a kill -9 included; measured: about 4 s, and 30 s beside many busy processes.
+	temporalPatience = 5 * time.Minute
 	// The server finishes what it is at, and tells its members that it leaves.
 	temporalStopPatience = 20 * time.Second
 	// minRetention is how long closed workflows must stay readable. Source: architecture, seven days or more.

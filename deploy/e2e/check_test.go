@@ -25,7 +25,7 @@ const sharedSchedule = "1s,2s,3s,4s,5s"
 
 // settleTime is longer than what the last test may leave behind takes: a whole
 // schedule, and an attempt whose worker was killed.
-const settleTime = 90 * time.Second
+const settleTime = 4 * time.Minute
 
 // excuses are the violations that tests cause on purpose.
 var excuses struct {
@@ -49,7 +49,7 @@ func excuse(t *testing.T, number int, id, reason string) {
 // checkShared holds everything that the tests did on the shared stack against
 // the invariants, and returns the exit status.
 func checkShared() int {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
 	defer cancel()
 	began := time.Now()
 	results, err := checkStack(ctx, shared, sharedSchedule)

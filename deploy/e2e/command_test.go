@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -13,7 +12,7 @@ import (
 // checkoutCommand runs a command of the production binary.
 func checkoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), leastPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "../cmd/checkout"}, args...)...)
 	cmd.Env = append(os.Environ(), stack.Environment()...)

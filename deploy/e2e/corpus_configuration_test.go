@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,7 +54,7 @@ func (c configurationCase) refused(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), leastPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH"), "CHECKOUT_DEVSTACK_COMMAND=" + c.Command}

@@ -89,7 +89,7 @@ func (w *corpusWorld) misuse(t *testing.T, c operatorCase) {
 		require.NoError(t, err)
 		require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, run.GetWorkflowExecutionInfo().GetStatus(), name)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	state, err := w.temporal.QueryWorkflow(ctx, w.values["session"], "", workflows.QueryStatus)
 	require.NoError(t, err, "its worker is not stuck")
@@ -102,7 +102,7 @@ func (w *corpusWorld) misuse(t *testing.T, c operatorCase) {
 
 func (w *corpusWorld) operate(t *testing.T, c operatorCase, args []any) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	to := w.say(t, c.To, nil)
 	switch c.Do {

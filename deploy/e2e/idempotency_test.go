@@ -58,7 +58,7 @@ func TestIdempotencyKey_SurvivesKill9(t *testing.T) {
 		group.Go(func() {
 			key := strings.Repeat("k", i+1)
 			time.Sleep(time.Duration(i) * 20 * time.Millisecond)
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+			for end := time.Now().Add(leastPatience); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
 				if got, err := m.callWith(key, http.MethodPost, "/v1/checkout", terms); err == nil && got.Status == http.StatusCreated {
 					ids[i] = got.field("id").(string)
 					return

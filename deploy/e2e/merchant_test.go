@@ -106,7 +106,7 @@ func (m *merchant) call(method, path, body string) (answer, error) {
 
 // callWith is call with an Idempotency-Key, unless that is empty.
 func (m *merchant) callWith(key, method, path, body string) (answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, m.stack.APIURL()+path, strings.NewReader(body))
 	if err != nil {
@@ -198,17 +198,22 @@ func (m *merchant) session(id string) answer {
 	return m.must(http.StatusOK, http.MethodGet, "/v1/checkout/"+id, "")
 }
 
-// patience is by how much tests wait longer than they expect to: a machine that
-// is busy with other work must not fail them.
-const patience = 4
+// A machine that is busy with other work must not fail a test: a wait ends when
+// what it waits for comes, and gives up long after it should have.
+const (
+	patience      = 4 // times as long as a test expects
+	leastPatience = 4 * time.Minute
+)
+
+func limit(within time.Duration) time.Duration { return max(patience*within, leastPatience) }
 
 // await repeats look until it is true.
 func await(t *testing.T, what string, within time.Duration, look func() bool) {
 	t.Helper()
-	end := time.Now().Add(patience * within)
+	end := time.Now().Add(limit(within))
 	for !look() {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, patience*within)
+			t.Fatalf("%s: not within %s", what, limit(within))
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
@@ -226,7 +231,7 @@ func (m *merchant) awaitStatus(id string, want checkout.Status, within time.Dura
 // arrivals waits until n requests have arrived and returns them all.
 func (m *merchant) arrivals(n int, within time.Duration) []devstack.Arrival {
 	m.t.Helper()
-	deadline := time.After(patience * within)
+	deadline := time.After(limit(within))
 	for {
 		got, more := m.receiver.Arrivals()
 		if len(got) >= n {
@@ -235,7 +240,7 @@ func (m *merchant) arrivals(n int, within time.Duration) []devstack.Arrival {
 		select {
 		case <-more:
 		case <-deadline:
-			m.t.Fatalf("%d of %d requests arrived within %s", len(got), n, patience*within)
+			m.t.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
 		}
 	}
 }
@@ -244,7 +249,7 @@ func (m *merchant) arrivals(n int, within time.Duration) []devstack.Arrival {
 // follows where it leads. It returns the page that is shown then.
 func (m *merchant) pay(id, card string) (int, string, error) {
 	jar, _ := cookiejar.New(nil) // never fails without options
-	browser := http.Client{Jar: jar, Timeout: 15 * time.Second}
+	browser := http.Client{Jar: jar, Timeout: time.Minute}
 	res, err := browser.PostForm(m.stack.PageURL()+"/"+id, url.Values{
 		"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"},
 	})

@@ -24,7 +24,7 @@ import (
 var screenshots = flag.String("screenshots", "", "directory to write pictures of the pages to")
 
 // browserTimeout is for one thing that a page is waited for, on a busy computer.
-const browserTimeout = 60 * time.Second
+const browserTimeout = 4 * time.Minute
 
 // findBrowser returns the path of a Chromium.
 func findBrowser() (string, error) {
@@ -42,7 +42,7 @@ func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := findBrowser()
 	require.NoError(t, err)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(browserTimeout))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses to work for root
 	}
