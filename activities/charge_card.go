@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -45,7 +46,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.SessionID)
 	result, err := network.Cards.Charge(ctx, req)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
 	return a.recordCharge(ctx, in, result)
 }
@@ -63,12 +64,13 @@ func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (Payment
 	return a.recordCharge(ctx, in, result)
 }
 
-// ErrTypePaymentUnknownToNetwork: the card network knows no such charge. The
-// payment is then given up, so that it cannot be charged later either.
+// ErrTypePaymentUnknownToNetwork: the card network knows no such charge, or no such
+// card. The payment is then given up, so that it cannot be charged later either.
 const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
 
 // CancelPayment gives an undecided payment up. When the network charged it
-// after all, the answer says so: money decides, not the clock.
+// after all, the answer says so: money decides, not the clock. It fails with
+// PaymentNotFound.
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
@@ -89,9 +91,18 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	return a.recordCharge(ctx, in, result)
 }
 
+// recordCharge notes an answer and returns the one that stands.
 func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
-	if err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result); err != nil {
+	outcome, failure, err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+	}
+	if err != nil { // also when PostgreSQL cannot read what the network said: it is never given up
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return PaymentAnswer{Outcome: result.Outcome, Failure: result.Failure}, nil
+	if result.Outcome.Final() && outcome != result.Outcome {
+		logger(ctx).ErrorContext(ctx, "the card network contradicts itself; its first answer stands",
+			"transaction_id", in.TransactionID, "first", outcome, "now", result.Outcome)
+	}
+	return PaymentAnswer{Outcome: outcome, Failure: failure}, nil
 }
