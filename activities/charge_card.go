@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.temporal.io/sdk/temporal"
+
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -23,7 +25,8 @@ type PaymentAnswer struct {
 // ChargeCard locks the payment's exchange rate, marks it as in flight and charges
 // the card, once however often it runs: the transaction id is the network's
 // idempotency key. It fails with SessionNotPending when PostgreSQL's clock says
-// that the session's time is over, and with PaymentNotFound.
+// that the session's time is over, with PaymentInFlight, whose detail is the other
+// payment, and with PaymentNotFound.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
@@ -40,6 +43,9 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	req, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID, rate)
+	if errors.Is(err, checkout.ErrPaymentInFlight) {
+		return PaymentAnswer{}, a.otherInFlight(ctx, in.SessionInput)
+	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
@@ -49,6 +55,16 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
 	return a.recordCharge(ctx, in, result)
+}
+
+// otherInFlight says which payment is in flight that the run does not know: an
+// operator reset it.
+func (a *Payments) otherInFlight(ctx context.Context, in SessionInput) error {
+	transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
+	if err != nil || transactionID == "" { // "": it was decided in this very moment
+		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
+	}
+	return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentInFlight, nil, transactionID)
 }
 
 // ConfirmPayment asks the card network whether a payment in flight was paid.

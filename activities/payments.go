@@ -21,6 +21,7 @@ const (
 	ErrTypeSessionNotFound   = "SessionNotFound"
 	ErrTypeSessionNotPending = "SessionNotPending"
 	ErrTypePaymentNotFound   = "PaymentNotFound"
+	ErrTypePaymentInFlight   = "PaymentInFlight"
 	ErrTypePaymentUndecided  = "PaymentUndecided"
 	ErrTypePayoutNotFound    = "PayoutNotFound"
 	ErrTypeDeliveryNotFound  = "DeliveryNotFound"
@@ -86,8 +87,6 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 		return nil
 	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || storage.Malformed(err)):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
-	case errors.Is(err, checkout.ErrPaymentInFlight): // one that the run does not know, after an operator's reset
-		return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentNotFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError("no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
