@@ -2,6 +2,9 @@ package activities
 
 import (
 	"context"
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -22,7 +25,8 @@ type PaymentAnswer struct {
 // ChargeCard locks the payment's exchange rate, marks it as in flight and charges
 // the card, once however often it runs: the transaction id is the network's
 // idempotency key. It fails with SessionNotPending when PostgreSQL's clock says
-// that the session's time is over, and with PaymentNotFound.
+// that the session's time is over, with PaymentInFlight, whose detail is the other
+// payment, and with PaymentNotFound.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
@@ -39,15 +43,28 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	req, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID, rate)
+	if errors.Is(err, checkout.ErrPaymentInFlight) {
+		return PaymentAnswer{}, a.otherInFlight(ctx, in.SessionInput)
+	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
 	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.SessionID)
 	result, err := network.Cards.Charge(ctx, req)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
 	return a.recordCharge(ctx, in, result)
+}
+
+// otherInFlight says which payment is in flight that the run does not know: an
+// operator reset it.
+func (a *Payments) otherInFlight(ctx context.Context, in SessionInput) error {
+	transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
+	if err != nil || transactionID == "" { // "": it was decided in this very moment
+		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
+	}
+	return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentInFlight, nil, transactionID)
 }
 
 // ConfirmPayment asks the card network whether a payment in flight was paid.
@@ -63,12 +80,13 @@ func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (Payment
 	return a.recordCharge(ctx, in, result)
 }
 
-// ErrTypePaymentUnknownToNetwork: the card network knows no such charge. The
-// payment is then given up, so that it cannot be charged later either.
+// ErrTypePaymentUnknownToNetwork: the card network knows no such charge, or no such
+// card. The payment is then given up, so that it cannot be charged later either.
 const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
 
 // CancelPayment gives an undecided payment up. When the network charged it
-// after all, the answer says so: money decides, not the clock.
+// after all, the answer says so: money decides, not the clock. It fails with
+// PaymentNotFound.
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
@@ -89,9 +107,18 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	return a.recordCharge(ctx, in, result)
 }
 
+// recordCharge notes an answer and returns the one that stands.
 func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
-	if err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result); err != nil {
+	outcome, failure, err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+	}
+	if err != nil { // also when PostgreSQL cannot read what the network said: it is never given up
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return PaymentAnswer{Outcome: result.Outcome, Failure: result.Failure}, nil
+	if result.Outcome.Final() && outcome != result.Outcome {
+		logger(ctx).ErrorContext(ctx, "the card network contradicts itself; its first answer stands",
+			"transaction_id", in.TransactionID, "first", outcome, "now", result.Outcome)
+	}
+	return PaymentAnswer{Outcome: outcome, Failure: failure}, nil
 }

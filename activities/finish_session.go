@@ -2,15 +2,16 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"time"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
 // FinishPayment decides a payment by what the card network said of it, in one
-// transaction with everything that follows. It fails with SessionNotFound and
-// SessionNotPending.
+// transaction with everything that follows. Run again it returns the same. It fails
+// with SessionNotFound, with PaymentUndecided when the answer was lost, and with
+// SessionNotPending when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
 	got, err := a.Store.FinishPayment(ctx, in.ref(), in.TransactionID)
 	if err == nil {
@@ -19,10 +20,12 @@ func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settleme
 	return Settlement(got), asFinal(ctx, err, ErrTypeSessionNotFound)
 }
 
-// ExpireSessionResult says how the session stands.
+// ExpireSessionResult says how the session stands. One that is still pending has a
+// payment that must be decided first, or time left.
 type ExpireSessionResult struct {
 	Status   checkout.Status `json:"status,omitempty"`
-	InFlight string          `json:"in_flight,omitempty"` // the payment that must be settled first
+	InFlight string          `json:"in_flight,omitempty"` // the payment
+	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
 }
 
 // ExpireSessionInput names the session by its time as well: the run of a creation
@@ -30,17 +33,20 @@ type ExpireSessionResult struct {
 type ExpireSessionInput struct {
 	SessionInput
 	ExpiresAt time.Time `json:"expires_at"`
+	// OnTime leaves a session alone whose time is not over by PostgreSQL's clock:
+	// nobody asked for its end but the timer.
+	OnTime bool `json:"on_time,omitempty"`
 }
 
 // ExpireSession ends a session without a payment. It fails with SessionNotFound.
 func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (ExpireSessionResult, error) {
-	status, err := a.Store.ExpireSession(ctx, in.ref(), in.ExpiresAt)
-	if errors.Is(err, checkout.ErrPaymentInFlight) {
-		transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
-		return ExpireSessionResult{InFlight: transactionID}, asFinal(ctx, err, "")
+	x := storage.Expiry{At: in.ExpiresAt, Early: !in.OnTime}
+	if a.Now != nil {
+		x.Now = a.Now()
 	}
+	got, err := a.Store.ExpireSession(ctx, in.ref(), x)
 	if err == nil {
-		countSession(ctx, in.Mode, status)
+		countSession(ctx, in.Mode, got.Status)
 	}
-	return ExpireSessionResult{Status: status}, asFinal(ctx, err, ErrTypeSessionNotFound)
+	return ExpireSessionResult(got), asFinal(ctx, err, ErrTypeSessionNotFound)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -20,6 +21,8 @@ const (
 	ErrTypeSessionNotFound   = "SessionNotFound"
 	ErrTypeSessionNotPending = "SessionNotPending"
 	ErrTypePaymentNotFound   = "PaymentNotFound"
+	ErrTypePaymentInFlight   = "PaymentInFlight"
+	ErrTypePaymentUndecided  = "PaymentUndecided"
 	ErrTypePayoutNotFound    = "PayoutNotFound"
 	ErrTypeDeliveryNotFound  = "DeliveryNotFound"
 )
@@ -35,6 +38,8 @@ type Payments struct {
 	Store       *storage.Store
 	Test, Live  Networks // Live is empty until live adapters are configured
 	CheckoutURL string   // base of the hosted page, without a trailing slash
+	// Now is the clock of tests that skip time; nil is PostgreSQL's.
+	Now func() time.Time
 }
 
 // ErrNoNetwork: no live card or payout network is configured. It is an error
@@ -73,16 +78,17 @@ type Settlement struct {
 }
 
 // asFinal turns the errors that no repeat can change into non-retryable ones;
-// notFound is the type for a missing row. They are returned bare: wrapped, the
+// notFound is the type for a missing row. Where it is "", no workflow knows what a
+// missing row means, and the call is repeated. They are returned bare: wrapped, the
 // server would see neither type nor flag.
 func asFinal(ctx context.Context, err error, notFound string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, checkout.ErrNotFound), storage.Malformed(err):
+	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || storage.Malformed(err)):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
-	case errors.Is(err, checkout.ErrPaymentInFlight): // one that the run does not know, after an operator's reset
-		return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentNotFound, nil)
+	case errors.Is(err, checkout.ErrPaymentUndecided):
+		return temporal.NewNonRetryableApplicationError("no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending", ErrTypeSessionNotPending, nil)
 	}

@@ -425,7 +425,7 @@ func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode}, s.ExpiresAt)
+		_, err = f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode}, storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 }

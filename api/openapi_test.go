@@ -173,7 +173,8 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))
 	_, err := f.store.BeginPayment(ctx, ref, id, "1.08")
 	require.NoError(f.t, err)
-	require.NoError(f.t, f.store.RecordCharge(ctx, ref, id, result))
+	_, _, err = f.store.RecordCharge(ctx, ref, id, result)
+	require.NoError(f.t, err)
 	got, err := f.store.FinishPayment(ctx, ref, id)
 	require.NoError(f.t, err)
 	return id, got

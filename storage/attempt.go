@@ -158,13 +158,18 @@ func (s *Store) unsealDigests(endpointID, keyID string, sealed []byte, previousK
 }
 
 // FinishAttempt notes how an attempt ended; a success makes the delivery
-// delivered, which ends a hold, a failure that will be retried says when. A
-// delivery that has a newer run is left alone. Repeating it changes nothing.
+// delivered, which ends a hold, a failure that will be retried says when. The first
+// end that is noted stays, unless it is a failure and a success comes after it: the
+// receiver has the event. A delivery that has a newer run is left alone. Repeating
+// it changes nothing.
 func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
-		WITH attempt AS (
-			UPDATE webhook_attempt SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
-			WHERE delivery_id = $1 AND run = $4 AND number = $5
+		WITH locked AS ( -- the delivery first, as everybody does
+			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
+		), attempt AS (
+			UPDATE webhook_attempt a SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
+			FROM locked WHERE a.delivery_id = locked.id AND a.run = $4 AND a.number = $5
+				AND (a.duration_ms IS NULL OR a.error_kind IS NOT NULL AND $8 = '')
 			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
 		)
 		UPDATE webhook_delivery d SET

@@ -187,14 +187,14 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref DeliveryRef) error {
 func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
 	var is webhook.DeliveryStatus
 	err := s.pool.QueryRow(ctx, `
-		WITH ended AS (
-			UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
-				held = false
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'
-			RETURNING status
-		)
-		SELECT coalesce((SELECT status FROM ended), status) FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode, runID, status).Scan(&is)
+		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
+			held = false
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'
+		RETURNING status`, ref.ID, ref.MerchantID, ref.Mode, runID, status).Scan(&is)
+	if errors.Is(err, pgx.ErrNoRows) { // a statement of its own sees what the first one may have waited for
+		err = s.pool.QueryRow(ctx, `SELECT status FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			ref.ID, ref.MerchantID, ref.Mode).Scan(&is)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", checkout.ErrNotFound
 	}

@@ -25,7 +25,7 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The merchant's row serializes its registrations, so that the limit holds.
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, e.MerchantID); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
 			return err
 		}
 		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID)); {
@@ -173,7 +173,7 @@ func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checko
 			keyID  string
 			sealed []byte
 		)
-		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
+		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}

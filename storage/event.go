@@ -115,8 +115,13 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, we
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
 		// A repeat is of the type that the first had, which may have been that of
-		// the registration's events at that time.
-		err := tx.QueryRow(ctx, `
+		// the registration's events at that time; it waits for a first that is being
+		// committed.
+		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
+		if err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `
 			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
 				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3), $4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)

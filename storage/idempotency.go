@@ -81,11 +81,12 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 		SELECT true, true, false, NULL::int, NULL::bytea, seed, master_key_id FROM claim
 		UNION ALL
 		SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id FROM idempotent_request
-		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND NOT EXISTS (SELECT FROM claim)`,
+		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND NOT EXISTS (SELECT FROM claim)
+			AND created_at >= now() - $9::interval`,
 		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor, KeepAnswers).Scan(
 		&claimed, &same, &live, &status, &answer, &sealed, &keyID)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // another process inserted it in this very moment
+	case errors.Is(err, pgx.ErrNoRows): // another process inserted it in this very moment, or claimed an old one
 		return nil, nil, ErrRequestInProgress
 	case err != nil:
 		return nil, nil, fmt.Errorf("claim request: %w", err)

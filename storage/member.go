@@ -145,7 +145,7 @@ func (a *Accounts) RemoveMember(ctx context.Context, merchantID, memberID string
 func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, statement string, args ...any) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		merchantID := args[1]
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, merchantID); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
 			return err
 		}
 		before, err := owners(ctx, tx, merchantID)

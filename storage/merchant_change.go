@@ -41,7 +41,7 @@ type MerchantUpdated struct {
 func (s *Store) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		events = nil
-		rows, err := tx.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR UPDATE`, c.MerchantID)
+		rows, err := tx.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
 			return err
 		}

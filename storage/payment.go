@@ -112,7 +112,8 @@ func (s *Store) PaymentCurrencies(ctx context.Context, ref SessionRef, transacti
 // over: after it the session does not expire until the payment is decided.
 // Repeating it returns the same, and keeps the first rate. It returns
 // checkout.ErrNotPending when the session has ended or its time is over,
-// checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound.
+// checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound,
+// also of a payment that was given up before it began.
 func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID, rate string) (checkout.ChargeRequest, error) {
 	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -123,15 +124,16 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID,
 			status   checkout.Status
 			inFlight bool
 			inTime   bool
+			answered bool
 			attempts int
 		)
 		err := tx.QueryRow(ctx, `
-			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR UPDATE)
+			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
 			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency,
-			       coalesce(t.attempt, 0), coalesce(t.card_token, '')
-			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR UPDATE OF t`,
+			       coalesce(t.attempt, 0), coalesce(t.card_token, ''), t.outcome IS NOT NULL
+			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR NO KEY UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token)
+			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token, &answered)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return checkout.ErrNotFound
@@ -139,6 +141,8 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID,
 			return err
 		case req.Attempt > 0: // begun before
 			return nil
+		case answered: // given up before it began: this call was taken for dead
+			return checkout.ErrNotFound
 		case status != checkout.StatusPending:
 			return checkout.ErrNotPending
 		case inFlight:
@@ -161,19 +165,38 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID,
 	return req, nil
 }
 
-// RecordCharge notes what the card network said of a payment in flight. A
-// network that gives up a charge which never reached it knows no card; then the
-// one that was tokenized stays. It decides nothing; FinishPayment does.
-func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult) error {
-	_, err := s.pool.Exec(ctx, `
+// RecordCharge notes what the card network said of a payment that is not decided,
+// and returns what stands. The first final answer does: an answer that comes late,
+// from a call that was taken for dead, changes nothing. A network that gives up a
+// charge which never reached it knows no card; then the one that was tokenized
+// stays. It decides nothing; FinishPayment does. It returns checkout.ErrNotFound.
+func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
+	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
 		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
-		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status IN ('created', 'processing')
+		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil {
-		return fmt.Errorf("record charge: %w", err)
+		return "", "", fmt.Errorf("record charge: %w", err)
 	}
-	return nil
+	if tag.RowsAffected() == 1 {
+		return result.Outcome, result.Failure, nil
+	}
+	var (
+		outcome checkout.PaymentOutcome
+		failure checkout.FailureCode
+	)
+	err = s.pool.QueryRow(ctx, `
+		SELECT coalesce(outcome, ''), failure FROM transaction WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&outcome, &failure)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("record charge: %w", err)
+	}
+	return outcome, failure, nil
 }
 
 // Settlement is what follows from a decision: what the workflow has to start.
@@ -187,8 +210,10 @@ type Settlement struct {
 // FinishPayment decides the payment by the outcome that RecordCharge noted, in
 // one transaction: the transaction, the session (completed, failed, or pending
 // for another try), the event, its deliveries and the payout. Repeating it
-// changes nothing and returns the same. It returns checkout.ErrNotFound, and
-// checkout.ErrNotPending when the session ended otherwise.
+// changes nothing and returns the same, also while the first call is committing. A
+// payment that never began is not decided, and nothing follows. It returns
+// checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is
+// noted, and checkout.ErrNotPending when the session ended otherwise.
 func (s *Store) FinishPayment(ctx context.Context, ref SessionRef, transactionID string) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -196,11 +221,14 @@ func (s *Store) FinishPayment(ctx context.Context, ref SessionRef, transactionID
 		if err != nil {
 			return err
 		}
-		if p.Status == checkout.TransactionProcessing {
+		switch p.Status {
+		case checkout.TransactionCreated:
+			got = Settlement{Status: p.CurrentStatus}
+		case checkout.TransactionProcessing:
 			got, err = p.decide(ctx, tx)
-			return err
+		default:
+			got, err = p.settled(ctx, tx)
 		}
-		got, err = p.settled(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -222,12 +250,20 @@ type payment struct {
 	FeeBasisPoints  int64
 }
 
+// lockPayment locks the session, then the payment, and reads both when it has the
+// session's lock: a statement that waits for one row goes on with what the others
+// were before it waited.
 func lockPayment(ctx context.Context, tx pgx.Tx, ref SessionRef, transactionID string) (payment, error) {
+	_, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+		ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return payment{}, err
+	}
 	rows, err := tx.Query(ctx, `
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome, date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url, s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
-		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 FOR UPDATE OF s`,
+		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 FOR NO KEY UPDATE OF t`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
 	if err != nil {
 		return payment{}, err
@@ -257,7 +293,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 			p.AttemptsRemaining, p.SessionStatus = 0, checkout.StatusFailed
 		}
 	default:
-		return Settlement{}, fmt.Errorf("outcome %q is not final", p.Outcome)
+		return Settlement{}, checkout.ErrPaymentUndecided
 	}
 	p.CompletedAt = &p.Now
 	if err := p.write(ctx, tx); err != nil {

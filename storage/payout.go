@@ -138,7 +138,7 @@ type lockedPayout struct {
 func lockPayout(ctx context.Context, tx pgx.Tx, ref PayoutRef) (lockedPayout, error) {
 	rows, err := tx.Query(ctx, `SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return lockedPayout{}, err
 	}

@@ -125,10 +125,11 @@ func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit 
 }
 
 // RecordReplay notes how far a running bulk replay has come, or that it ended.
-// Repeating it changes nothing.
+// Repeating it changes nothing, and one that comes late takes nothing back.
 func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
 	_, err := s.pool.Exec(ctx, `
-		UPDATE webhook_replay SET started = $4, skipped = $5, status = $6, after = $7, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
+		UPDATE webhook_replay SET started = CASE WHEN $7 >= after THEN $4 ELSE started END,
+			skipped = CASE WHEN $7 >= after THEN $5 ELSE skipped END, after = greatest(after, $7), status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
 		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status, r.After)
 	if err != nil {

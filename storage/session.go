@@ -40,7 +40,8 @@ type NewSession struct {
 // CreateSession inserts a pending session, calls start with it inside the same
 // transaction and commits when start succeeds: no session is ever visible
 // without its workflow. A crash after start leaves a workflow whose row does
-// not exist; it finds that out at its end and closes quietly. It returns
+// not exist; it finds that out at its end and closes quietly. The same id again
+// starts nothing and returns the session that is there. It returns
 // *OrderIDInUseError when another pending or completed session has the order id.
 func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error) (checkout.Session, error) {
 	select {
@@ -73,12 +74,15 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 		}
 		return start(ctx, session)
 	})
-	if violates(err, "checkout_session_order_id_key") {
-		return checkout.Session{}, s.orderIDInUse(ctx, session)
-	}
-	// The same request again, after a crash or an unknown outcome.
-	if violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
-		return s.Session(ctx, session.MerchantID, session.Mode, session.ID)
+	// The same request again, after a crash or an unknown outcome. Which of its own
+	// keys it meets first is up to PostgreSQL: the order of the indexes changes.
+	held := violates(err, "checkout_session_order_id_key")
+	if held || violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
+		again, err := s.Session(ctx, session.MerchantID, session.Mode, session.ID)
+		if held && errors.Is(err, checkout.ErrNotFound) {
+			err = s.orderIDInUse(ctx, session)
+		}
+		return again, err
 	}
 	if err != nil {
 		return checkout.Session{}, fmt.Errorf("create session: %w", err)
@@ -267,29 +271,60 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 	return nil
 }
 
-// ExpireSession ends a pending session that has no payment in flight and
-// returns the status it has then, so that repeating it changes nothing. A session
-// that expires at another time than expiresAt is another one: a creation that was
-// rolled back and came again keeps its id. It returns checkout.ErrNotFound, or
-// checkout.ErrPaymentInFlight.
-func (s *Store) ExpireSession(ctx context.Context, ref SessionRef, expiresAt time.Time) (checkout.Status, error) {
-	_, err := s.pool.Exec(ctx, `
-		UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 AND status = 'pending' AND NOT payment_in_flight`,
-		ref.ID, ref.MerchantID, ref.Mode, expiresAt)
+// Expiry is a wish to end a session without a payment.
+type Expiry struct {
+	At    time.Time // when it expires
+	Early bool      // somebody asked for it; else PostgreSQL's clock has to say that the time is over
+	Now   time.Time // zero: PostgreSQL's clock; tests of workflows skip time
+}
+
+// Expired says how a session stands after ExpireSession. One that is still pending
+// has a payment in flight, which must be decided first, or time left.
+type Expired struct {
+	Status   checkout.Status
+	InFlight string // the payment
+	Left     time.Duration
+}
+
+// ExpireSession ends a pending session that has no payment in flight and whose
+// time is over, and returns how it stands then, so that repeating it changes
+// nothing. A session that expires at another time than x.At is another one: a
+// creation that was rolled back and came again keeps its id. It returns
+// checkout.ErrNotFound.
+func (s *Store) ExpireSession(ctx context.Context, ref SessionRef, x Expiry) (got Expired, err error) {
+	var now *time.Time
+	if !x.Now.IsZero() {
+		now = &x.Now
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		var inFlight bool
+		err := tx.QueryRow(ctx, `
+			SELECT status, payment_in_flight, CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz, clock_timestamp()) END
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 FOR NO KEY UPDATE`,
+			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, now).Scan(&got.Status, &inFlight, &got.Left)
+		got.Left = max(0, got.Left)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return checkout.ErrNotFound
+		case err != nil:
+			return err
+		case got.Status != checkout.StatusPending:
+			got.Left = 0
+			return nil
+		case inFlight:
+			return tx.QueryRow(ctx, `SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
+				ref.ID, ref.MerchantID, ref.Mode).Scan(&got.InFlight)
+		case got.Left > 0:
+			return nil
+		}
+		got.Status = checkout.StatusExpired
+		_, err = tx.Exec(ctx, `
+			UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode)
+		return err
+	})
 	if err != nil {
-		return "", fmt.Errorf("expire session: %w", err)
+		return Expired{}, fmt.Errorf("expire session: %w", err)
 	}
-	var status checkout.Status
-	err = s.pool.QueryRow(ctx, `SELECT status FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4`,
-		ref.ID, ref.MerchantID, ref.Mode, expiresAt).Scan(&status)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return "", checkout.ErrNotFound
-	case err != nil:
-		return "", fmt.Errorf("expire session: %w", err)
-	case status == checkout.StatusPending:
-		return "", checkout.ErrPaymentInFlight
-	}
-	return status, nil
+	return got, nil
 }

@@ -53,7 +53,7 @@ func TestCreateSession_GuardsTheOrderID(t *testing.T) {
 	require.ErrorAs(t, err, &inUse)
 	require.Equal(t, first.ID, inUse.SessionID)
 
-	_, err = f.ExpireSession(t.Context(), ref(first), first.ExpiresAt)
+	_, err = f.ExpireSession(t.Context(), ref(first), storage.Expiry{At: first.ExpiresAt, Early: true})
 	require.NoError(t, err)
 	f.create(t, again) // expired frees it
 }
@@ -89,7 +89,7 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 
-	require.NoError(t, f.RecordCharge(t.Context(), ref(paying), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}))
+	f.record(t, paying, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), ref(paying), id)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusCompleted, settled.Status, "accepted in time, finished after it")
@@ -102,9 +102,10 @@ func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	f.beginPayment(t, s)
-	_, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt)
-	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
+	id := f.beginPayment(t, s)
+	got, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
+	require.NoError(t, err)
+	require.Equal(t, storage.Expired{Status: checkout.StatusPending, InFlight: id}, got)
 }
 
 // A creation that was rolled back comes again with the same id; its first run may
@@ -113,15 +114,15 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	_, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt.Add(-time.Minute))
+	_, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 
-	status, err := f.ExpireSession(t.Context(), ref(s), s.ExpiresAt)
+	expired, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
 	require.NoError(t, err)
-	require.Equal(t, checkout.StatusExpired, status)
+	require.Equal(t, storage.Expired{Status: checkout.StatusExpired}, expired)
 }
 
 func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
@@ -173,7 +174,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email}))
 	_, err := f.BeginPayment(t.Context(), ref(s), id, "1.08")
 	require.NoError(t, err)
-	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method}))
+	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
 	_, err = f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
 

@@ -119,11 +119,18 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	return id
 }
 
+// record notes what the card network said.
+func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
+	t.Helper()
+	_, _, err := f.RecordCharge(t.Context(), ref(s), id, result)
+	require.NoError(t, err)
+}
+
 // pay brings a payment to its end.
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
 	t.Helper()
 	id := f.beginPayment(t, s)
-	require.NoError(t, f.RecordCharge(t.Context(), ref(s), id, result))
+	f.record(t, s, id, result)
 	got, err := f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
 	return id, got

@@ -148,7 +148,7 @@ func TestSessions_Search(t *testing.T) {
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed}))
 	_, err := f.BeginPayment(t.Context(), ref(s), txn, "1.08")
 	require.NoError(t, err)
-	require.NoError(t, f.RecordCharge(t.Context(), ref(s), txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}))
+	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), ref(s), txn)
 	require.NoError(t, err)
 	f.create(t, f.newSession())

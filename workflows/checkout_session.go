@@ -57,20 +57,27 @@ type SessionState struct {
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
 	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
 	if in.PaymentID != "" {
-		s.adopt(ctx)
+		s.adopt(ctx, in.PaymentID)
 	}
 	if err := s.listen(ctx); err != nil {
 		return CheckoutSessionResult{}, err
 	}
-	s.sleep(ctx)
+	s.sleep(ctx, s.in.ExpiresAt.Sub(workflow.Now(ctx)))
+	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+s.in.ExpiresAt.UTC().Format(time.RFC3339)+".")
+	cancelable := ctx
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
 	for !s.done() {
 		if err := workflow.Await(ctx, s.hasWork); err != nil {
 			return CheckoutSessionResult{}, err
 		}
-		if s.due && s.free() {
-			if _, err := s.transition(ctx, message{op: opExpire}); err != nil {
+		if s.due && s.free() && !s.status.Final() {
+			left, err := s.expire(ctx, !s.early)
+			if err != nil {
 				s.log.Info("not expired", "reason", err)
+			}
+			if left > 0 && !s.early { // Temporal's clock is ahead of PostgreSQL's, which decides
+				s.due = false
+				s.sleep(cancelable, max(left, time.Second))
 			}
 		}
 		if err := s.follow(ctx); err != nil {
@@ -88,7 +95,8 @@ type session struct {
 	payment  *payment                 // in flight; nil when none is
 	decided  map[string]PaymentResult // by transaction id
 	expiring bool                     // the decision to expire is being written
-	due      bool                     // the time is over, or an operator canceled
+	due      bool                     // the time is over as far as Temporal knows, or the session ends early
+	early    bool                     // somebody asked for its end, whatever the time: the test clock, or an operator who canceled
 	orphaned bool                     // PostgreSQL does not know the session: its creation was rolled back
 	handling int                      // signals being acted upon
 	settled  []activities.Settlement  // decisions of which nothing has followed yet
@@ -98,7 +106,7 @@ type session struct {
 type payment struct {
 	transactionID string
 	asking        bool // an activity is asking the card network
-	waiting       bool // for the customer or the network, with a deadline
+	followed      bool // it waits for the customer or the network, with a deadline
 }
 
 func (s *session) free() bool { return s.payment == nil && !s.expiring }
@@ -113,25 +121,25 @@ func (s *session) hasWork() bool {
 	return s.status.Final() || s.orphaned || len(s.settled) > 0 || (s.due && s.free())
 }
 
-// sleep makes the session due at its expiry, or when an operator cancels.
-// ExpiresAt is absolute: a timer of one hour would begin with the first
-// workflow task, however late a worker picks it up.
-func (s *session) sleep(ctx workflow.Context) {
-	left := s.in.ExpiresAt.Sub(workflow.Now(ctx))
+// sleep makes the session due after left, or when an operator cancels. ExpiresAt
+// is absolute: a timer of one hour would begin with the first workflow task, however
+// late a worker picks it up.
+func (s *session) sleep(ctx workflow.Context, left time.Duration) {
 	expiry := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
 		Summary: "session expires " + s.in.ExpiresAt.UTC().Format("15:04:05Z"),
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		_ = expiry.Get(ctx, nil) // fired or canceled with the workflow: due in both cases
+		if err := expiry.Get(ctx, nil); err != nil { // canceled with the workflow
+			s.early = true
+		}
 		s.due = true
 	})
-	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+s.in.ExpiresAt.UTC().Format(time.RFC3339)+".")
 }
 
 // adopt follows a payment to its end that an earlier run has begun. Whoever told
 // the session meanwhile that it was paid told nobody, so the network is asked.
-func (s *session) adopt(ctx workflow.Context) {
-	p := &payment{transactionID: s.in.PaymentID, asking: true}
+func (s *session) adopt(ctx workflow.Context, transactionID string) {
+	p := &payment{transactionID: transactionID, asking: true}
 	s.payment = p
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
 	workflow.Go(ctx, func(ctx workflow.Context) {

@@ -491,9 +491,11 @@ func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 
 	env := w.env(s.ID, s.CreatedAt)
 	refused := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: other})
+	env.RegisterDelayedCallback(func() {
+		require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = 'three_ds_abandoned'`, unknown), "the customer may pay again")
+	}, 15*time.Minute)
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
-	require.Equal(t, workflows.ErrTypePaymentNotFound, errType(refused.err))
-	require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND failure = 'three_ds_abandoned'`, unknown))
+	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.failed'`))
 	require.Equal(t, 0, w.count(`SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`))
 }

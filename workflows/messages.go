@@ -28,16 +28,16 @@ func (s *session) listen(ctx workflow.Context) error {
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdatePay, func(ctx workflow.Context, in PayInput) (PaymentResult, error) {
 		return s.transition(ctx, message{opPay, in.TransactionID})
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in PayInput) error {
-		return s.refuses(ctx, message{opPay, in.TransactionID})
+	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PayInput) error {
+		return s.refuses(message{opPay, in.TransactionID})
 	}})
 	if err != nil {
 		return err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateComplete, func(ctx workflow.Context, in CompleteInput) (PaymentResult, error) {
 		return s.transition(ctx, message{opComplete, in.TransactionID})
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in CompleteInput) error {
-		return s.refuses(ctx, message{opComplete, in.TransactionID})
+	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in CompleteInput) error {
+		return s.refuses(message{opComplete, in.TransactionID})
 	}})
 	if err != nil {
 		return err
@@ -45,14 +45,14 @@ func (s *session) listen(ctx workflow.Context) error {
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateExpire, func(ctx workflow.Context) (SessionState, error) {
 		_, err := s.transition(ctx, message{op: opExpire})
 		return s.state(), err
-	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context) error {
-		return s.refuses(ctx, message{op: opExpire})
+	}, workflow.UpdateHandlerOptions{Validator: func(workflow.Context) error {
+		return s.refuses(message{op: opExpire})
 	}})
 	if err != nil {
 		return err
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateAdvance, s.advance, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context) error {
-		return s.refuses(ctx, message{op: opAdvance})
+	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateAdvance, s.advance, workflow.UpdateHandlerOptions{Validator: func(workflow.Context) error {
+		return s.refuses(message{op: opAdvance})
 	}})
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *session) listen(ctx workflow.Context) error {
 // advance makes the session due as its timer would: it expires now, or once the
 // payment in flight is decided.
 func (s *session) advance(ctx workflow.Context) (SessionState, error) {
-	s.due = true
+	s.due, s.early = true, true
 	err := workflow.Await(ctx, func() bool { return s.status.Final() || s.orphaned || s.payment != nil })
 	return s.state(), err
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -15,7 +16,7 @@ import (
 // application error of type SessionNotPending, PaymentInFlight or
 // PaymentNotFound, with the session's status as detail.
 func (s *session) transition(ctx workflow.Context, m message) (PaymentResult, error) {
-	if err := s.refuses(ctx, m); err != nil {
+	if err := s.refuses(m); err != nil {
 		return PaymentResult{}, err
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
@@ -25,14 +26,15 @@ func (s *session) transition(ctx workflow.Context, m message) (PaymentResult, er
 	case opComplete:
 		return s.complete(ctx, m.transactionID)
 	default:
-		return PaymentResult{}, s.expire(ctx)
+		_, err := s.expire(ctx, false)
+		return PaymentResult{}, err
 	}
 }
 
 // refuses says why a message cannot be accepted now, or nil. It changes
 // nothing, so that updates are refused before they leave a trace. Repeating a
 // message that took effect is not refused.
-func (s *session) refuses(ctx workflow.Context, m message) error {
+func (s *session) refuses(m message) error {
 	_, known := s.decided[m.transactionID]
 	switch {
 	case (m.op == opPay || m.op == opComplete) && !checkout.IsID(checkout.PrefixTransaction, m.transactionID):
@@ -51,43 +53,48 @@ func (s *session) refuses(ctx workflow.Context, m message) error {
 		return nil
 	case s.payment != nil:
 		return refusal(ErrTypePaymentInFlight, s.status)
-	case m.op == opPay && (s.due || !workflow.Now(ctx).Before(s.in.ExpiresAt)):
+	case m.op == opPay && s.due: // before that, PostgreSQL's clock decides when the payment begins
 		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
 	}
 	return nil
 }
 
-// expire ends the session without a payment.
-func (s *session) expire(ctx workflow.Context) error {
+// expire ends the session without a payment; onTime, only when PostgreSQL's clock
+// says that its time is over. It returns how much of it is left.
+func (s *session) expire(ctx workflow.Context, onTime bool) (left time.Duration, err error) {
 	if err := workflow.Await(ctx, func() bool { return !s.expiring }); err != nil { // somebody else's wish is being written
-		return err
+		return 0, err
 	}
 	if s.status == checkout.StatusExpired {
-		return nil
+		return 0, nil
 	}
 	s.expiring = true
 	var a *activities.Payments
 	var got activities.ExpireSessionResult
-	in := activities.ExpireSessionInput{SessionInput: s.ref(), ExpiresAt: s.in.ExpiresAt}
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, in).Get(ctx, &got)
+	in := activities.ExpireSessionInput{SessionInput: s.ref(), ExpiresAt: s.in.ExpiresAt, OnTime: onTime}
+	err = workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, in).Get(ctx, &got)
 	s.expiring = false
 	switch {
 	case isType(err, activities.ErrTypeSessionNotFound):
 		s.orphaned = true
-		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+		return 0, refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
 	case err != nil:
-		return err
+		return 0, err
 	case got.InFlight != "":
 		// Only after an operator's reset: the row knows a payment that this run
 		// does not. It is settled first.
-		_, err := s.ask(ctx, &payment{transactionID: got.InFlight}, giveUp)
-		return errors.Join(err, refusal(ErrTypePaymentInFlight, s.status))
+		if _, err := s.ask(ctx, &payment{transactionID: got.InFlight}, giveUp); err != nil {
+			s.log.Warn("payment not given up", "transaction_id", got.InFlight, "error", err)
+		}
+		return 0, refusal(ErrTypePaymentInFlight, s.status)
+	case got.Left > 0:
+		return got.Left, nil
 	}
 	s.status = got.Status
 	if s.status != checkout.StatusExpired {
-		return refusal(ErrTypeSessionNotPending, s.status)
+		return 0, refusal(ErrTypeSessionNotPending, s.status)
 	}
-	return nil
+	return 0, nil
 }
 
 // pay has the card charged. From here until the payment is decided the session
@@ -126,26 +133,55 @@ const (
 )
 
 // ask asks the card network, one question at a time, and applies the answer.
+// Whatever comes of it, a payment that stays in flight is followed.
 func (s *session) ask(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
 	s.payment, p.asking = p, true
-	defer func() { p.asking = false }()
-	answer, err := s.askNetwork(ctx, p, q)
+	got, err := s.decide(ctx, p, q)
+	p.asking = false
+	var inFlight string
 	switch {
+	case err == nil:
 	case isType(err, activities.ErrTypePaymentNotFound): // PostgreSQL does not know it: nothing was charged
+		s.payment, err = nil, refusal(ErrTypePaymentNotFound, s.status)
+	case isType(err, activities.ErrTypeSessionNotPending), isType(err, activities.ErrTypeSessionNotFound):
+		// PostgreSQL's clock says that the time is over, or the session has ended
+		// otherwise. Expiring it reads how it stands.
+		s.payment, s.due, err = nil, true, refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
+	case isType(err, activities.ErrTypePaymentInFlight): // one that this run does not know, after an operator's reset
 		s.payment = nil
-		return PaymentResult{}, refusal(ErrTypePaymentNotFound, s.status)
-	case isType(err, activities.ErrTypeSessionNotPending): // PostgreSQL's clock says that the time is over
-		s.payment, s.due = nil, true
-		return PaymentResult{}, refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
-	case err != nil:
-		return PaymentResult{}, err
-	case answer.Outcome.Final():
-		return s.finishPayment(ctx, p, answer)
-	case !p.waiting:
-		p.waiting = true
+		if details(err, &inFlight) {
+			s.adopt(ctx, inFlight)
+		}
+		err = refusal(ErrTypePaymentInFlight, s.status)
+	default:
+		s.log.Error("the payment stays in flight", "transaction_id", p.transactionID, "question", q, "error", err)
+	}
+	if s.payment == p && !p.followed && (err == nil || followsErrors(ctx)) {
+		p.followed = true
 		s.waitForDecision(ctx, p)
 	}
-	return PaymentResult{Outcome: answer.Outcome, Status: s.status}, nil
+	return got, err
+}
+
+// followsErrors is false in a run that had such an error before errors were followed.
+func followsErrors(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, "follow-after-error", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
+
+// decide asks the question and writes the decision, if the answer is one. One that
+// was lost before it was written, with the database, is asked for again.
+func (s *session) decide(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
+	for {
+		answer, err := s.askNetwork(ctx, p, q)
+		if err != nil || !answer.Outcome.Final() {
+			return PaymentResult{Outcome: answer.Outcome, Status: s.status}, err
+		}
+		got, err := s.finishPayment(ctx, p, answer)
+		if !isType(err, activities.ErrTypePaymentUndecided) {
+			return got, err
+		}
+		q = giveUp
+	}
 }
 
 // askNetwork runs the activity of the question. A charge whose outcome stays
@@ -168,30 +204,37 @@ func (s *session) askNetwork(ctx workflow.Context, p *payment, q question) (acti
 		options.Summary = "give the payment up, unless it was paid"
 	}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), run, in).Get(ctx, &answer)
-	if err != nil && q != giveUp && !isType(err, activities.ErrTypePaymentNotFound) && !isType(err, activities.ErrTypeSessionNotPending) {
+	if err != nil && q != giveUp && !isType(err, activities.ErrTypePaymentNotFound) && !isType(err, activities.ErrTypeSessionNotPending) &&
+		!isType(err, activities.ErrTypePaymentInFlight) {
 		s.log.Warn("the card network's answer stays unknown", "transaction_id", p.transactionID, "question", q, "error", err)
 		return s.askNetwork(ctx, p, giveUp)
 	}
 	return answer, err
 }
 
-// waitForDecision gives the customer or the network until the deadline.
+// waitForDecision gives the customer or the network until the deadline, and then
+// gives the payment up, again and again until it is decided.
 func (s *session) waitForDecision(ctx workflow.Context, p *payment) {
 	workflow.SetCurrentDetails(ctx, "Waits for the customer's bank or the card network to decide a payment.")
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		over := func() bool { return s.payment != p }
-		decided, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
-			Timeout:      s.in.ActionTimeout,
-			TimerOptions: workflow.TimerOptions{Summary: "gives the payment up"},
-		}, over)
-		if err != nil || decided {
-			return
-		}
-		if err := workflow.Await(ctx, func() bool { return over() || !p.asking }); err != nil || over() {
-			return
-		}
-		if _, err := s.ask(ctx, p, giveUp); err != nil {
-			s.log.Error("payment not given up", "transaction_id", p.transactionID, "error", err)
+		for {
+			decided, err := workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{
+				Timeout:      s.in.ActionTimeout,
+				TimerOptions: workflow.TimerOptions{Summary: "gives the payment up"},
+			}, over)
+			if err != nil || decided {
+				return
+			}
+			if err := workflow.Await(ctx, func() bool { return over() || !p.asking }); err != nil || over() {
+				return
+			}
+			if _, err := s.ask(ctx, p, giveUp); err != nil {
+				s.log.Error("payment not given up", "transaction_id", p.transactionID, "error", err)
+			}
+			if over() || !followsErrors(ctx) {
+				return
+			}
 		}
 	})
 }
@@ -217,6 +260,12 @@ func (s *session) finishPayment(ctx workflow.Context, p *payment, answer activit
 
 func (s *session) ref() activities.SessionInput {
 	return activities.SessionInput{MerchantID: s.in.MerchantID, Mode: s.in.Mode, SessionID: s.in.SessionID}
+}
+
+// details reads the details of an application error.
+func details(err error, into ...any) bool {
+	var failure *temporal.ApplicationError
+	return errors.As(err, &failure) && failure.Details(into...) == nil
 }
 
 func isType(err error, errType string) bool {

@@ -167,7 +167,7 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 	env.SetStartTime(starts)
 	workflows.RegisterCheckout(env)
 	workflows.RegisterWebhooks(env)
-	w.deliveries.Now = env.Now
+	w.deliveries.Now, w.payments.Now = env.Now, env.Now
 	env.RegisterActivity(w.payments)
 	env.RegisterActivity(w.deliveries)
 	env.SetStartWorkflowOptions(startOptions(id))

@@ -65,7 +65,8 @@ func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string,
 	if failure != "" {
 		result = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: failure, Method: visa}
 	}
-	require.NoError(d.t, d.store.RecordCharge(d.t.Context(), ref, id, result))
+	_, _, err := d.store.RecordCharge(d.t.Context(), ref, id, result)
+	require.NoError(d.t, err)
 	settled, err := d.store.FinishPayment(d.t.Context(), ref, id)
 	require.NoError(d.t, err)
 	return id, settled
@@ -247,7 +248,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, workflows.UpdateExpire, o.UpdateName)
 		asked++
-		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest}, s.ExpiresAt)
+		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest}, storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)

@@ -138,7 +138,8 @@ func decides(result checkout.ChargeResult) func(*harness, storage.SessionRef, st
 			return workflows.PaymentResult{}, refused(workflows.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}
-		require.NoError(h.t, h.store.RecordCharge(ctx, ref, id, result))
+		_, _, err := h.store.RecordCharge(ctx, ref, id, result)
+		require.NoError(h.t, err)
 		got := workflows.PaymentResult{Outcome: result.Outcome, Failure: result.Failure}
 		if result.Outcome.Final() {
 			_, err := h.store.FinishPayment(ctx, ref, id)
@@ -337,9 +338,10 @@ func TestPay_BankAsks(t *testing.T) {
 	asked := ""
 	h.complete = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
 		asked = txn
-		require.NoError(t, h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
-			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}))
-		_, err := h.store.FinishPayment(t.Context(), ref, txn)
+		_, _, err := h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
+			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}})
+		require.NoError(t, err)
+		_, err = h.store.FinishPayment(t.Context(), ref, txn)
 		return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id+"/return?status=failed", strings.NewReader("anything"))

@@ -13,6 +13,8 @@ var (
 	ErrNotPending = errors.New("session is not pending")
 	// ErrPaymentInFlight: a payment of the session is being decided.
 	ErrPaymentInFlight = errors.New("a payment is in flight")
+	// ErrPaymentUndecided: no final outcome of the payment is noted.
+	ErrPaymentUndecided = errors.New("payment is undecided")
 	// ErrPaymentExists: there is a payment of this id already.
 	ErrPaymentExists = errors.New("payment exists")
 	// ErrOrderIDInUse: a pending or completed session has the same order id.

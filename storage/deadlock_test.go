@@ -1,0 +1,64 @@
+package storage_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// PostgreSQL ends one of two transactions that wait for each other with an error,
+// after a second in which both of them hang.
+func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
+	t.Parallel()
+	for name, round := range map[string]func(t *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error{
+		"a secret is rotated and settings change": rotateAndSettings,
+		"an attempt ends and begins again":        endAndBeginAgain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+			for n := range 200 {
+				var group errgroup.Group
+				for _, do := range round(t, f, e) {
+					group.Go(func() error { return do(context.Background()) })
+				}
+				require.NoError(t, group.Wait(), "round %d", n)
+			}
+		})
+	}
+}
+
+func rotateAndSettings(_ *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error {
+	return []func(context.Context) error{
+		func(ctx context.Context) error {
+			_, err := f.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour, f.note())
+			return err
+		},
+		func(ctx context.Context) error {
+			name := checkout.NewID("name") // another one each time
+			_, err := f.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: f.merchant.ID, Mode: e.Mode, Name: &name, By: f.note()})
+			return err
+		},
+	}
+}
+
+// endAndBeginAgain is a worker that was taken for dead, and the one after it.
+func endAndBeginAgain(t *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error {
+	_, d := f.publishTest(t, e, webhook.MerchantUpdated)
+	f.begin(t, d, "run-a", 1)
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return f.FinishAttempt(ctx, d, refused(1, 1), time.Hour) },
+		func(ctx context.Context) error {
+			_, err := f.BeginAttempt(ctx, d, storage.Turn{RunID: "run-a", Number: 1, Hurried: true})
+			return err
+		},
+	}
+}

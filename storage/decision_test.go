@@ -1,0 +1,592 @@
+package storage_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// call is one execution of something that decides. Its answer is in words.
+type call func(ctx context.Context) (any, error)
+
+// decision is something that two processes may decide at once: the first was taken
+// for dead while PostgreSQL kept its COMMIT waiting.
+type decision struct {
+	name string
+	// arrange returns both calls; without a second one the first is made twice.
+	arrange func(t *testing.T, f fixture) (first, second call)
+	// What both must answer; "" is any answer of the first, and same is the first's.
+	first, second string
+	// What a statement then selects.
+	rows, hold string
+}
+
+const same = "the same"
+
+func TestDecisions_RunTwiceWhileTheFirstIsBeingCommitted(t *testing.T) {
+	t.Parallel()
+	for _, d := range decisions() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			first, second := d.arrange(t, f)
+			if second == nil {
+				second = first
+			}
+			one, two := f.atOnce(t, first, second)
+			if d.first != "" {
+				require.Equal(t, d.first, one)
+			}
+			if d.second == same {
+				d.second = one
+			}
+			require.Equal(t, d.second, two)
+			require.Equal(t, d.hold, f.query(t, `SELECT coalesce(string_agg(r::text, ' ' ORDER BY r::text), '') FROM (`+d.rows+`) r`))
+		})
+	}
+}
+
+// atOnce makes the second call while the COMMIT of the first one waits, lets the
+// first go on once the second waits as well or has its answer, and returns both answers.
+func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), `
+		CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$;
+		DO $$ DECLARE name text; BEGIN
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+				EXECUTE format('CREATE CONSTRAINT TRIGGER hang AFTER INSERT OR UPDATE OR DELETE ON %I
+					DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION hang()', name);
+			END LOOP;
+		END $$;
+		SELECT pg_advisory_lock(1)`)
+	require.NoError(t, err)
+	waitOrEnd := func(ended chan string, waiting int) {
+		require.Eventually(t, func() bool {
+			var n int
+			require.NoError(t, conn.QueryRow(t.Context(), `
+				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n))
+			return n == waiting || len(ended) > 0
+		}, 20*time.Second, 5*time.Millisecond)
+	}
+	run := func(c call) chan string {
+		ended := make(chan string, 1)
+		go func() {
+			got, err := c(context.Background())
+			if err != nil {
+				got = "refused: " + err.Error()
+			}
+			ended <- fmt.Sprintf("%+v", got)
+		}()
+		return ended
+	}
+	ones := run(first)
+	waitOrEnd(ones, 1)
+	require.Empty(t, ones, "the first call must be committing: %s", first)
+	twos := run(second)
+	waitOrEnd(twos, 2)
+	_, err = conn.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
+	require.NoError(t, err)
+	return <-ones, <-twos
+}
+
+// decisions are all of them.
+func decisions() []decision {
+	var all []decision
+	for _, some := range [][]decision{sessionDecisions, paymentDecisions, payoutDecisions, deliveryDecisions, registrationDecisions, accountDecisions} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+var (
+	succeeded = checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
+	declined  = checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	underWay  = checkout.ChargeResult{Outcome: checkout.OutcomeProcessing}
+)
+
+const sessionRows = `SELECT status, payment_in_flight, attempts FROM checkout_session`
+
+var sessionDecisions = []decision{
+	{name: "a session is created", first: "true 1", second: "true 0", rows: sessionRows, hold: "(pending,f,0)",
+		arrange: func(_ *testing.T, f fixture) (call, call) {
+			n := f.newSession()
+			create := func(ctx context.Context) (any, error) {
+				starts := 0
+				got, err := f.CreateSession(ctx, n, func(context.Context, checkout.Session) error { starts++; return nil })
+				return fmt.Sprint(got.ID == n.ID, " ", starts), err
+			}
+			return create, nil
+		}},
+	{name: "a session with an order id is created", first: "true", second: same, rows: sessionRows, hold: "(pending,f,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			f.exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // then the order id is looked at first
+			return f.creates(f.withOrderID()), nil
+		}},
+	{name: "two sessions of one order id are created", first: "true", second: "refused: order id in use", rows: sessionRows, hold: "(pending,f,0)",
+		arrange: func(_ *testing.T, f fixture) (call, call) {
+			return f.creates(f.withOrderID()), f.creates(f.withOrderID())
+		}},
+	{name: "a session expires", first: "{Status:expired InFlight: Left:0s}", second: same, rows: sessionRows, hold: "(expired,f,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) { return f.expires(f.create(t, f.newSession())), nil }},
+	{name: "a session expires while it is paid", second: "{Status:completed InFlight: Left:0s}", rows: sessionRows, hold: "(completed,f,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, succeeded)
+			return f.finishes(s, id), f.expires(s)
+		}},
+	{name: "a session expires while its payment is declined", second: "{Status:expired InFlight: Left:0s}", rows: sessionRows, hold: "(expired,f,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, declined)
+			return f.finishes(s, id), f.expires(s)
+		}},
+	{name: "a session expires while a payment begins", second: "in flight", rows: sessionRows, hold: "(pending,t,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.begins(s, id), func(ctx context.Context) (any, error) {
+				got, err := f.ExpireSession(ctx, ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
+				return map[string]string{id: "in flight"}[got.InFlight], err
+			}
+		}},
+	{name: "a payment begins while its session expires", second: "refused: begin payment: session is not pending", rows: sessionRows, hold: "(expired,f,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			return f.expires(s), f.begins(s, f.asks(t, s))
+		}},
+}
+
+const paymentRows = `SELECT t.status, t.outcome, t.attempt, s.status AS session, s.payment_in_flight,
+	(SELECT count(*) FROM event), (SELECT count(*) FROM webhook_delivery), (SELECT count(*) FROM payout)
+	FROM transaction t JOIN checkout_session s ON s.id = t.session_id`
+
+var paymentDecisions = []decision{
+	{name: "a payment is asked for", first: "<nil>", second: "refused: payment exists", rows: paymentRows, hold: "(created,,,pending,f,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.create(t, f.newSession()), checkout.NewID(checkout.PrefixTransaction)
+			return func(ctx context.Context) (any, error) {
+				return nil, f.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1"})
+			}, nil
+		}},
+	{name: "a payment begins", second: same, rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			return f.begins(s, f.asks(t, s)), nil
+		}},
+	{name: "two payments begin", second: "refused: begin payment: a payment is in flight", rows: paymentRows,
+		hold: "(created,,,pending,t,0,0,0) (processing,,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			return f.begins(s, f.asks(t, s)), f.begins(s, f.asks(t, s))
+		}},
+	{name: "a payment is dropped while it begins", second: "<nil>", rows: paymentRows, hold: "(processing,,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.begins(s, id), f.drops(s, id)
+		}},
+	{name: "a payment begins while it is dropped", first: "<nil>", second: "refused: begin payment: not found", rows: paymentRows, hold: "",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.drops(s, id), f.begins(s, id)
+		}},
+	{name: "a payment begins while it is given up", first: "failed card_declined", second: "refused: begin payment: not found", rows: paymentRows,
+		hold: "(created,failed,,pending,f,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s := f.create(t, f.newSession())
+			id := f.asks(t, s)
+			return f.records(s, id, declined), f.begins(s, id)
+		}},
+	{name: "an answer is noted", first: "succeeded ", second: same, rows: paymentRows, hold: "(processing,succeeded,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, underWay)
+			return f.records(s, id, succeeded), nil
+		}},
+	{name: "an answer that came late is noted after the final one", first: "succeeded ", second: same, rows: paymentRows,
+		hold: "(processing,succeeded,1,pending,t,0,0,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, underWay)
+			return f.records(s, id, succeeded), f.records(s, id, underWay)
+		}},
+	{name: "an answer that came late is noted while the payment is decided", second: "succeeded ", rows: paymentRows,
+		hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, succeeded)
+			return f.finishes(s, id), f.records(s, id, underWay)
+		}},
+	{name: "a payment that succeeded is decided", second: same, rows: paymentRows, hold: "(succeeded,succeeded,1,completed,f,1,1,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, succeeded)
+			return f.finishes(s, id), nil
+		}},
+	{name: "a payment that was declined is decided", second: same, rows: paymentRows, hold: "(failed,failed,1,pending,f,1,1,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, declined)
+			return f.finishes(s, id), nil
+		}},
+	{name: "a payment begins while the one before is declined", second: "{Attempt:2}", rows: paymentRows,
+		hold: "(failed,failed,1,pending,t,1,1,0) (processing,,2,pending,t,1,1,0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			s, id := f.charged(t, declined)
+			return f.finishes(s, id), f.begins(s, f.asks(t, s))
+		}},
+}
+
+const payoutRows = `SELECT status, tx_hash, failure, (SELECT count(*) FROM event WHERE type LIKE 'payout.%') FROM payout`
+
+var payoutDecisions = []decision{
+	{name: "two transfers of a payout are signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), f.signs(p, checkout.Transfer{Signed: []byte("b"), TxHash: "b"})
+		}},
+	{name: "a transfer is refused while one is signed", first: "a ", second: same, rows: payoutRows, hold: "(pending,a,\"\",0)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return f.signs(p, checkout.Transfer{Signed: []byte("a"), TxHash: "a"}), f.signs(p, checkout.Transfer{Failed: checkout.PayoutNetworkError})
+		}},
+	{name: "a payout is decided", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return f.pays(p, ""), nil
+		}},
+	{name: "a payout is decided in two ways", second: same, rows: payoutRows, hold: "(sent,\"\",\"\",1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			p := f.payout(t)
+			return f.pays(p, ""), f.pays(p, checkout.PayoutNetworkError)
+		}},
+}
+
+const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', a.run, a.number, a.status_code), ' ' ORDER BY a.run, a.number)
+	FROM webhook_attempt a WHERE a.delivery_id = d.id) FROM webhook_delivery d WHERE d.event_id IN (SELECT id FROM event WHERE type LIKE 'checkout.%')`
+
+var deliveryDecisions = []decision{
+	{name: "an attempt begins", first: "1/1 pending reset=false", second: "1/1 pending reset=true", rows: deliveryRows, hold: "(pending,1,1/1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			return f.tries(f.delivery(t), storage.Turn{RunID: "run-a", Number: 1, Once: true}), nil
+		}},
+	{name: "an attempt of a replay begins", first: "2/1 pending reset=false", second: "2/1 pending reset=true", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
+			return f.tries(d, storage.Turn{RunID: "run-b", Number: 1, Once: true}), nil
+		}},
+	{name: "an attempt ends", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), nil
+		}},
+	{name: "an attempt fails that was accepted", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), f.ends(d, refused(1, 1))
+		}},
+	{name: "an attempt is accepted that failed", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.ends(d, refused(1, 1)), f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200})
+		}},
+	{name: "a delivery fails while it is accepted", first: "<nil>", second: "delivered", rows: deliveryRows, hold: "(delivered,1,1/1/200)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), f.gives(d, webhook.DeliveryFailed)
+		}},
+	{name: "a delivery fails", first: "failed", second: same, rows: deliveryRows, hold: "(failed,1,1/1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.gives(d, webhook.DeliveryFailed), nil
+		}},
+	{name: "a delivery fails while it is canceled", first: "canceled", second: same, rows: deliveryRows, hold: "(canceled,1,1/1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.gives(d, webhook.DeliveryCanceled), f.gives(d, webhook.DeliveryFailed)
+		}},
+	{name: "a delivery is put on hold", first: "<nil>", second: same, rows: `SELECT status, held FROM webhook_delivery`, hold: "(pending,t)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			return func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }, nil
+		}},
+	{name: "a delivery is put on hold while it is accepted", first: "<nil>", second: "refused: delivery is not pending", rows: `SELECT status, held FROM webhook_delivery`,
+		hold: "(delivered,f)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			d := f.delivery(t)
+			f.begin(t, d, "run-a", 1)
+			return f.ends(d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}), func(ctx context.Context) (any, error) { return nil, f.HoldDelivery(ctx, d) }
+		}},
+}
+
+// creates creates a session and answers whether it is the one that was asked for.
+func (f fixture) creates(n storage.NewSession) call {
+	return func(ctx context.Context) (any, error) {
+		got, err := f.CreateSession(ctx, n, started)
+		return got.ID == n.ID, err
+	}
+}
+
+func (f fixture) withOrderID() storage.NewSession {
+	n, order := f.newSession(), "order-1"
+	n.OrderID = &order
+	return n
+}
+
+func (f fixture) expires(s checkout.Session) call {
+	return func(ctx context.Context) (any, error) {
+		return f.ExpireSession(ctx, ref(s), storage.Expiry{At: s.ExpiresAt, Early: true})
+	}
+}
+
+// asks notes a payment that a customer asks for.
+func (f fixture) asks(t *testing.T, s checkout.Session) string {
+	t.Helper()
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_1"}))
+	return id
+}
+
+func (f fixture) begins(s checkout.Session, id string) call {
+	return func(ctx context.Context) (any, error) {
+		got, err := f.BeginPayment(ctx, ref(s), id, "1.08")
+		return struct{ Attempt int }{got.Attempt}, err
+	}
+}
+
+func (f fixture) drops(s checkout.Session, id string) call {
+	return func(ctx context.Context) (any, error) { return nil, f.DropPayment(ctx, s.ID, id) }
+}
+
+// charged is a session whose merchant hears of payments, with a payment in flight.
+func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.Session, string) {
+	t.Helper()
+	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.CheckoutFailed, webhook.PayoutSent, webhook.PayoutFailed)
+	s := f.create(t, f.newSession())
+	id := f.beginPayment(t, s)
+	f.record(t, s, id, result)
+	return s, id
+}
+
+func (f fixture) records(s checkout.Session, id string, result checkout.ChargeResult) call {
+	return func(ctx context.Context) (any, error) {
+		outcome, failure, err := f.RecordCharge(ctx, ref(s), id, result)
+		return fmt.Sprint(outcome, " ", failure), err
+	}
+}
+
+func (f fixture) finishes(s checkout.Session, id string) call {
+	return func(ctx context.Context) (any, error) { return f.FinishPayment(ctx, ref(s), id) }
+}
+
+// payout is the payout of a session that was paid.
+func (f fixture) payout(t *testing.T) storage.PayoutRef {
+	t.Helper()
+	s, id := f.charged(t, succeeded)
+	got, err := f.FinishPayment(t.Context(), ref(s), id)
+	require.NoError(t, err)
+	return storage.PayoutRef{ID: got.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+}
+
+func (f fixture) signs(p storage.PayoutRef, transfer checkout.Transfer) call {
+	return func(ctx context.Context) (any, error) {
+		signed, failure, err := f.RecordTransfer(ctx, p, transfer)
+		return string(signed) + " " + string(failure), err
+	}
+}
+
+func (f fixture) pays(p storage.PayoutRef, failure checkout.PayoutFailure) call {
+	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, failure) }
+}
+
+func (f fixture) tries(d storage.DeliveryRef, turn storage.Turn) call {
+	return func(ctx context.Context) (any, error) {
+		got, err := f.BeginAttempt(ctx, d, turn)
+		return fmt.Sprintf("%d/%d %s reset=%t", got.Run, got.Number, got.Status, got.Reset), err
+	}
+}
+
+func (f fixture) ends(d storage.DeliveryRef, a webhook.Attempt) call {
+	return func(ctx context.Context) (any, error) { return nil, f.FinishAttempt(ctx, d, a, time.Hour) }
+}
+
+func (f fixture) gives(d storage.DeliveryRef, status webhook.DeliveryStatus) call {
+	return func(ctx context.Context) (any, error) { return f.EndDelivery(ctx, d, "run-a", status) }
+}
+
+const registrationRows = `SELECT status, previous_sealed_digest IS NOT NULL AS rotated FROM webhook_endpoint WHERE deleted_at IS NULL`
+
+var registrationDecisions = []decision{
+	{name: "a registration is created", first: "true", second: same, rows: registrationRows, hold: "(enabled,f)",
+		arrange: func(_ *testing.T, f fixture) (call, call) {
+			e := webhook.Endpoint{
+				ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+				Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+			}
+			return func(ctx context.Context) (any, error) {
+				got, err := f.CreateEndpoint(ctx, e)
+				return got.ID == e.ID && got.Secret == e.Secret, err
+			}, nil
+		}},
+	{name: "a secret is rotated", second: same, rows: registrationRows, hold: "(enabled,t)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			e, secret := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), webhook.NewSecret()
+			return func(ctx context.Context) (any, error) {
+				got, err := f.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, secret, time.Hour)
+				return fmt.Sprint(got.Secret, got.RotatingUntil), err
+			}, nil
+		}},
+	{name: "a registration is deleted", first: "<nil>", second: "refused: not found", rows: registrationRows, hold: "",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+			return func(ctx context.Context) (any, error) { return nil, f.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID) }, nil
+		}},
+	{name: "a test event is sent", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+			return f.tests(e, checkout.NewID("test"), webhook.CheckoutCompleted), nil
+		}},
+	{name: "a test event is sent while the registration changes", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			e, subject := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), checkout.NewID("test")
+			return f.tests(e, subject, webhook.CheckoutCompleted), f.tests(e, subject, webhook.PayoutSent)
+		}},
+	{name: "a bulk replay is created", second: same, rows: `SELECT status FROM webhook_replay`, hold: "(running)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			r := f.bulkReplay(t)
+			return func(ctx context.Context) (any, error) {
+				got, err := f.CreateReplay(ctx, r)
+				return fmt.Sprint(got.ID, got.CreatedAt.UTC()), err
+			}, nil
+		}},
+	{name: "the progress of a bulk replay is noted late", first: "<nil>", second: same, rows: `SELECT after, started FROM webhook_replay`, hold: "(whd_2,2)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			r, err := f.CreateReplay(t.Context(), f.bulkReplay(t))
+			require.NoError(t, err)
+			notes := func(after string, started int) call {
+				return func(ctx context.Context) (any, error) {
+					r := r
+					r.After, r.Started = after, started
+					return nil, f.RecordReplay(ctx, r)
+				}
+			}
+			return notes("whd_2", 2), notes("whd_1", 1)
+		}},
+}
+
+func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType) call {
+	return func(ctx context.Context) (any, error) {
+		event, delivery, err := f.PublishTest(ctx, storage.TestEvent{
+			MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: subject, Type: typ,
+			Data: func(time.Time) any { return map[string]string{} },
+		})
+		return fmt.Sprint(event.ID, event.Type, delivery.ID), err
+	}
+}
+
+func (f fixture) bulkReplay(t *testing.T) webhook.Replay {
+	t.Helper()
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	return webhook.Replay{
+		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 10,
+	}
+}
+
+var accountDecisions = []decision{
+	{name: "settings change", first: "2 events", second: "0 events", rows: `SELECT plan, (SELECT count(*) FROM event) FROM merchant`, hold: "(volume,2)",
+		arrange: func(_ *testing.T, f fixture) (call, call) {
+			return func(ctx context.Context) (any, error) {
+				got, err := f.ChangeMerchant(ctx, storage.MerchantChange{
+					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &checkout.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
+				})
+				return fmt.Sprintf("%d events", len(got)), err
+			}, nil
+		}},
+	{name: "two owners take the role from each other", first: "<nil>", second: "refused: change member: a merchant needs an owner", rows: `SELECT role FROM member`,
+		hold: "(owner) (viewer)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			demotes := func(email string) call {
+				id := f.owner(t, email)
+				return func(ctx context.Context) (any, error) {
+					return nil, f.SetRole(ctx, f.merchant.ID, id, checkout.RoleViewer, f.note())
+				}
+			}
+			return demotes("a@shop.example"), demotes("b@shop.example")
+		}},
+	{name: "a member is invited", first: "<nil>", second: "refused: the e-mail address is in use", rows: `SELECT role FROM member`, hold: "(viewer)",
+		arrange: func(_ *testing.T, f fixture) (call, call) {
+			return func(ctx context.Context) (any, error) {
+				return nil, f.invites(ctx, checkout.NewID("mem"), "a@shop.example", checkout.RoleViewer)
+			}, nil
+		}},
+	{name: "an invitation is accepted", first: "true", second: "refused: accept invitation: not found", rows: `SELECT password_hash FROM member`, hold: "(hash)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", checkout.RoleViewer))
+			return func(ctx context.Context) (any, error) {
+				m, err := f.AcceptInvitation(ctx, []byte("mem_1"), "hash")
+				return m.ID == "mem_1", err
+			}, nil
+		}},
+	{name: "a key is revoked", first: "<nil>", second: same, rows: `SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, hold: "(t,1)",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			k := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}
+			require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(checkout.ModeTest)))
+			return func(ctx context.Context) (any, error) {
+				return nil, f.RevokeAPIKey(ctx, k.MerchantID, k.Mode, k.ID, f.note())
+			}, nil
+		}},
+	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",
+		rows: `SELECT status FROM idempotent_request`, hold: "()",
+		arrange: func(_ *testing.T, f fixture) (call, call) { return f.claims(), nil }},
+	{name: "a request is claimed whose first answer is too old", first: "true", second: "refused: request with that idempotency key is in progress",
+		rows: `SELECT status FROM idempotent_request`, hold: "()",
+		arrange: func(t *testing.T, f fixture) (call, call) {
+			_, err := f.claims()(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, f.KeepAnswer(t.Context(), f.request("key-1"), storage.KeptAnswer{Status: 201}))
+			f.exec(t, `UPDATE idempotent_request SET created_at = now() - interval '2 days'`)
+			return f.claims(), nil
+		}},
+}
+
+func (f fixture) claims() call {
+	return func(ctx context.Context) (any, error) {
+		kept, seed, err := f.ClaimRequest(ctx, f.request("key-1"), []byte("body"))
+		return kept == nil && seed != nil, err
+	}
+}
+
+// note is an entry of the audit log.
+func (f fixture) note() checkout.AuditEntry {
+	return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@shop.example"}
+}
+
+// invites invites a member; the token's hash is the id.
+func (f fixture) invites(ctx context.Context, id, email string, role checkout.Role) error {
+	m := checkout.Member{ID: id, MerchantID: f.merchant.ID, Email: email, Role: role}
+	return f.InviteMember(ctx, m, []byte(id), time.Now().Add(time.Hour), f.note())
+}
+
+// owner is an owner who can sign in.
+func (f fixture) owner(t *testing.T, email string) string {
+	t.Helper()
+	id := checkout.NewID("mem")
+	require.NoError(t, f.invites(t.Context(), id, email, checkout.RoleOwner))
+	_, err := f.AcceptInvitation(t.Context(), []byte(id), "hash")
+	require.NoError(t, err)
+	return id
+}

@@ -1,0 +1,168 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Whatever goes wrong while a payment is in flight, the run goes on with it until it
+// is decided.
+func TestCheckoutSession_NoErrorLeavesAPaymentThatNobodyFollows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		card   string
+		breaks func(*testsuite.TestWorkflowEnvironment, *world)
+		want   checkout.Status
+	}{
+		"the decision is refused, for another run made it": {cardSucceeds, finishing(func(w *world, in activities.PaymentInput) error {
+			_, err := w.payments.FinishPayment(context.Background(), in)
+			require.NoError(w.t, err)
+			return final(activities.ErrTypeSessionNotPending)
+		}), checkout.StatusCompleted},
+		"the decision finds no session": {cardSucceeds, finishing(func(*world, activities.PaymentInput) error {
+			return final(activities.ErrTypeSessionNotFound)
+		}), checkout.StatusCompleted},
+		"the answer is lost before the decision": {cardSucceeds, finishing(func(w *world, _ activities.PaymentInput) error {
+			w.exec(`UPDATE transaction SET outcome = 'processing'`)
+			return nil
+		}), checkout.StatusCompleted},
+		"the decision fails":                         {cardSucceeds, finishing(func(*world, activities.PaymentInput) error { return final("Anything") }), checkout.StatusCompleted},
+		"an operator fails the giving up":            {card3DS, givingUp(final("Anything"), activities.PaymentAnswer{}), checkout.StatusExpired},
+		"the network does not give up":               {card3DS, givingUp(nil, activities.PaymentAnswer{Outcome: checkout.OutcomeProcessing}), checkout.StatusExpired},
+		"the network knows no payment that it asked": {card3DS, forgetful, checkout.StatusExpired},
+	} {
+		for way, start := range map[string]func(*testsuite.TestWorkflowEnvironment, *workflows.CheckoutSessionInput, string){
+			"paid": func(env *testsuite.TestWorkflowEnvironment, _ *workflows.CheckoutSessionInput, id string) {
+				update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			},
+			"adopted": func(_ *testsuite.TestWorkflowEnvironment, in *workflows.CheckoutSessionInput, id string) {
+				in.PaymentID = id
+			},
+		} {
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				s, in := w.session()
+				id := w.payment(s.ID, c.card)
+				env := w.env(s.ID, s.CreatedAt)
+				if start(env, &in, id); in.PaymentID != "" {
+					w.charge(s, id)
+				}
+				c.breaks(env, w)
+				require.Equal(t, c.want, runSession(t, env, in).Status)
+				require.Less(t, env.Now().Sub(s.CreatedAt), 2*time.Hour)
+				require.Equal(t, c.want, w.read(s.ID).Status)
+				require.Zero(t, w.count(`SELECT count(*) FROM transaction WHERE status = 'processing'`))
+				require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type LIKE 'checkout.%'`))
+			})
+		}
+	}
+}
+
+func final(errType string) error {
+	return temporal.NewNonRetryableApplicationError("broken", errType, nil)
+}
+
+// charge begins a payment and charges its card, as a run that is gone has done.
+func (w *world) charge(s checkout.Session, id string) {
+	w.t.Helper()
+	req, err := w.BeginPayment(w.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id, "1.08")
+	require.NoError(w.t, err)
+	_, err = w.cards.Charge(w.t.Context(), req)
+	require.NoError(w.t, err)
+}
+
+// finishing lets the first FinishPayment fail; without an error it goes on.
+func finishing(first func(*world, activities.PaymentInput) error) func(*testsuite.TestWorkflowEnvironment, *world) {
+	return func(env *testsuite.TestWorkflowEnvironment, w *world) {
+		times := 0
+		env.OnActivity(w.payments.FinishPayment, mock.Anything, mock.Anything).Return(
+			func(ctx context.Context, in activities.PaymentInput) (activities.Settlement, error) {
+				if times++; times == 1 {
+					if err := first(w, in); err != nil {
+						return activities.Settlement{}, err
+					}
+				}
+				return w.payments.FinishPayment(ctx, in)
+			})
+	}
+}
+
+// givingUp answers the first CancelPayment.
+func givingUp(err error, answer activities.PaymentAnswer) func(*testsuite.TestWorkflowEnvironment, *world) {
+	return func(env *testsuite.TestWorkflowEnvironment, w *world) {
+		times := 0
+		env.OnActivity(w.payments.CancelPayment, mock.Anything, mock.Anything).Return(
+			func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
+				if times++; times == 1 {
+					return answer, err
+				}
+				return w.payments.CancelPayment(ctx, in)
+			})
+	}
+}
+
+func forgetful(_ *testsuite.TestWorkflowEnvironment, w *world) {
+	w.payments.Test.Cards = &forgetfulNetwork{CardNetwork: w.cards}
+}
+
+// forgetfulNetwork does not know the payment that is given up, at first.
+type forgetfulNetwork struct {
+	checkout.CardNetwork
+	asked int
+}
+
+func (n *forgetfulNetwork) Cancel(ctx context.Context, id string, reason checkout.FailureCode) (checkout.ChargeResult, error) {
+	if n.asked++; n.asked <= 2 {
+		return checkout.ChargeResult{}, checkout.ErrNotFound
+	}
+	return n.CardNetwork.Cancel(ctx, id, reason)
+}
+
+// The timer is Temporal's, and so is its clock; the session's time is PostgreSQL's.
+func TestCheckoutSession_AClockOfTemporalsThatIsAheadEndsNoSessionEarly(t *testing.T) {
+	t.Parallel()
+	const ahead = 10 * time.Second
+	for name, c := range map[string]struct {
+		do   func(env *testsuite.TestWorkflowEnvironment, transactionID string)
+		want checkout.Status
+		ends time.Duration // by Temporal's clock
+	}{
+		"nobody pays": {func(*testsuite.TestWorkflowEnvironment, string) {}, checkout.StatusExpired, time.Hour + ahead},
+		"the customer pays in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, id string) {
+			update(env, time.Hour+5*time.Second, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+		}, checkout.StatusCompleted, time.Hour + 5*time.Second},
+		"the merchant expires it in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
+			update(env, time.Hour+5*time.Second, workflows.UpdateExpire, "e")
+		}, checkout.StatusExpired, time.Hour + 5*time.Second},
+		"the test clock reaches its end in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
+			update(env, time.Hour+5*time.Second, workflows.UpdateAdvance, "a")
+		}, checkout.StatusExpired, time.Hour + 5*time.Second},
+		"an operator cancels it in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
+			env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour+5*time.Second)
+		}, checkout.StatusExpired, time.Hour + 5*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			env := w.env(s.ID, s.CreatedAt)
+			w.payments.Now = func() time.Time { return env.Now().Add(-ahead) }
+			c.do(env, w.payment(s.ID, cardSucceeds))
+			require.Equal(t, c.want, runSession(t, env, in).Status)
+			require.Equal(t, c.want, w.read(s.ID).Status)
+			require.Equal(t, c.ends, env.Now().Sub(s.CreatedAt).Round(time.Second))
+		})
+	}
+}
