@@ -3,6 +3,8 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
@@ -79,12 +81,52 @@ func samePassword(ctx context.Context, password, hash string) bool {
 }
 
 // confirmed reports whether the visitor knows the own password, for what is
-// dangerous.
+// dangerous. A wrong one is noted: somebody sits at a browser that is another's.
 func (s *server) confirmed(v visit) (bool, error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
 		return false, err
 	}
 	ok, err := s.maySignIn(v.Request, v.Member.Email)
-	return ok && samePassword(v.Context(), v.PostFormValue("password"), hash), err
+	if err != nil || ok && samePassword(v.Context(), v.PostFormValue("password"), hash) {
+		return ok, err
+	}
+	return false, s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
+}
+
+// confirmPage asks for the password before a form does what is dangerous.
+type confirmPage struct {
+	Text   string // what would be done
+	Button string
+	Back   string // path
+	Fields []pair // of the form, which are sent again
+	Fault  string
+}
+
+// unconfirmed is the page that asks for the visitor's password, nil when the form
+// has the right one.
+func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, fmt.Errorf("read form: %w", err)
+	}
+	if v.PostForm.Has("password") {
+		ok, err := s.confirmed(v)
+		if err != nil || ok {
+			return nil, err
+		}
+		p.Fault = "The password is not right."
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
+		for _, text := range v.PostForm[name] {
+			if name != "password" {
+				p.Fields = append(p.Fields, pair{name, text})
+			}
+		}
+	}
+	const title = "Confirm with your password"
+	got, err := show("confirm", title, p)
+	if p.Fault != "" {
+		got, err = refuse("confirm", title, p)
+	}
+	return &got, err
 }

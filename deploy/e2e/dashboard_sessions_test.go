@@ -124,7 +124,7 @@ func TestDashboard_Keys(t *testing.T) {
 	b.shoot("dashboard-key-shown-once")
 	require.True(t, strings.HasPrefix(old, "sk_test_"))
 	group := `section[aria-label="web shop"]`
-	require.Contains(t, b.text(group), "not yet")
+	require.Contains(t, b.text(group), "not used yet")
 
 	same := b.noReload()
 	m.key = old
