@@ -92,6 +92,30 @@ func TestCreateKey_RefusesWhatIsWrong(t *testing.T) {
 	require.Contains(t, got, `value="kept"`, "what was typed stays")
 }
 
+func TestCreateKey_RefusesEverythingAndASingleScope(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	developer := d.as(checkout.RoleDeveloper)
+	for _, access := range []string{"full", "read"} {
+		got := developer.form("/test/keys", "/test/keys").send("label", "server", "access", access, "scope", "payouts:read")
+		require.Equal(t, 422, got.status, access)
+		require.Contains(t, got.text(), "and single things too", access)
+		require.Zero(t, value[int](d, `SELECT count(*) FROM api_key`), access)
+		again := developer.formOf(got, "/test/keys")
+		require.Equal(t, []string{"some"}, again.fields["access"], "of the two what may do less")
+		require.Equal(t, []string{"payouts:read"}, again.fields["scope"])
+	}
+}
+
+func TestKeys_AnUnusedOneHasNotBeenUsed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newKey(d.merchant, checkout.ModeTest, "server")
+	text := d.as(checkout.RoleDeveloper).get("/test/keys").text()
+	require.Contains(t, text, "It was not used yet.")
+	require.NotContains(t, text, "used not yet")
+}
+
 func TestRevokeKey_AndWhoMay(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
