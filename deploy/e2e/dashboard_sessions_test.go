@@ -81,7 +81,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	require.Contains(t, b.text("#session h1"), "expired")
 	require.Equal(t, "expired", m.session(other).field("status"))
 	b.page(m, "/test/audit")
-	require.Contains(t, b.text("main"), "session.expired")
+	require.Contains(t, b.text("main"), "session.expiry_requested")
 
 	b.page(m, "/test/sessions")
 	b.shoot("dashboard-sessions")
