@@ -241,7 +241,7 @@ func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checko
 			keyID  string
 			sealed []byte
 		)
-		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
+		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}

@@ -176,7 +176,8 @@ func (a *Accounts) RemoveMember(ctx context.Context, merchantID, memberID string
 func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, statement string, args ...any) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		merchantID := args[1]
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR UPDATE`, merchantID); err != nil {
+		// Not FOR UPDATE: whoever signs in has the member's row and notes it, which refers to the merchant.
+		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
 			return err
 		}
 		before, err := owners(ctx, tx, merchantID)

@@ -95,7 +95,8 @@ func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef, b
 }
 
 // steer does something with a delivery and returns what it is then.
-func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry, do func(context.Context, storage.DeliveryRef, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
+func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry,
+	do func(context.Context, storage.DeliveryRef, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
 	if err := do(ctx, ref, by); err != nil {
 		return webhook.Delivery{}, err
 	}

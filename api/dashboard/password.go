@@ -87,9 +87,11 @@ func (s *server) confirmed(v visit) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok, err := s.maySignIn(v.Request, v.Member.Email)
-	if err != nil || ok && samePassword(v.Context(), v.PostFormValue("password"), hash) {
-		return ok, err
+	if ok, err := s.maySignIn(v.Request, v.Member.Email); err != nil || !ok {
+		return false, err
+	}
+	if samePassword(v.Context(), v.PostFormValue("password"), hash) {
+		return true, nil
 	}
 	return false, s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
 }
