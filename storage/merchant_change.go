@@ -120,10 +120,7 @@ func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts && now.PaymentAttempts != *c.PaymentAttempts {
 		fields = append(fields, "payment_attempts")
 	}
-	if c.OrderIDGuard != nil && now.OrderIDGuard != c.Was.OrderIDGuard && now.OrderIDGuard != *c.OrderIDGuard {
-		fields = append(fields, "order_id_guard")
-	}
-	return fields
+	return fields // somebody else can only have set OrderIDGuard to the same
 }
 
 // settingsDetail says for the audit log what the settings were and are.

@@ -80,20 +80,24 @@ func samePassword(ctx context.Context, password, hash string) bool {
 	return same && err == nil && known
 }
 
-// confirmed reports whether the visitor knows the own password, for what is
-// dangerous. A wrong one is noted: somebody sits at a browser that is another's.
-func (s *server) confirmed(v visit) (bool, error) {
+// confirmed says why what is dangerous is not done: "" when the visitor has typed
+// the own password. A wrong one is noted: somebody may sit at a browser that is
+// another's.
+func (s *server) confirmed(v visit) (fault string, err error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if ok, err := s.maySignIn(v.Request, v.Member.Email); err != nil || !ok {
-		return false, err
+	ok, err := s.maySignIn(v.Request, v.Member.Email)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "There were too many attempts. Wait a minute, then try again.", nil
+	case samePassword(v.Context(), v.PostFormValue("password"), hash):
+		return "", nil
 	}
-	if samePassword(v.Context(), v.PostFormValue("password"), hash) {
-		return true, nil
-	}
-	return false, s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
+	return "Your password is not right.", s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
 }
 
 // confirmPage asks for the password before a form does what is dangerous.
@@ -112,11 +116,11 @@ func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 		return nil, fmt.Errorf("read form: %w", err)
 	}
 	if v.PostForm.Has("password") {
-		ok, err := s.confirmed(v)
-		if err != nil || ok {
+		fault, err := s.confirmed(v)
+		if err != nil || fault == "" {
 			return nil, err
 		}
-		p.Fault = "The password is not right."
+		p.Fault = fault
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
 		for _, text := range v.PostForm[name] {

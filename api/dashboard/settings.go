@@ -160,7 +160,7 @@ func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
 	if c.PaymentAttempts != nil && !slices.Contains(conflicts, "payment_attempts") {
 		p.Merchant.PaymentAttempts = *c.PaymentAttempts
 	}
-	if c.OrderIDGuard != nil && !slices.Contains(conflicts, "order_id_guard") {
+	if c.OrderIDGuard != nil {
 		p.Merchant.OrderIDGuard = *c.OrderIDGuard
 	}
 }
@@ -220,12 +220,12 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	case !v.PostForm.Has("password"):
 		return show("payout", "Change payout addresses", p)
 	}
-	ok, err := s.confirmed(v)
+	fault, err := s.confirmed(v)
 	if err != nil {
 		return answer{}, err
 	}
-	if !ok {
-		p.Faults["password"] = "The password is not right."
+	if fault != "" {
+		p.Faults["password"] = fault
 		return refuse("payout", "Change payout addresses", p)
 	}
 	got, err := s.changeMerchant(v, c)
