@@ -154,7 +154,7 @@ type DeleteFinishedInput struct {
 }
 
 // DeleteFinished removes deliveries that are older, and events without any; and
-// idempotent requests and token buckets that are of no use any more. It returns
+// idempotent requests, token buckets and secrets to be shown that are of no use any more. It returns
 // how many deliveries and events went.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
 	const page = 1000
@@ -162,6 +162,9 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 		return 0, asFinal(ctx, err, "")
 	}
 	if err := h.Store.DeleteOldBuckets(ctx, in.Age); err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
+	if err := h.Store.ForgetReveals(ctx); err != nil {
 		return 0, asFinal(ctx, err, "")
 	}
 	total := 0

@@ -1,9 +1,9 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -43,37 +43,38 @@ func deliveryRef(r *http.Request) (storage.DeliveryRef, error) {
 
 // replayDelivery serves POST /v1/deliveries/{id}/replay.
 func (s *Server) replayDelivery(r *http.Request) (int, any, error) {
-	return s.steer(r, http.StatusAccepted, s.webhooks().ReplayDelivery)
+	return s.steer(r, http.StatusAccepted, s.webhooks().ReplayDelivery, "delivery.replay_requested")
 }
 
 // retryDelivery serves POST /v1/deliveries/{id}/retry_now.
 func (s *Server) retryDelivery(r *http.Request) (int, any, error) {
-	return s.steer(r, http.StatusAccepted, s.webhooks().RetryDelivery)
+	return s.steer(r, http.StatusAccepted, s.webhooks().RetryDelivery, "delivery.retried")
 }
 
 // holdDelivery serves POST /v1/deliveries/{id}/hold.
 func (s *Server) holdDelivery(r *http.Request) (int, any, error) {
-	return s.steer(r, http.StatusOK, s.webhooks().HoldDelivery)
+	return s.steer(r, http.StatusOK, s.webhooks().HoldDelivery, "delivery.held")
 }
 
 // resumeDelivery serves POST /v1/deliveries/{id}/resume.
 func (s *Server) resumeDelivery(r *http.Request) (int, any, error) {
-	return s.steer(r, http.StatusOK, s.webhooks().ResumeDelivery)
+	return s.steer(r, http.StatusOK, s.webhooks().ResumeDelivery, "delivery.resumed")
 }
 
 // steer does something with the delivery that the path names, for a request
 // without a body, and answers with what the delivery is then.
-func (s *Server) steer(r *http.Request, status int, do func(context.Context, storage.DeliveryRef) (webhook.Delivery, error)) (int, any, error) {
+func (s *Server) steer(r *http.Request, status int, do action.Steering, what string) (int, any, error) {
 	ref, err := deliveryRef(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	if _, err := s.Store.Delivery(r.Context(), ref); err != nil { // before anything of the body is looked at
+	d, err := s.Store.Delivery(r.Context(), ref)
+	if err != nil { // before anything of the body is looked at
 		return 0, nil, err
 	}
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	d, err := do(r.Context(), ref)
+	d, err = do(r.Context(), ref, audit(r, what, d.ID, action.DeliveryDetail(d)))
 	return status, d, err
 }

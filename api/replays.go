@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -42,7 +43,7 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
 		}, err
 	}
-	replay, err = s.webhooks().StartReplay(ctx, replay)
+	replay, err = s.webhooks().StartReplay(ctx, replay, audit(r, "replay.started", replay.ID, action.ReplayDetail(replay)))
 	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
@@ -106,6 +107,6 @@ func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	replay, err = s.webhooks().CancelReplay(r.Context(), replay)
+	replay, err = s.webhooks().CancelReplay(r.Context(), replay, audit(r, "replay.cancel_requested", replay.ID, ""))
 	return http.StatusOK, replay, err
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -29,6 +30,7 @@ func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, newSecret(r.Context()), time.Duration(hours)*time.Hour)
+	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, newSecret(r.Context()), time.Duration(hours)*time.Hour,
+		audit(r, "webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
 	return http.StatusOK, got, err
 }

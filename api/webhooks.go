@@ -27,7 +27,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.CreateEndpoint(r.Context(), e)
+	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+action.HostOf(e.URL)))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return s.change(r.Context(), e, change)
+	return s.change(r, e, change, "webhook.changed")
 }
 
 // endpointChange reads the body of a change. It returns all faults of it at
@@ -143,16 +143,16 @@ func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members
 
 // holdEndpoint serves POST /v1/webhooks/{id}/hold: a change of status to disabled.
 func (s *Server) holdEndpoint(r *http.Request) (int, any, error) {
-	return s.setEndpointStatus(r, webhook.EndpointDisabled)
+	return s.setEndpointStatus(r, webhook.EndpointDisabled, "webhook.held")
 }
 
 // resumeEndpoint serves POST /v1/webhooks/{id}/resume: a change of status to
 // enabled.
 func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
-	return s.setEndpointStatus(r, webhook.EndpointEnabled)
+	return s.setEndpointStatus(r, webhook.EndpointEnabled, "webhook.resumed")
 }
 
-func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus) (int, any, error) {
+func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus, what string) (int, any, error) {
 	e, err := s.endpoint(r)
 	if err != nil {
 		return 0, nil, err
@@ -160,11 +160,11 @@ func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatu
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	return s.change(r.Context(), e, storage.EndpointChange{Status: &status})
+	return s.change(r, e, storage.EndpointChange{Status: &status}, what)
 }
 
-func (s *Server) change(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange) (int, any, error) {
-	got, err := s.webhooks().ChangeEndpoint(ctx, e, c)
+func (s *Server) change(r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string) (int, any, error) {
+	got, err := s.webhooks().ChangeEndpoint(r.Context(), e, c, audit(r, what, e.ID, ""))
 	return http.StatusOK, got, err
 }
 
@@ -184,7 +184,7 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if err := s.webhooks().DeleteEndpoint(r.Context(), e); err != nil {
+	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID, "for "+action.HostOf(e.URL))); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, deleted{e.ID, true}, nil

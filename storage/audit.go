@@ -17,8 +17,8 @@ type executor interface {
 
 // audit notes a change in the transaction that makes it.
 func audit(ctx context.Context, to executor, e checkout.AuditEntry) error {
-	_, err := to.Exec(ctx, `INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		e.ID, e.MerchantID, e.Mode, e.Actor, e.Action, e.Subject, e.Detail)
+	_, err := to.Exec(ctx, `INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail, address) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		e.ID, e.MerchantID, e.Mode, e.Actor, e.Action, e.Subject, e.Detail, e.Address)
 	if err != nil {
 		return fmt.Errorf("audit: %w", err)
 	}
@@ -35,7 +35,8 @@ func auditAll(ctx context.Context, to executor, entries []checkout.AuditEntry) e
 	return nil
 }
 
-// Audit notes a change that was made by another way in.
+// Audit notes what is about to be asked of another system, before it is asked:
+// there is no transaction that could hold both.
 func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
 	return audit(ctx, a.pool, e)
 }
@@ -48,7 +49,7 @@ func (a *Accounts) AuditEntries(ctx context.Context, merchantID string, mode che
 		args: []any{merchantID, mode},
 	}
 	l.page(checkout.PrefixAuditEntry, "e", p)
-	rows, err := a.pool.Query(ctx, `SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.created_at FROM audit_entry e `+l.sql, l.args...)
+	rows, err := a.pool.Query(ctx, `SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address, e.created_at FROM audit_entry e `+l.sql, l.args...)
 	if err != nil {
 		return nil, fmt.Errorf("audit entries: %w", err)
 	}

@@ -75,12 +75,29 @@ func (a *Accounts) Logo(ctx context.Context, merchantID string) (content []byte,
 type BrandChange struct {
 	Color *string // see ParseColor
 	Logo  *[]byte // see EncodeLogo
+	// Was is what the person who changes it saw; nil does not look. See ChangedError.
+	Was *Brand
+}
+
+// conflicts are the fields that c changes although they are not what was seen.
+func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
+	if c.Was == nil {
+		return nil
+	}
+	if c.Color != nil && now.Color != c.Was.Color && now.Color != color {
+		fields = append(fields, "color")
+	}
+	if c.Logo != nil && now.LogoVersion != c.Was.LogoVersion {
+		fields = append(fields, "logo")
+	}
+	return fields
 }
 
 // SetBrand changes how a merchant's hosted page looks. Open pages show it when
 // they are loaded the next time. It returns ErrColor, ErrLogo for what
-// EncodeLogo has not made, and checkout.ErrNotFound.
-func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change BrandChange) error {
+// EncodeLogo has not made, *ChangedError, and checkout.ErrNotFound. by notes the
+// change in the same transaction.
+func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry) error {
 	var (
 		color *string
 		logo  []byte
@@ -95,16 +112,32 @@ func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change Brand
 	if change.Logo != nil && len(*change.Logo) > 0 {
 		logo = *change.Logo
 	}
-	tag, err := a.pool.Exec(ctx, `
-		UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END, logo = CASE WHEN $4 THEN $5 ELSE logo END
-		WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
-	switch {
-	case violates(err, "merchant_logo_check"):
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		var now Brand
+		err := tx.QueryRow(ctx, `SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1 FOR NO KEY UPDATE`,
+			merchantID).Scan(&now.Color, &now.LogoVersion)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return checkout.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if fields := change.conflicts(now, deref(color)); len(fields) > 0 {
+			return &ChangedError{fields}
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END, logo = CASE WHEN $4 THEN $5 ELSE logo END
+			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
+	})
+	if violates(err, "merchant_logo_check") {
 		return ErrLogo
-	case err != nil:
+	}
+	if err != nil {
 		return fmt.Errorf("set brand: %w", err)
-	case tag.RowsAffected() == 0:
-		return checkout.ErrNotFound
 	}
 	return nil
 }

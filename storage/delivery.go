@@ -125,35 +125,43 @@ func (s *Store) Deliveries(ctx context.Context, merchantID string, mode checkout
 
 // HoldDelivery puts a pending delivery on hold: an attempt that comes due waits
 // until ResumeDelivery, and none is used up. Repeating it changes nothing. It
-// returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending.
-func (s *Store) HoldDelivery(ctx context.Context, ref DeliveryRef) error {
-	return s.steer(ctx, ref, `SET held = true WHERE d.status = 'pending'`)
+// returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending. by notes it in
+// the same transaction.
+func (s *Store) HoldDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
 
 // ResumeDelivery ends HoldDelivery. Repeating it changes nothing. Errors as
-// HoldDelivery.
-func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef) error {
-	return s.steer(ctx, ref, `SET held = false WHERE d.status = 'pending'`)
+// HoldDelivery, and so is by.
+func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
 }
 
 // HurryDelivery notes that a pending delivery's next attempt is wanted now. It
 // returns checkout.ErrNotFound, webhook.ErrDeliveryNotPending,
 // webhook.ErrDeliveryInProgress when an attempt is under way, and
-// webhook.ErrDeliveryHeld.
-func (s *Store) HurryDelivery(ctx context.Context, ref DeliveryRef) error {
-	return s.steer(ctx, ref, `SET hurried_at = clock_timestamp()
+// webhook.ErrDeliveryHeld. by is as of HoldDelivery.
+func (s *Store) HurryDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
 		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
 }
 
 // steer changes a delivery on a condition, and says why when it does not hold.
-func (s *Store) steer(ctx context.Context, ref DeliveryRef, set string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode)
+func (s *Store) steer(ctx context.Context, ref DeliveryRef, by []checkout.AuditEntry, set string) error {
+	var steered bool
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
+			ref.ID, ref.MerchantID, ref.Mode)
+		if steered = tag.RowsAffected() > 0; err != nil || !steered {
+			return err
+		}
+		return auditAll(ctx, tx, by)
+	})
 	if err != nil {
 		return fmt.Errorf("steer delivery: %w", err)
 	}
-	if tag.RowsAffected() > 0 {
+	if steered {
 		return nil
 	}
 	d, err := s.Delivery(ctx, ref)

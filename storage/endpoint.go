@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +23,7 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 // Repeating it with the same id changes nothing; it returns checkout.ErrNotFound
 // when the registration was deleted in the meantime.
 //
-// by notes a change that a member made in the same transaction.
+// by notes the change in the same transaction; a repeat is noted no more.
 func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The merchant's row serializes its registrations, so that the limit holds.
@@ -129,35 +131,101 @@ type EndpointChange struct {
 	Description      *string
 	ClearDescription bool
 	Status           *webhook.EndpointStatus
+	// Was is what the person who changes it saw; nil does not look. See ChangedError.
+	Was *webhook.Endpoint
+}
+
+// conflicts are the fields that c changes although they are not what was seen.
+func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
+	if c.Was == nil {
+		return nil
+	}
+	if c.URL != nil && now.URL != c.Was.URL && now.URL != *c.URL {
+		fields = append(fields, "url")
+	}
+	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) && !slices.Equal(now.Events, c.Events) {
+		fields = append(fields, "events")
+	}
+	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) && is != deref(c.Was.Description) && is != deref(c.Description) {
+		fields = append(fields, "description")
+	}
+	return fields
 }
 
 // ChangeEndpoint changes a registration and returns it. A new URL holds for the
 // attempts to come of deliveries that exist already; disabling puts all of them
-// on hold. It returns checkout.ErrNotFound.
-func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, c EndpointChange) (webhook.Endpoint, error) {
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, `
-		WITH w AS (
-			UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
-				changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
-			RETURNING *
-		) `+selectEndpointColumns+`FROM w`,
-		merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
+// on hold. It returns checkout.ErrNotFound and *ChangedError. by is as of
+// CreateEndpoint; its detail, what each field was and is, is written here.
+func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+	var e webhook.Endpoint
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, merchantID, mode, id))
+		if err != nil {
+			return err
+		}
+		if fields := c.conflicts(now); len(fields) > 0 {
+			return &ChangedError{fields}
+		}
+		e, err = scanEndpoint(tx.QueryRow(ctx, `
+			WITH w AS (
+				UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
+					changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
+				RETURNING *
+			) `+selectEndpointColumns+`FROM w`,
+			merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, endpointChanged(by, now, e))
+	})
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("change webhook registration: %w", err)
 	}
 	return e, nil
 }
 
+// endpointChanged fills in what changed; nothing is noted when nothing did. Of a
+// URL the log has the host only: a path can be a secret.
+func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []checkout.AuditEntry {
+	var detail []string
+	note := func(what, was, is string) {
+		if was != is {
+			detail = append(detail, fmt.Sprintf("%s: %s → %s", what, was, is))
+		}
+	}
+	if was.URL != is.URL && hostOf(was.URL) == hostOf(is.URL) {
+		detail = append(detail, "another URL of "+hostOf(is.URL))
+	}
+	note("URL of", hostOf(was.URL), hostOf(is.URL))
+	note("events", fmt.Sprint(was.Events), fmt.Sprint(is.Events))
+	note("description", "“"+deref(was.Description)+"”", "“"+deref(is.Description)+"”")
+	note("status", string(was.Status), string(is.Status))
+	if len(detail) == 0 {
+		return nil
+	}
+	noted := slices.Clone(by)
+	for i := range noted {
+		noted[i].Detail = strings.Join(detail, "; ")
+	}
+	return noted
+}
+
 // DeleteEndpoint removes a registration: nothing more is sent to it, and
 // Reconcile cancels its pending deliveries. Its row stays for the log. It
-// returns checkout.ErrNotFound.
-func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string) error {
-	tag, err := s.pool.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, merchantID, mode, id)
+// returns checkout.ErrNotFound. by is as of CreateEndpoint.
+func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, by ...checkout.AuditEntry) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, merchantID, mode, id)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return checkout.ErrNotFound
+		}
+		return auditAll(ctx, tx, by)
+	})
 	if err != nil {
 		return fmt.Errorf("delete webhook registration: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return checkout.ErrNotFound
 	}
 	return nil
 }

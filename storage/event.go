@@ -109,8 +109,8 @@ type TestEvent struct {
 
 // PublishTest stores a test event and its delivery; the caller starts its
 // workflow. Repeating it with the same subject changes nothing. It returns
-// checkout.ErrNotFound.
-func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, webhook.DeliveryRef, error) {
+// checkout.ErrNotFound. by is as of CreateEndpoint.
+func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.DeliveryRef, error) {
 	var refs []webhook.DeliveryRef
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
@@ -134,7 +134,10 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent) (webhook.Event, we
 		if err == nil && len(refs) == 0 {
 			err = checkout.ErrNotFound
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
 	})
 	if violates(err, "event_subject_type_key") { // the same request again
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {

@@ -23,10 +23,19 @@ func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 
 // InviteMember stores a member without a password. Whoever has the token of
 // invitationHash, its SHA-256, may set one until expires. It returns
-// checkout.ErrEmailInUse, and checkout.ErrNotFound for an unknown merchant.
+// checkout.ErrEmailInUse when somebody has that address with this merchant, and
+// checkout.ErrNotFound for an unknown merchant. What other merchants' people have
+// is no matter, nor is an invitation that has run out: this one takes its place.
 func (a *Accounts) InviteMember(ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time, by checkout.AuditEntry) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
+			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
+			WHERE merchant_id = $1 AND lower(email) = lower($2) AND removed_at IS NULL AND password_hash IS NULL
+			  AND invitation_expires_at <= clock_timestamp()`, m.MerchantID, m.Email)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
 			INSERT INTO member (id, merchant_id, email, role, invitation_hash, invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			m.ID, m.MerchantID, m.Email, m.Role, invitationHash, expires)
 		if err != nil {
@@ -35,7 +44,7 @@ func (a *Accounts) InviteMember(ctx context.Context, m checkout.Member, invitati
 		return audit(ctx, tx, by)
 	})
 	switch {
-	case violates(err, "member_email_key"):
+	case violates(err, "member_merchant_email_key"):
 		return checkout.ErrEmailInUse
 	case violates(err, "member_merchant_id_fkey"):
 		return checkout.ErrNotFound
@@ -65,15 +74,35 @@ func (a *Accounts) Invitation(ctx context.Context, hash []byte) (checkout.Member
 	return m, merchant, nil
 }
 
-// AcceptInvitation sets the first password. The invitation is used up. It
-// returns checkout.ErrNotFound when it is unknown or has run out.
-func (a *Accounts) AcceptInvitation(ctx context.Context, hash []byte, passwordHash string) (checkout.Member, error) {
-	m, err := scanMember(a.pool.QueryRow(ctx, `
-		UPDATE member m SET password_hash = $2, invitation_hash = NULL, invitation_expires_at = NULL
-		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL
-		RETURNING `+memberColumns, hash, passwordHash))
+// AcceptInvitation sets the first password. The invitation is used up, and the
+// audit log has who accepted it from which IP address. It returns
+// checkout.ErrNotFound when it is unknown or has run out.
+func (a *Accounts) AcceptInvitation(ctx context.Context, hash []byte, passwordHash, address string) (m checkout.Member, err error) {
+	err = a.inTx(ctx, func(tx pgx.Tx) (err error) {
+		m, err = scanMember(tx.QueryRow(ctx, `
+			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
+			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL
+			RETURNING `+memberColumns, hash, passwordHash))
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, checkout.AuditEntry{
+			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
+			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role), Address: address,
+		})
+	})
 	if err != nil {
 		return checkout.Member{}, fmt.Errorf("accept invitation: %w", err)
+	}
+	return m, nil
+}
+
+// Member returns one member. It returns checkout.ErrNotFound.
+func (a *Accounts) Member(ctx context.Context, merchantID, memberID string) (checkout.Member, error) {
+	m, err := scanMember(a.pool.QueryRow(ctx, `
+		SELECT `+memberColumns+` FROM member m WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
+	if err != nil {
+		return checkout.Member{}, fmt.Errorf("member: %w", err)
 	}
 	return m, nil
 }
@@ -92,9 +121,11 @@ func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.M
 }
 
 // MemberByEmail returns a member who can sign in, and the hash of the password.
-// It returns checkout.ErrNotFound.
-func (a *Accounts) MemberByEmail(ctx context.Context, email string) (checkout.Member, string, error) {
-	return a.memberWithPassword(ctx, `lower(m.email) = lower($1)`, email)
+// An address may be known to several merchants: merchantID says which; "" is the
+// one that knew it first, so that nobody can come between a person and a merchant
+// by inviting the address. It returns checkout.ErrNotFound.
+func (a *Accounts) MemberByEmail(ctx context.Context, email, merchantID string) (checkout.Member, string, error) {
+	return a.memberWithPassword(ctx, `lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
 }
 
 // MemberPassword returns the hash of a member's password, to confirm what is
@@ -108,7 +139,7 @@ func (a *Accounts) memberWithPassword(ctx context.Context, where string, args ..
 	var hash string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, m.password_hash FROM member m
-		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL`, args...), &hash)
+		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("member: %w", err)
 	}
@@ -145,6 +176,7 @@ func (a *Accounts) RemoveMember(ctx context.Context, merchantID, memberID string
 func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, statement string, args ...any) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		merchantID := args[1]
+		// Not FOR UPDATE: whoever signs in has the member's row and notes it, which refers to the merchant.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
 			return err
 		}

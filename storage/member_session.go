@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -14,12 +16,19 @@ const (
 	memberLifetime = 24 * time.Hour
 )
 
-// SignIn remembers a browser by hash, the SHA-256 of its token.
-func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte) error {
-	_, err := a.pool.Exec(ctx, `
-		WITH now AS (UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id),
-		     old AS (DELETE FROM member_session WHERE member_id = $1 AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval))
-		INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`, memberID, hash, memberIdle, memberLifetime)
+// SignIn remembers a browser by hash, the SHA-256 of its token. by notes it in the
+// same transaction.
+func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte, by ...checkout.AuditEntry) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			WITH now AS (UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id),
+			     old AS (DELETE FROM member_session WHERE member_id = $1 AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval))
+			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`, memberID, hash, memberIdle, memberLifetime)
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
+	})
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}

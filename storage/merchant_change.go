@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,11 @@ type MerchantChange struct {
 	// settings are of both modes.
 	Mode      checkout.Mode
 	Addresses []checkout.PayoutAddress
-	By        checkout.AuditEntry // Detail is written by ChangeMerchant
+	// Was and WereAddresses are what the person who changes it saw; nil does not
+	// look. See ChangedError.
+	Was           *checkout.Merchant
+	WereAddresses map[checkout.PayoutCurrency]string // "" for none
+	By            checkout.AuditEntry                // Detail is written by ChangeMerchant
 }
 
 // MerchantUpdated is one merchant.updated event that a change caused.
@@ -35,11 +40,12 @@ type MerchantUpdated struct {
 }
 
 // ChangeMerchant changes settings in one transaction with the merchant.updated
-// events, their deliveries and the entry of the audit log. It returns the
-// events, whose workflows the caller starts; none when nothing is different. It
-// returns checkout.ErrNotFound.
-func (s *Store) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
+// events, their deliveries and the entry of the audit log, which says what each
+// was and is. It returns the events, whose workflows the caller starts, or
+// Reconcile; none when nothing is different. It returns checkout.ErrNotFound and
+// *ChangedError.
+func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
+	err = a.inTx(ctx, func(tx pgx.Tx) error {
 		events = nil
 		rows, err := tx.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
@@ -52,44 +58,106 @@ func (s *Store) ChangeMerchant(ctx context.Context, c MerchantChange) (events []
 		if err != nil {
 			return err
 		}
+		if fields := c.conflicts(m); len(fields) > 0 {
+			return &ChangedError{fields}
+		}
+		before := m
 		shared := c.settings(&m)
 		if err := updateMerchant(ctx, tx, m); err != nil {
 			return err
 		}
-		var changed []string
+		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-			previous := map[string]any{}
-			for name, value := range shared {
-				previous[name] = value
-			}
-			before, after, err := c.payoutAddresses(ctx, tx, mode)
+			event, addresses, err := c.tellMode(ctx, tx, m, mode, shared)
 			if err != nil {
 				return err
 			}
-			if !slices.Equal(before, after) {
-				previous["payout_addresses"] = before
+			detail = append(detail, addresses...)
+			if event != nil {
+				events = append(events, *event)
 			}
-			if len(previous) == 0 {
-				continue
-			}
-			id, names, err := publishMerchantUpdate(ctx, tx, m, mode, after, previous)
-			if err != nil {
-				return err
-			}
-			events = append(events, MerchantUpdated{mode, id})
-			changed = append(changed, names...)
 		}
 		if len(events) == 0 {
 			return nil
 		}
-		slices.Sort(changed)
-		c.By.Detail = strings.Join(slices.Compact(changed), ", ")
+		c.By.Detail = strings.Join(detail, "; ")
 		return audit(ctx, tx, c.By)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("change merchant: %w", err)
 	}
 	return events, nil
+}
+
+// tellMode applies the addresses of a mode and stores the event of what changed
+// in it; nil when nothing did. detail says what the addresses were and are.
+func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any) (*MerchantUpdated, []string, error) {
+	previous := maps.Clone(shared)
+	before, after, err := c.payoutAddresses(ctx, tx, mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	detail := addressesDetail(before, after)
+	if len(detail) > 0 {
+		previous["payout_addresses"] = before
+	}
+	if len(previous) == 0 {
+		return nil, nil, nil
+	}
+	id, err := publishMerchantUpdate(ctx, tx, m, mode, after, previous)
+	return &MerchantUpdated{mode, id}, detail, err
+}
+
+// conflicts are the settings of both modes that c changes although they are not
+// what was seen.
+func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
+	if c.Was == nil {
+		return nil
+	}
+	if c.Name != nil && now.Name != c.Was.Name && now.Name != *c.Name {
+		fields = append(fields, "name")
+	}
+	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts && now.PaymentAttempts != *c.PaymentAttempts {
+		fields = append(fields, "payment_attempts")
+	}
+	return fields // somebody else can only have set OrderIDGuard to the same
+}
+
+// settingsDetail says for the audit log what the settings were and are.
+func settingsDetail(before, after checkout.Merchant) (detail []string) {
+	note := func(what string, was, is any) {
+		if was != is {
+			detail = append(detail, fmt.Sprintf("%s: %v → %v", what, was, is))
+		}
+	}
+	plan := func(m checkout.Merchant) string {
+		return fmt.Sprintf("%s (%d.%02d %%)", m.Plan, m.FeeBasisPoints/100, m.FeeBasisPoints%100)
+	}
+	guard := map[bool]string{true: "on", false: "off"}
+	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
+	note("plan", plan(before), plan(after))
+	note("failed payments that end a session", before.PaymentAttempts, after.PaymentAttempts)
+	note("refusal of a second session for an order", guard[before.OrderIDGuard], guard[after.OrderIDGuard])
+	return detail
+}
+
+// addressesDetail is settingsDetail for payout addresses. They are in full: a
+// shortened one can look like another, and who reads the log may see them anyway.
+func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
+	of := func(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
+		for _, a := range all {
+			if a.Currency == c {
+				return a.Address
+			}
+		}
+		return "none"
+	}
+	for _, c := range checkout.PayoutCurrencies {
+		if was, is := of(before, c), of(after, c); was != is {
+			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, was, is))
+		}
+	}
+	return detail
 }
 
 // settings applies the settings of both modes to m and returns what those that
@@ -99,7 +167,7 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	if c.Name != nil && *c.Name != m.Name {
 		previous["name"], m.Name = m.Name, *c.Name
 	}
-	if c.Plan != nil && c.Plan.Name != m.Plan {
+	if c.Plan != nil && (c.Plan.Name != m.Plan || c.Plan.FeeBasisPoints != m.FeeBasisPoints) {
 		previous["plan"], m.Plan, m.FeeBasisPoints = m.Plan, c.Plan.Name, c.Plan.FeeBasisPoints
 	}
 	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}
@@ -129,6 +197,9 @@ func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode che
 	if before, err = payoutAddresses(ctx, tx, c.MerchantID, mode); err != nil || mode != c.Mode {
 		return before, before, err
 	}
+	if err := c.addressConflicts(before); err != nil {
+		return nil, nil, err
+	}
 	for _, to := range c.Addresses {
 		if to.Address == "" {
 			_, err = tx.Exec(ctx, `DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3`, c.MerchantID, mode, to.Currency)
@@ -146,12 +217,33 @@ func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode che
 	return before, after, err
 }
 
-// publishMerchantUpdate stores the event of one mode. It returns its id and the
-// names of what changed.
-func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress, previous map[string]any) (string, []string, error) {
+// addressConflicts returns *ChangedError for the addresses that c changes
+// although they are not what was seen.
+func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
+	if c.WereAddresses == nil {
+		return nil
+	}
+	stored := map[checkout.PayoutCurrency]string{}
+	for _, a := range now {
+		stored[a.Currency] = a.Address
+	}
+	var fields []string
+	for _, to := range c.Addresses {
+		if is := stored[to.Currency]; is != c.WereAddresses[to.Currency] && is != to.Address {
+			fields = append(fields, string(to.Currency))
+		}
+	}
+	if len(fields) > 0 {
+		return &ChangedError{fields}
+	}
+	return nil
+}
+
+// publishMerchantUpdate stores the event of one mode and returns its id.
+func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress, previous map[string]any) (string, error) {
 	var at time.Time
 	if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses, Previous: previous}
 	for name := range previous {
@@ -162,5 +254,5 @@ func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, 
 	_, err := publish(ctx, tx, publication{
 		ID: id, MerchantID: m.ID, Mode: mode, Type: webhook.MerchantUpdated, SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
 	})
-	return id, update.Changed, err
+	return id, err
 }

@@ -39,17 +39,23 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 
 // CreateReplay stores a bulk replay, which is running from then on; the caller
 // starts its workflow, and Reconcile does if that failed. It returns r with its
-// total, status and time.
-func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay) (webhook.Replay, error) {
+// total, status and time. by is as of CreateEndpoint.
+func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
 		return webhook.Replay{}, err
 	}
 	r.Total, r.Status = total, webhook.ReplayRunning
-	err = s.pool.QueryRow(ctx, `
-		INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-		r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `
+			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+		if err != nil {
+			return err
+		}
+		return auditAll(ctx, tx, by)
+	})
 	if violates(err, "webhook_replay_pkey") { // the same request again
 		return s.Replay(ctx, r.MerchantID, r.Mode, r.ID)
 	}

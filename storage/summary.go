@@ -45,6 +45,7 @@ type DeliveryHealth struct {
 	Retrying  int // an attempt failed, another will follow
 	Held      int // on hold, by themselves or by their webhook
 	Canceled  int
+	Waiting   *time.Time // when the oldest of Retrying was created; nil: there is none
 }
 
 // PayoutHealth counts the payouts that were created in the last 24 hours.
@@ -133,12 +134,12 @@ func (q summaryQuery) deliveries(since time.Time, into *DeliveryHealth) {
 	q.queue(checkout.PrefixDelivery, "d", since, `
 		SELECT count(*) FILTER (WHERE status = 'delivered'), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'canceled'),
 			count(*) FILTER (WHERE status = 'pending' AND held), count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried),
-			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried)
+			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried), min(created_at) FILTER (WHERE status = 'pending' AND NOT held AND tried)
 		FROM (
-			SELECT d.status, d.held OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending' AND EXISTS (
+			SELECT d.status, d.created_at, d.held OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending' AND EXISTS (
 				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
 			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, `) x`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying, &into.Pending)
+		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying, &into.Pending, &into.Waiting)
 	})
 }
 

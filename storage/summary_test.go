@@ -107,7 +107,8 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	end(failed, webhook.ErrorHTTP)
 	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	end(next(e), webhook.ErrorTimeout) // will be tried again
+	waiting := next(e)
+	end(waiting, webhook.ErrorTimeout) // will be tried again
 	f.begin(t, next(e), "run", 1)      // under way
 	next(e)
 	_, err = f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled)
@@ -129,6 +130,10 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 
 	got, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeTest, time.Now())
 	require.NoError(t, err)
+	d, err := f.Delivery(t.Context(), waiting)
+	require.NoError(t, err)
+	require.True(t, got.Deliveries.Waiting.Equal(d.CreatedAt), "the oldest that waits for a retry")
+	got.Deliveries.Waiting = nil
 	require.Equal(t, storage.DeliveryHealth{Delivered: 2, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
 	live, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeLive, time.Now())

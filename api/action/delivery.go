@@ -9,11 +9,15 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// Steering does something with a delivery, notes it and returns what the delivery
+// is then.
+type Steering func(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error)
+
 // ReplayDelivery starts a new run of a delivery that has ended, whose first
 // attempt makes it pending again, and returns what the delivery is then. It
 // returns checkout.ErrNotFound, webhook.ErrDeliveryInProgress,
 // webhook.ErrEndpointDeleted and workflows.ErrOutcomeUnknown.
-func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
+func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
 	case err != nil:
@@ -22,6 +26,9 @@ func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef) (
 		return d, webhook.ErrDeliveryInProgress
 	case d.EndpointDeleted:
 		return d, webhook.ErrEndpointDeleted
+	}
+	if err := w.Store.Audit(ctx, by); err != nil {
+		return d, err
 	}
 	before := d.Run
 	if err := w.startRun(ctx, ref, d); err != nil {
@@ -56,8 +63,8 @@ func (w Webhooks) startRun(ctx context.Context, ref storage.DeliveryRef, d webho
 // RetryDelivery makes the next attempt of a pending delivery at once. One whose
 // run is gone is started by Reconcile. It returns the errors of
 // storage.Store.HurryDelivery and workflows.ErrOutcomeUnknown.
-func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
-	d, err := w.steer(ctx, ref, w.Store.HurryDelivery)
+func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {
 		return d, err
 	}
@@ -68,14 +75,14 @@ func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef) (w
 }
 
 // HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
-func (w Webhooks) HoldDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
-	return w.steer(ctx, ref, w.Store.HoldDelivery)
+func (w Webhooks) HoldDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+	return w.steer(ctx, ref, by, w.Store.HoldDelivery)
 }
 
 // ResumeDelivery ends HoldDelivery. A run that waits is woken; one that cannot
 // be reached now is woken by Reconcile.
-func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef) (webhook.Delivery, error) {
-	d, err := w.steer(ctx, ref, w.Store.ResumeDelivery)
+func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+	d, err := w.steer(ctx, ref, by, w.Store.ResumeDelivery)
 	if err != nil {
 		return d, err
 	}
@@ -88,8 +95,9 @@ func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef) (
 }
 
 // steer does something with a delivery and returns what it is then.
-func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, do func(context.Context, storage.DeliveryRef) error) (webhook.Delivery, error) {
-	if err := do(ctx, ref); err != nil {
+func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry,
+	do func(context.Context, storage.DeliveryRef, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
+	if err := do(ctx, ref, by); err != nil {
 		return webhook.Delivery{}, err
 	}
 	return w.Store.Delivery(ctx, ref)

@@ -10,8 +10,8 @@ import (
 
 // StartReplay stores a bulk replay and starts it. One whose workflow cannot be
 // started now is started by Reconcile. It returns checkout.ErrNotFound.
-func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay) (webhook.Replay, error) {
-	r, err := w.Store.CreateReplay(ctx, r)
+func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
+	r, err := w.Store.CreateReplay(ctx, r, by)
 	if err != nil {
 		return r, err
 	}
@@ -22,9 +22,12 @@ func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay) (webhook.Re
 // CancelReplay stops a bulk replay and returns what it is then. What it has
 // started goes on; one that has ended stays as it is. It returns
 // workflows.ErrOutcomeUnknown.
-func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay) (webhook.Replay, error) {
+func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
 	if r.Status != webhook.ReplayRunning {
 		return r, nil
+	}
+	if err := w.Store.Audit(ctx, by); err != nil {
+		return r, err
 	}
 	if err := w.stopReplay(ctx, r); err != nil {
 		return r, err

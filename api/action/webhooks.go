@@ -9,10 +9,13 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
-// Webhooks acts on registrations, deliveries and bulk replays.
+// Webhooks acts on registrations, deliveries and bulk replays. Each change is
+// noted in the audit log: in the transaction that makes it, or, where a workflow
+// makes it, before the workflow is asked, so that none is without its entry.
 type Webhooks struct {
 	Store     *storage.Store
 	Workflows *workflows.Client
@@ -22,9 +25,10 @@ type Webhooks struct {
 }
 
 // ChangeEndpoint changes a registration and returns it. Once it is enabled, the
-// deliveries that waited for that go on. It returns checkout.ErrNotFound.
-func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange) (webhook.Endpoint, error) {
-	got, err := w.Store.ChangeEndpoint(ctx, e.MerchantID, e.Mode, e.ID, c)
+// deliveries that waited for that go on. It returns checkout.ErrNotFound and
+// *storage.ChangedError.
+func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange, by checkout.AuditEntry) (webhook.Endpoint, error) {
+	got, err := w.Store.ChangeEndpoint(ctx, e.MerchantID, e.Mode, e.ID, c, by)
 	if err != nil {
 		return webhook.Endpoint{}, err
 	}
@@ -36,8 +40,8 @@ func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c stor
 
 // DeleteEndpoint deletes a registration; its pending deliveries are canceled. It
 // returns checkout.ErrNotFound.
-func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint) error {
-	if err := w.Store.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID); err != nil {
+func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by checkout.AuditEntry) error {
+	if err := w.Store.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID, by); err != nil {
 		return err
 	}
 	w.reconcile(ctx)
@@ -47,8 +51,8 @@ func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint) error 
 // PublishTest sends an event that only one registration gets, with everything of
 // a real one: retries, log, replay. A disabled registration holds it. It returns
 // checkout.ErrNotFound.
-func (w Webhooks) PublishTest(ctx context.Context, t storage.TestEvent) (webhook.Event, webhook.Delivery, error) {
-	event, ref, err := w.Store.PublishTest(ctx, t)
+func (w Webhooks) PublishTest(ctx context.Context, t storage.TestEvent, by checkout.AuditEntry) (webhook.Event, webhook.Delivery, error) {
+	event, ref, err := w.Store.PublishTest(ctx, t, by)
 	if err != nil {
 		return webhook.Event{}, webhook.Delivery{}, err
 	}

@@ -32,12 +32,9 @@ var passwordChanged = notice("password_changed", "Your password was changed, and
 func (s *server) changePassword(v visit) (answer, error) {
 	fault := passwordFault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
 	if fault == "" {
-		ok, err := s.confirmed(v)
-		if err != nil {
+		var err error
+		if fault, err = s.confirmed(v); err != nil {
 			return answer{}, err
-		}
-		if !ok {
-			fault = "Your present password is not right."
 		}
 	}
 	if fault != "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strings"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -44,10 +45,15 @@ func (s *server) changeBrand(v visit) (answer, error) {
 		return answer{}, err
 	}
 	change, detail, err := brandChange(v)
-	if err == nil {
-		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change)
+	if err == nil && detail != "" {
+		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.auditBoth("brand.changed", v.MerchantID(), detail))
 	}
+	conflict, faster := errors.AsType[*storage.ChangedError](err)
 	switch {
+	case faster:
+		return s.brandConflict(v, conflict)
+	case err == nil && detail == "":
+		return goTo(v.Path("/settings"), nothingChanged)
 	case errors.Is(err, storage.ErrColor):
 		p.Faults["color"] = "The color " + err.Error() + "."
 	case errors.Is(err, storage.ErrLogo), errors.Is(err, storage.ErrLogoLarge):
@@ -58,13 +64,24 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	if len(p.Faults) > 0 {
 		return refuse("settings", "Settings", p)
 	}
-	if err := s.Store.Audit(v.Context(), v.auditBoth("brand.changed", v.MerchantID(), detail)); err != nil {
-		return answer{}, err
-	}
 	return goTo(v.Path("/settings"), brandChanged)
 }
 
-// brandChange reads the form. A file that was not chosen leaves the logo as it is.
+// brandConflict shows what is stored now, where somebody else was faster.
+func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer, error) {
+	p, err := s.settingsPage(v)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, field := range conflict.Fields {
+		p.Faults[field] = "Somebody else has changed this meanwhile: here is what it is now. Nothing was changed."
+	}
+	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
+}
+
+// brandChange reads what is not as it was when the form was shown; detail says
+// what that is, "" for nothing. A file that was not chosen leaves the logo as it
+// is.
 func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // what else is in the form is not known
@@ -73,12 +90,12 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 	if v.PostFormValue("default_color") == "on" {
 		color = ""
 	}
-	change.Color, detail = &color, "color "+color
-	if color == "" {
-		detail = "color of the page"
+	change.Was = &storage.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
+	if !strings.EqualFold(color, change.Was.Color) {
+		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}
 	if v.PostFormValue("remove_logo") == "on" {
-		change.Logo, detail = &[]byte{}, detail+", no logo"
+		change.Logo, detail = &[]byte{}, join(detail, "no logo")
 	}
 	file, header, err := v.FormFile("logo")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) || err == nil && header.Size == 0 {
@@ -90,5 +107,20 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 	defer file.Close()
 	logo, err := storage.EncodeLogo(file)
 	change.Logo = &logo
-	return change, detail + ", another logo", err
+	return change, join(detail, "another logo"), err
+}
+
+func colorWords(color string) string {
+	if color == "" {
+		return "the page's own"
+	}
+	return color
+}
+
+// join joins what is not empty.
+func join(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + "; " + b
 }

@@ -25,6 +25,10 @@ func (b *browser) upload(logo []byte, fields ...string) page {
 	require.NoError(b.t, err)
 	_, err = part.Write(logo)
 	require.NoError(b.t, err)
+	form := b.form("/test/settings", "/test/settings/brand")
+	for _, name := range []string{"before_color", "before_logo"} {
+		require.NoError(b.t, w.WriteField(name, form.fields.Get(name)))
+	}
 	require.NoError(b.t, w.Close())
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+"/test/settings/brand", &body)
 	require.NoError(b.t, err)
@@ -49,7 +53,7 @@ func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 	require.Equal(t, "#ab12cd", brand.Color)
 	require.True(t, brand.HasLogo())
 	require.Contains(t, owner.get("/test/settings").body, `src="data:image/png;base64,`)
-	require.Contains(t, owner.get("/test/audit").text(), "color #AB12cd, another logo")
+	require.Contains(t, owner.get("/test/audit").text(), "color: the page's own → #AB12cd; another logo")
 
 	require.Equal(t, 303, owner.upload(nil, "color", "#000000", "default_color", "on").status)
 	brand, err = d.store.Brand(t.Context(), d.merchant)

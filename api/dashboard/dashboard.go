@@ -88,6 +88,7 @@ func (s *server) routes() {
 	s.post(inMode+"/members/{id}/invitation", checkout.RoleOwner, s.renewInvitation)
 	s.post(inMode+"/members/{id}/role", checkout.RoleOwner, s.changeRole)
 	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
+	s.get(inMode+"/members/{id}/link", checkout.RoleOwner, s.showInvitationLink)
 	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
 
 	s.get(inMode+"/sessions", checkout.RoleViewer, s.listSessions)
@@ -96,6 +97,8 @@ func (s *server) routes() {
 	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
 	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)
+
+	s.get(inMode+"/keys/{id}/secret", checkout.RoleDeveloper, s.showKeySecret)
 
 	s.webhookRoutes()
 

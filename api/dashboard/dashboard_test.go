@@ -137,6 +137,24 @@ type page struct {
 	body   string
 }
 
+// to is where an answer leads, and the key of what is said there.
+func (p page) to() string {
+	to := p.header.Get("Location")
+	for _, line := range p.header.Values("Set-Cookie") {
+		if cookie, err := http.ParseSetCookie(line); err == nil && cookie.Name == noticeCookie && cookie.Value != "" {
+			to += " " + cookie.Value
+		}
+	}
+	return to
+}
+
+// follow goes where an answer leads, as browsers do.
+func (b *browser) follow(p page) page {
+	b.t.Helper()
+	require.Equal(b.t, 303, p.status, p.body)
+	return b.get(p.header.Get("Location"))
+}
+
 // text is the page as people read it, more or less.
 func (p page) text() string { return html.UnescapeString(p.body) }
 

@@ -136,7 +136,7 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 		return answer{}, err
 	}
 	if p.Filter.Fault != "" {
-		return answer{http.StatusUnprocessableEntity, "deliveries", "Deliveries", p, "", nil}, nil
+		return refuse("deliveries", "Deliveries", p)
 	}
 	rows, err := s.deliveryRows(v, filter, page)
 	if err != nil {

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -167,14 +167,17 @@ func (s *server) resumeDelivery(v visit) (answer, error) {
 }
 
 func (s *server) replayDelivery(v visit) (answer, error) {
-	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replayed", deliveryReplayed)
+	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
 }
 
 // steer does something with the delivery that the path names.
-func (s *server) steer(v visit, do func(context.Context, storage.DeliveryRef) (webhook.Delivery, error), what, notice string) (answer, error) {
-	d, err := do(v.Context(), deliveryRef(v))
+func (s *server) steer(v visit, do action.Steering, what, notice string) (answer, error) {
+	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
 	if err != nil {
 		return answer{}, err
 	}
-	return s.audited(v, v.audit(what, d.ID, string(d.EventType)+" to "+hostOf(d.URL)), v.Path("/deliveries/"+d.ID), notice)
+	if _, err := do(v.Context(), deliveryRef(v), v.audit(what, d.ID, action.DeliveryDetail(d))); err != nil {
+		return answer{}, err
+	}
+	return goTo(v.Path("/deliveries/"+d.ID), notice)
 }

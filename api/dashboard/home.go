@@ -80,8 +80,13 @@ func (p homePage) PaidToday() (all []checkout.Currency) {
 	return all
 }
 
-// SuccessRate is the share of the deliveries that ended by themselves, in
-// percent with one digit; "" before one has.
+// Tried are the deliveries of which an attempt has ended.
+func (p homePage) Tried() int {
+	return p.Deliveries.Delivered + p.Deliveries.Failed + p.Deliveries.Retrying
+}
+
+// SuccessRate is the share of Tried that arrived, in percent with one digit; ""
+// before one was tried. What waits for a retry has not arrived.
 func (p homePage) SuccessRate() string {
-	return percentage(p.Deliveries.Delivered, p.Deliveries.Failed)
+	return percentage(p.Deliveries.Delivered, p.Deliveries.Failed+p.Deliveries.Retrying)
 }

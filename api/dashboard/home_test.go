@@ -47,6 +47,25 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	require.Equal(t, 2, strings.Count(got.body, "The same as a table"))
 }
 
+// TestHome_IsNotAllWellWhileDeliveriesFail: what waits for a retry has not arrived.
+func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	s.exec(`DELETE FROM webhook_delivery`)
+	s.exec(`INSERT INTO event SELECT 'evt_' || lpad(i::text, 26, 'z'), $1, 'test', 'payout.sent', 'po_' || i, NULL, now(), '{}' FROM generate_series(1, 765) i`, s.merchant)
+	s.exec(`INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, run, created_at)
+		SELECT 'whd_' || lpad(i::text, 26, 'z'), 'evt_' || lpad(i::text, 26, 'z'), $1, 'test', $2, 'https://shop.example',
+			CASE WHEN i <= 266 THEN 'delivered' ELSE 'pending' END, 1, date_trunc('hour', now()) - i * interval '1 minute' FROM generate_series(1, 765) i`, s.merchant, s.endpoint.ID)
+	s.exec(`INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at, duration_ms, error_kind)
+		SELECT id, 1, 1, now(), now(), 5, 'http' FROM webhook_delivery WHERE status = 'pending' ORDER BY id LIMIT 491`)
+	text := s.as(checkout.RoleViewer).get("/test/").text()
+	require.NotContains(t, text, "100 %")
+	require.Contains(t, text, "35.1 % <small>of 757 arrived</small>")
+	require.Contains(t, text, `<a href="/test/deliveries?status=pending">491 not arrived yet</a>`)
+	oldest := value[time.Time](s.desk, `SELECT min(d.created_at) FROM webhook_delivery d JOIN webhook_attempt a ON a.delivery_id = d.id`)
+	require.Contains(t, text, `The oldest is of <time datetime="`+oldest.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
 func TestChart_StacksBarsToScale(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)

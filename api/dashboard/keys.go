@@ -83,7 +83,7 @@ func (s *server) keysPage(v visit, p keysPage) (answer, error) {
 // accessSome chooses single scopes.
 const accessSome = "some"
 
-// createKey serves POST /{mode}/keys. Only its answer shows the key.
+// createKey serves POST /{mode}/keys.
 func (s *server) createKey(v visit) (answer, error) {
 	form, k, fault := readKeyForm(v)
 	if fault != "" {
@@ -91,10 +91,8 @@ func (s *server) createKey(v visit) (answer, error) {
 	}
 	secret := checkout.NewAPIKey(k.Mode)
 	note := v.audit("api_key.created", k.ID, "“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes))
-	if err := s.Store.CreateAPIKey(v.Context(), k, secret, note); err != nil {
-		return answer{}, err
-	}
-	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: checkout.ScopeFull}})
+	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
+	return s.made(v, k.ID, secret, page, func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) })
 }
 
 func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
@@ -111,6 +109,11 @@ func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	}
 	switch form.Access {
 	case checkout.ScopeFull, checkout.ScopeRead:
+		if len(form.Scopes) > 0 {
+			fault = "You chose “" + upperFirst(scopeTexts[form.Access]) + "” and single things too. “Only this” is chosen now: look at it, and make the key."
+			form.Access = accessSome // of the two what may do less
+			return form, k, fault
+		}
 		k.Scopes = checkout.Scopes{form.Access}
 		return form, k, ""
 	case accessSome:
@@ -221,9 +224,9 @@ func (keysPage) Words(k checkout.APIKey) string { return scopeWords(k.Scopes) }
 // known is kept for a day or more.
 func (keysPage) Unused(k checkout.APIKey) string {
 	if time.Since(k.CreatedAt) < 24*time.Hour {
-		return "not yet"
+		return "not used yet"
 	}
-	return "not lately"
+	return "not used lately"
 }
 
 // Choices are the scopes that can be chosen one by one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/mail"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -41,7 +43,7 @@ func (s *server) membersPage(v visit, p membersPage) (answer, error) {
 	return show("members", "People", p)
 }
 
-// inviteMember serves POST /{mode}/members. Only its answer shows the link.
+// inviteMember serves POST /{mode}/members.
 func (s *server) inviteMember(v visit) (answer, error) {
 	email, role := strings.TrimSpace(v.PostFormValue("email")), checkout.Role(v.PostFormValue("role"))
 	if !ValidEmail(email) {
@@ -50,16 +52,44 @@ func (s *server) inviteMember(v visit) (answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
+	if page, err := s.unconfirmedOwner(v, role == checkout.RoleOwner, email+" will be invited as an owner."); page != nil || err != nil {
+		return orNone(page), err
+	}
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
 	token, hash := newToken()
-	err := s.Store.InviteMember(v.Context(), m, hash, time.Now().Add(invitationLifetime), v.auditBoth("member.invited", m.ID, email+" as "+string(role)))
+	got, err := s.made(v, m.ID, token, linkOfInvitation(v), func() error {
+		return s.Store.InviteMember(v.Context(), m, hash, time.Now().Add(invitationLifetime), v.auditBoth("member.invited", m.ID, email+" as "+string(role)))
+	})
 	if errors.Is(err, checkout.ErrEmailInUse) {
-		return s.membersPage(v, membersPage{Fault: "That address cannot be invited: somebody signs in with it already.", Email: email})
+		return s.membersPage(v, membersPage{Fault: "That address is in the list already.", Email: email})
 	}
-	if err != nil {
-		return answer{}, err
+	return got, err
+}
+
+// linkOfInvitation is the address of the page that shows a link, by the id of the
+// member whom it is for.
+func linkOfInvitation(v visit) func(id string) string {
+	return func(id string) string { return v.Path("/members/" + id + "/link") }
+}
+
+// unconfirmedOwner asks for the password before somebody becomes an owner, or is
+// one no more: an owner decides where the money goes. It is nil when that is not
+// concerned, or confirmed.
+func (s *server) unconfirmedOwner(v visit, concerned bool, what string) (*answer, error) {
+	if !concerned {
+		return nil, nil
 	}
-	return s.membersPage(v, membersPage{Link: InvitationURL(s.URL, token), For: email})
+	return s.unconfirmed(v, confirmPage{
+		Text: what + " Owners change payout addresses and people.", Button: "Confirm", Back: "/members",
+	})
+}
+
+// orNone is the answer, or none where an error is told instead.
+func orNone(a *answer) answer {
+	if a == nil {
+		return answer{}
+	}
+	return *a
 }
 
 // ValidEmail reports whether text is a bare e-mail address.
@@ -71,12 +101,19 @@ func ValidEmail(text string) bool {
 
 // renewInvitation serves POST /{mode}/members/{id}/invitation.
 func (s *server) renewInvitation(v visit) (answer, error) {
-	token, hash := newToken()
-	err := s.Store.RenewInvitation(v.Context(), v.MerchantID(), v.ID(), hash, time.Now().Add(invitationLifetime), v.auditBoth("member.invited", v.ID(), "again"))
+	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
 	if err != nil {
 		return answer{}, err
 	}
-	return s.membersPage(v, membersPage{Link: InvitationURL(s.URL, token)})
+	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.")
+	if page != nil || err != nil {
+		return orNone(page), err
+	}
+	token, hash := newToken()
+	return s.made(v, m.ID, token, linkOfInvitation(v), func() error {
+		return s.Store.RenewInvitation(v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(invitationLifetime),
+			v.auditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
+	})
 }
 
 var (
@@ -90,13 +127,34 @@ func (s *server) changeRole(v visit) (answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role."})
 	}
-	err := s.Store.SetRole(v.Context(), v.MerchantID(), v.ID(), role, v.auditBoth("member.role_changed", v.ID(), "to "+string(role)))
+	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	if m.Role == role {
+		return goTo(v.Path("/members"), nothingChanged)
+	}
+	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner || role == checkout.RoleOwner,
+		fmt.Sprintf("%s, now %s, becomes %s.", m.Email, m.Role, role))
+	if page != nil || err != nil {
+		return orNone(page), err
+	}
+	err = s.Store.SetRole(v.Context(), v.MerchantID(), m.ID, role,
+		v.auditBoth("member.role_changed", m.ID, fmt.Sprintf("%s: %s → %s", m.Email, m.Role, role)))
 	return s.memberChanged(v, err, roleChanged)
 }
 
 // removeMember serves POST /{mode}/members/{id}/remove.
 func (s *server) removeMember(v visit) (answer, error) {
-	err := s.Store.RemoveMember(v.Context(), v.MerchantID(), v.ID(), v.auditBoth("member.removed", v.ID(), ""))
+	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
+	if err != nil {
+		return answer{}, err
+	}
+	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, m.Email+", an owner, will not be able to sign in any more.")
+	if page != nil || err != nil {
+		return orNone(page), err
+	}
+	err = s.Store.RemoveMember(v.Context(), v.MerchantID(), m.ID, v.auditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)))
 	return s.memberChanged(v, err, memberRemoved)
 }
 
@@ -124,12 +182,17 @@ func Invite(ctx context.Context, accounts *storage.Accounts, m checkout.Member, 
 // Accept accepts an invitation with a first password. It returns
 // checkout.ErrNotFound when the invitation is unknown or has run out.
 func Accept(ctx context.Context, accounts *storage.Accounts, token, password string) (checkout.Member, error) {
+	return accept(ctx, accounts, token, password, "")
+}
+
+// accept is Accept for somebody at an IP address.
+func accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (checkout.Member, error) {
 	hash, err := hashPassword(ctx, password)
 	if err != nil {
 		return checkout.Member{}, err
 	}
 	sum := sha256.Sum256([]byte(token))
-	return accounts.AcceptInvitation(ctx, sum[:], hash)
+	return accounts.AcceptInvitation(ctx, sum[:], hash, address)
 }
 
 // InvitationURL is the link of an invitation; base is the dashboard's address.
@@ -180,7 +243,7 @@ func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) {
 		s.renderInvitation(w, r, fault)
 		return
 	}
-	member, err := Accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password)
+	member, err := accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, action.RemoteIP(r))
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderInvitation(w, r, "")
 		return

@@ -16,7 +16,7 @@ func TestInvitation_MakesAMember(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	got := owner.post("/test/members", "email", "bob@shop.example", "role", "developer")
+	got := owner.follow(owner.post("/test/members", "email", "bob@shop.example", "role", "developer"))
 	require.Equal(t, 200, got.status)
 	link := invitationLink.FindStringSubmatch(got.body)[1]
 	require.NotContains(t, owner.get("/test/members").body, "/invitation/x", "shown once")
@@ -37,11 +37,11 @@ func TestInvitation_RunsOutAndCanBeRenewed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	first := invitationLink.FindStringSubmatch(owner.post("/live/members", "email", "bob@shop.example", "role", "viewer").body)[1]
+	first := invitationLink.FindStringSubmatch(owner.follow(owner.post("/live/members", "email", "bob@shop.example", "role", "viewer")).body)[1]
 	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
 	require.Equal(t, 404, d.browser().get(first).status)
 	id := value[string](d, `SELECT id FROM member WHERE email = 'bob@shop.example'`)
-	second := invitationLink.FindStringSubmatch(owner.post("/live/members/" + id + "/invitation").body)[1]
+	second := invitationLink.FindStringSubmatch(owner.follow(owner.post("/live/members/" + id + "/invitation")).body)[1]
 	require.NotEqual(t, first, second)
 	require.Equal(t, 404, d.browser().get(first).status)
 	require.Equal(t, 200, d.browser().get(second).status)
@@ -51,7 +51,7 @@ func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	d.newMember(d.other, "taken@other.example", checkout.RoleViewer)
+	d.newMember(d.merchant, "taken@other.example", checkout.RoleViewer)
 	for email, role := range map[string]string{
 		"": "viewer", "x": "viewer", "a@b.example, c@d.example": "viewer", "Bob <bob@shop.example>": "viewer",
 		"bob@shop.example": "admin", "eve@shop.example": "", "TAKEN@other.example": "viewer", "<script>alert(1)</script>@x.example": "viewer",
@@ -68,12 +68,12 @@ func TestMembers_SomebodyStaysOwner(t *testing.T) {
 	first := d.newMember(d.merchant, "first@shop.example", checkout.RoleOwner)
 	b := d.browser()
 	b.signIn("first@shop.example", password)
-	require.Contains(t, b.post("/test/members/"+first.ID+"/remove").text(), "must stay owner")
-	require.Contains(t, b.post("/test/members/"+first.ID+"/role", "role", "viewer").text(), "must stay owner")
+	require.Contains(t, b.post("/test/members/"+first.ID+"/remove", "password", password).text(), "must stay owner")
+	require.Contains(t, b.post("/test/members/"+first.ID+"/role", "role", "viewer", "password", password).text(), "must stay owner")
 	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
-	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "viewer").status)
-	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "owner").status)
-	require.Equal(t, 303, b.post("/test/members/"+first.ID+"/role", "role", "developer").status)
+	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "viewer", "password", password).status)
+	require.Equal(t, 303, b.post("/test/members/"+second.ID+"/role", "role", "owner", "password", password).status)
+	require.Equal(t, 303, b.post("/test/members/"+first.ID+"/role", "role", "developer", "password", password).status)
 	require.Equal(t, 403, b.post("/test/members/"+second.ID+"/role", "role", "viewer").status, "holds at once")
 }
 
@@ -129,6 +129,6 @@ func TestAudit_ShowsTheModeAndPages(t *testing.T) {
 	require.NotNil(t, next)
 	rest := b.get("/test/audit?before=" + next[1])
 	require.Equal(t, 50, strings.Count(first.body, "<tr><td>"))
-	require.Equal(t, 11, strings.Count(rest.body, "<tr><td>"), "60 and one invitation")
+	require.Equal(t, 13, strings.Count(rest.body, "<tr><td>"), "60, and one who was invited, joined and signed in")
 	require.Equal(t, 200, b.get("/test/audit?before='").status)
 }

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
@@ -78,13 +80,59 @@ func samePassword(ctx context.Context, password, hash string) bool {
 	return same && err == nil && known
 }
 
-// confirmed reports whether the visitor knows the own password, for what is
-// dangerous.
-func (s *server) confirmed(v visit) (bool, error) {
+// confirmed says why what is dangerous is not done: "" when the visitor has typed
+// the own password. A wrong one is noted: somebody may sit at a browser that is
+// another's.
+func (s *server) confirmed(v visit) (fault string, err error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	ok, err := s.maySignIn(v.Request, v.Member.Email)
-	return ok && samePassword(v.Context(), v.PostFormValue("password"), hash), err
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "There were too many attempts. Wait a minute, then try again.", nil
+	case samePassword(v.Context(), v.PostFormValue("password"), hash):
+		return "", nil
+	}
+	return "Your password is not right.", s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
+}
+
+// confirmPage asks for the password before a form does what is dangerous.
+type confirmPage struct {
+	Text   string // what would be done
+	Button string
+	Back   string // path
+	Fields []pair // of the form, which are sent again
+	Fault  string
+}
+
+// unconfirmed is the page that asks for the visitor's password, nil when the form
+// has the right one.
+func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, fmt.Errorf("read form: %w", err)
+	}
+	if v.PostForm.Has("password") {
+		fault, err := s.confirmed(v)
+		if err != nil || fault == "" {
+			return nil, err
+		}
+		p.Fault = fault
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
+		for _, text := range v.PostForm[name] {
+			if name != "password" {
+				p.Fields = append(p.Fields, pair{name, text})
+			}
+		}
+	}
+	const title = "Confirm with your password"
+	got, err := show("confirm", title, p)
+	if p.Fault != "" {
+		got, err = refuse("confirm", title, p)
+	}
+	return &got, err
 }

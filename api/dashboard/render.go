@@ -129,7 +129,7 @@ type view struct {
 }
 
 func (s *server) view(v visit, title string, data any) view {
-	return view{visit: v, Title: title, Notice: notices[v.URL.Query().Get("notice")], Data: data, ui: s.TemporalUI}
+	return view{visit: v, Title: title, Notice: v.notice, Data: data, ui: s.TemporalUI}
 }
 
 // SignedIn reports whether somebody is.
@@ -161,14 +161,31 @@ func (v view) Run(workflowID string) string {
 	return v.ui + "/namespaces/checkout/workflows/" + workflowID
 }
 
-// notices are what a page can say after something was done, by the key in its
-// address: nobody can make a page say anything else.
+// Once is a token for a form that makes something: sent twice, it makes one.
+func (view) Once() string {
+	token, _ := newToken()
+	return token
+}
+
+// notices are what a page can say after something was done, by the key in a
+// cookie: nobody can make a page say anything else.
 var notices = map[string]string{}
 
 // notice adds to notices and returns the key.
 func notice(key, text string) string {
 	notices[key] = text
 	return key
+}
+
+// takeNotice returns what is to be said once, on this page. A part of a page that
+// asks for itself is not the page.
+func (s *server) takeNotice(w http.ResponseWriter, r *http.Request) string {
+	cookie, err := r.Cookie(s.cookieName(noticeCookie))
+	if err != nil || r.Header.Get("HX-Request") != "" {
+		return ""
+	}
+	s.setCookie(w, noticeCookie, "", -1)
+	return notices[cookie.Value]
 }
 
 // render writes a page; what it shows is complete before the first byte leaves.
@@ -198,7 +215,7 @@ var problems = map[int]problem{
 	http.StatusConflict:            {http.StatusConflict, "Not possible now", ""},
 	http.StatusTooManyRequests:     {http.StatusTooManyRequests, "Too many attempts", "Wait a minute, then try again."},
 	http.StatusInternalServerError: {http.StatusInternalServerError, "Something went wrong", "It is our fault, and it has been noted."},
-	http.StatusServiceUnavailable:  {http.StatusServiceUnavailable, "Not available now", "We cannot say whether that was done. It is safe to try again."},
+	http.StatusServiceUnavailable:  {http.StatusServiceUnavailable, "Not available now", "We cannot say whether that was done. Look before you try again."},
 }
 
 // problem serves a problem, with the navigation for who is signed in.

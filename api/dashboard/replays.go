@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -139,11 +140,10 @@ func (s *server) startReplay(v visit) (answer, error) {
 	if p.Form.Fault != "" {
 		return s.replaysPage(v, p)
 	}
-	if r, err = s.webhooks().StartReplay(v.Context(), r); err != nil {
+	if r, err = s.webhooks().StartReplay(v.Context(), r, v.audit("replay.started", r.ID, action.ReplayDetail(r))); err != nil {
 		return answer{}, err
 	}
-	by := v.audit("replay.started", r.ID, fmt.Sprintf("%d %s deliveries of %s", r.Total, r.Filter, e.ID))
-	return s.audited(v, by, v.Path("/replays/"+r.ID), replayStarted)
+	return goTo(v.Path("/replays/"+r.ID), replayStarted)
 }
 
 // replayPage is how far a bulk replay is.
@@ -181,7 +181,10 @@ func (s *server) showReplay(v visit) (answer, error) {
 	return show("replay", "Bulk replay", p)
 }
 
-var replayCanceled = notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
+var (
+	replayCanceled = notice("replay_canceled", "The bulk replay stops. What it has started goes on.")
+	replayEnded    = notice("replay_ended", "The bulk replay had ended already.")
+)
 
 // cancelReplay serves POST /{mode}/replays/{id}/cancel.
 func (s *server) cancelReplay(v visit) (answer, error) {
@@ -189,11 +192,14 @@ func (s *server) cancelReplay(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if r, err = s.webhooks().CancelReplay(v.Context(), r); err != nil {
+	if r.Status != webhook.ReplayRunning {
+		return goTo(v.Path("/replays/"+r.ID), replayEnded)
+	}
+	by := v.audit("replay.cancel_requested", r.ID, fmt.Sprintf("%d of %d done", r.Started+r.Skipped, r.Total))
+	if r, err = s.webhooks().CancelReplay(v.Context(), r, by); err != nil {
 		return answer{}, err
 	}
-	by := v.audit("replay.canceled", r.ID, fmt.Sprintf("after %d of %d", r.Started+r.Skipped, r.Total))
-	return s.audited(v, by, v.Path("/replays/"+r.ID), replayCanceled)
+	return goTo(v.Path("/replays/"+r.ID), replayCanceled)
 }
 
 // lasts is a duration in words, such as "about 3 minutes".

@@ -76,6 +76,9 @@ func (s *server) expireSession(v visit) (answer, error) {
 	}
 	var asked error
 	if before.Status == checkout.StatusPending {
+		if err := s.Store.Audit(v.Context(), v.audit("session.expiry_requested", before.ID, "before its time")); err != nil {
+			return answer{}, err
+		}
 		_, asked = s.Workflows.Expire(v.Context(), before.ID)
 	}
 	switch {
@@ -90,11 +93,6 @@ func (s *server) expireSession(v visit) (answer, error) {
 	}
 	if after.Status != checkout.StatusExpired {
 		return s.sessionPage(v, "The session has ended meanwhile, so it cannot expire any more.")
-	}
-	if before.Status == checkout.StatusPending && asked == nil {
-		if err := s.Store.Audit(v.Context(), v.audit("session.expired", before.ID, "before its time")); err != nil {
-			return answer{}, err
-		}
 	}
 	return goTo(v.Path("/sessions/"+before.ID), sessionExpired)
 }

@@ -235,7 +235,7 @@ func TestSession_NobodyElsesAndNotTheOtherModes(t *testing.T) {
 		require.Equal(t, 404, got.status, name)
 		require.Equal(t, masked(wantPost, unknown), masked(got, id), name)
 	}
-	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired'`))
+	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`))
 }
 
 func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
@@ -263,7 +263,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Contains(t, developer.get(got.header.Get("Location")).text(), "The session has expired.")
 	}
 	require.Equal(t, 1, asked)
-	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired' AND subject = $1 AND mode = 'test'`, s.ID))
+	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested' AND subject = $1 AND mode = 'test'`, s.ID))
 }
 
 func TestExpireSession_SaysWhyNot(t *testing.T) {
@@ -286,7 +286,7 @@ func TestExpireSession_SaysWhyNot(t *testing.T) {
 	got = developer.post("/test/sessions/" + s.ID + "/expire")
 	require.Equal(t, 422, got.status)
 	require.Contains(t, got.text(), "has ended meanwhile")
-	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expired'`))
+	require.Equal(t, int64(2), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'session.expiry_requested'`), "what was asked for is noted first")
 }
 
 func TestSession_EverythingIsText(t *testing.T) {

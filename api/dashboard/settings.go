@@ -2,8 +2,11 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"html/template"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +19,8 @@ import (
 
 // settingsPage is what a merchant can set.
 type settingsPage struct {
-	Merchant  checkout.Merchant
-	Plans     []checkout.Plan
+	Merchant  checkout.Merchant // as it is typed in
+	Stored    checkout.Merchant
 	Addresses []addressField
 	Brand     storage.Brand
 	Logo      template.URL      // data: address of the logo, "" for none
@@ -29,7 +32,7 @@ type addressField struct {
 	Currency checkout.PayoutCurrency
 	Network  string
 	Address  string // what is typed in, "" for none
-	Before   string // what is stored
+	Before   string // what was stored when the form was shown
 	Fault    string
 }
 
@@ -39,6 +42,9 @@ func (f addressField) Changed() bool { return f.Address != f.Before }
 // Name is the name of the form's field.
 func (f addressField) Name() string { return "address_" + string(f.Currency) }
 
+// BeforeName is the name of the hidden field that says what was stored.
+func (f addressField) BeforeName() string { return "before_" + f.Name() }
+
 // Attempts are the numbers of failed payments that can end a session.
 func (settingsPage) Attempts() (all []int) {
 	for n := checkout.MinPaymentAttempts; n <= checkout.MaxPaymentAttempts; n++ {
@@ -47,9 +53,9 @@ func (settingsPage) Attempts() (all []int) {
 	return all
 }
 
-// Fee is a plan's fee as people read it.
-func (settingsPage) Fee(p checkout.Plan) string {
-	return fmt.Sprintf("%d.%02d %%", p.FeeBasisPoints/100, p.FeeBasisPoints%100)
+// Fee is the plan's fee as people read it.
+func (p settingsPage) Fee() string {
+	return fmt.Sprintf("%d.%02d %%", p.Stored.FeeBasisPoints/100, p.Stored.FeeBasisPoints%100)
 }
 
 func (s *server) showSettings(v visit) (answer, error) {
@@ -62,11 +68,12 @@ func (s *server) showSettings(v visit) (answer, error) {
 
 // settingsPage reads what is stored.
 func (s *server) settingsPage(v visit) (settingsPage, error) {
-	p := settingsPage{Plans: checkout.Plans, Faults: map[string]string{}}
+	p := settingsPage{Faults: map[string]string{}}
 	var err error
-	if p.Merchant, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
+	if p.Stored, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
 		return p, err
 	}
+	p.Merchant = p.Stored
 	if err := s.readBrand(v, &p); err != nil {
 		return p, err
 	}
@@ -88,39 +95,83 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 
 var settingsChanged = notice("settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).")
 
-// changeSettings serves POST /{mode}/settings: what holds for both modes.
+// changeSettings serves POST /{mode}/settings: what holds for both modes. What
+// the person has not changed stays as it is, whoever has changed it meanwhile.
 func (s *server) changeSettings(v visit) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return answer{}, err
 	}
-	m := &p.Merchant
-	m.Name = strings.TrimSpace(v.PostFormValue("name"))
-	if m.Name == "" || utf8.RuneCountInString(m.Name) > maxName || strings.ContainsFunc(m.Name, unicode.IsControl) {
-		p.Faults["name"] = fmt.Sprintf("The name must have 1 to %d characters.", maxName)
-	}
-	attempts, err := strconv.Atoi(v.PostFormValue("payment_attempts"))
-	if err != nil || attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
-		p.Faults["payment_attempts"] = fmt.Sprintf("Choose a number from %d to %d.", checkout.MinPaymentAttempts, checkout.MaxPaymentAttempts)
-	}
-	m.PaymentAttempts = attempts
-	m.OrderIDGuard = v.PostFormValue("order_id_guard") == "on"
-	var plan *checkout.Plan
-	for _, known := range checkout.Plans {
-		if known.Name == v.PostFormValue("plan") {
-			plan = &known
-		}
-	}
-	if plan == nil && v.PostFormValue("plan") != m.Plan { // a plan of an operator's own stays until another is chosen
-		p.Faults["plan"] = "Choose a plan."
-	}
+	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode, By: v.auditBoth("merchant.changed", v.MerchantID(), "")}
+	s.readSettings(v, &c, p.Faults)
+	p.typed(c, nil)
 	if len(p.Faults) > 0 {
 		return refuse("settings", "Settings", p)
 	}
-	return s.changeMerchant(v, storage.MerchantChange{
-		MerchantID: v.MerchantID(), Name: &m.Name, Plan: plan, PaymentAttempts: &m.PaymentAttempts, OrderIDGuard: &m.OrderIDGuard,
-		Mode: v.Mode, By: v.auditBoth("merchant.changed", v.MerchantID(), ""),
-	})
+	got, err := s.changeMerchant(v, c)
+	var conflict *storage.ChangedError
+	if !errors.As(err, &conflict) {
+		return got, err
+	}
+	if p, err = s.settingsPage(v); err != nil {
+		return answer{}, err
+	}
+	p.typed(c, conflict.Fields)
+	for _, field := range conflict.Fields {
+		p.Faults[field] = conflictFault(v.PostFormValue(field))
+	}
+	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
+}
+
+// readSettings reads the fields that are not as they were when the form was
+// shown, and what is wrong with them.
+func (s *server) readSettings(v visit, c *storage.MerchantChange, faults map[string]string) {
+	number := func(name string) int {
+		n, _ := strconv.Atoi(v.PostFormValue(name)) // 0 is refused too
+		return n
+	}
+	c.Was = &checkout.Merchant{
+		Name: v.PostFormValue("before_name"), PaymentAttempts: number("before_payment_attempts"),
+		OrderIDGuard: v.PostFormValue("before_order_id_guard") == "true",
+	}
+	if name := strings.TrimSpace(v.PostFormValue("name")); name != c.Was.Name {
+		c.Name = &name
+		if name == "" || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+			faults["name"] = fmt.Sprintf("The name must have 1 to %d characters.", maxName)
+		}
+	}
+	if attempts := number("payment_attempts"); attempts != c.Was.PaymentAttempts {
+		c.PaymentAttempts = &attempts
+		if attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
+			faults["payment_attempts"] = fmt.Sprintf("Choose a number from %d to %d.", checkout.MinPaymentAttempts, checkout.MaxPaymentAttempts)
+		}
+	}
+	if guard := v.PostFormValue("order_id_guard") == "on"; guard != c.Was.OrderIDGuard {
+		c.OrderIDGuard = &guard
+	}
+}
+
+// typed shows what was typed in, but for the fields in which somebody else was
+// faster: those show what is stored now.
+func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
+	if c.Name != nil && !slices.Contains(conflicts, "name") {
+		p.Merchant.Name = *c.Name
+	}
+	if c.PaymentAttempts != nil && !slices.Contains(conflicts, "payment_attempts") {
+		p.Merchant.PaymentAttempts = *c.PaymentAttempts
+	}
+	if c.OrderIDGuard != nil {
+		p.Merchant.OrderIDGuard = *c.OrderIDGuard
+	}
+}
+
+// conflictFault is said at a field that somebody else has changed since the form
+// was shown.
+func conflictFault(typed string) string {
+	if typed == "" {
+		return "Somebody else has changed this meanwhile: here is what it is now. You had left it empty."
+	}
+	return "Somebody else has changed this meanwhile: here is what it is now. You had typed “" + typed + "”."
 }
 
 const (
@@ -129,46 +180,66 @@ const (
 )
 
 // changeAddresses serves POST /{mode}/settings/payout: first it shows what
-// would change, then, with the password, it changes it.
+// would change, then, with the password, it changes it. Only what the person has
+// changed is written.
 func (s *server) changeAddresses(v visit) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return answer{}, err
 	}
-	var changed []checkout.PayoutAddress
-	faulty := false
+	c := storage.MerchantChange{
+		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{},
+		By: v.audit("payout_address.changed", v.MerchantID(), ""),
+	}
+	faulty, conflict := false, false
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
-		f.Address = strings.TrimSpace(v.PostFormValue(f.Name()))
+		stored := f.Before
+		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(v.PostFormValue(f.BeforeName()))
 		if !f.Changed() {
+			f.Address, f.Before = stored, stored
 			continue
 		}
-		if f.Address != "" {
-			if err := checkPayoutAddress(v.Mode, f.Network, f.Address[:min(len(f.Address), maxAddress)]); err != nil {
-				f.Fault, faulty = "The address "+err.Error()+".", true
-			}
+		c.WereAddresses[f.Currency] = f.Before
+		c.Addresses = append(c.Addresses, checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address})
+		switch err := checkTyped(v.Mode, f); {
+		case stored != f.Before && stored != f.Address:
+			f.Fault, conflict = conflictFault(f.Address), true
+			f.Address, f.Before = stored, stored
+		case err != nil:
+			f.Fault, faulty = "The address "+err.Error()+".", true
 		}
-		changed = append(changed, checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address})
 	}
 	switch {
+	case conflict:
+		return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
 	case faulty:
 		return refuse("settings", "Settings", p)
-	case len(changed) == 0:
+	case len(c.Addresses) == 0:
 		return goTo(v.Path("/settings"), nothingChanged)
 	case !v.PostForm.Has("password"):
 		return show("payout", "Change payout addresses", p)
 	}
-	ok, err := s.confirmed(v)
+	fault, err := s.confirmed(v)
 	if err != nil {
 		return answer{}, err
 	}
-	if !ok {
-		p.Faults["password"] = "The password is not right."
+	if fault != "" {
+		p.Faults["password"] = fault
 		return refuse("payout", "Change payout addresses", p)
 	}
-	return s.changeMerchant(v, storage.MerchantChange{
-		MerchantID: v.MerchantID(), Mode: v.Mode, Addresses: changed, By: v.audit("payout_address.changed", v.MerchantID(), ""),
-	})
+	got, err := s.changeMerchant(v, c)
+	if _, faster := errors.AsType[*storage.ChangedError](err); faster { // in this moment: the form is read again, and says it
+		return s.changeAddresses(v)
+	}
+	return got, err
+}
+
+func checkTyped(mode checkout.Mode, f *addressField) error {
+	if f.Address == "" {
+		return nil
+	}
+	return checkPayoutAddress(mode, f.Network, f.Address[:min(len(f.Address), maxAddress)])
 }
 
 var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing was changed.")

@@ -21,27 +21,26 @@ func TestSettings_ChangeTellsBothModes(t *testing.T) {
 		started[o.ID] = true
 		return nil
 	}
-	change := []string{"name", "Café Ünïcode", "plan", "growth", "payment_attempts", "5"}
-	got := owner.post("/test/settings", change...)
-	require.Equal(t, "/test/settings?notice=settings_changed", got.header.Get("Location"))
+	change := []string{"name", "Café Ünïcode", "payment_attempts", "5", "order_id_guard", none}
+	opened := owner.form("/test/settings", "/test/settings")
+	got := opened.send(change...)
+	require.Equal(t, "/test/settings settings_changed", got.to())
 	m, err := d.store.Merchant(t.Context(), d.merchant)
 	require.NoError(t, err)
 	require.Equal(t, "Café Ünïcode", m.Name)
-	require.Equal(t, "growth", m.Plan)
-	require.EqualValues(t, 80, m.FeeBasisPoints)
 	require.Equal(t, 5, m.PaymentAttempts)
 	require.False(t, m.OrderIDGuard)
 	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM event WHERE type = 'merchant.updated' AND merchant_id = $1`, d.merchant))
 	require.Len(t, started, 2)
 	body := value[string](d, `SELECT convert_from(body, 'UTF8') FROM event WHERE mode = 'live'`)
-	require.Contains(t, body, `"previous_attributes":{"name":"Shop","plan":"standard","settings":{"payment_attempts":3,"order_id_guard":true}}`)
-	require.Contains(t, body, `"changed":["name","plan","settings"]`)
-	require.Contains(t, owner.get("/live/audit").text(), "name, plan, settings")
-	require.Contains(t, owner.get("/test/settings?notice=settings_changed").text(), "Café Ünïcode")
+	require.Contains(t, body, `"previous_attributes":{"name":"Shop","settings":{"payment_attempts":3,"order_id_guard":true}}`)
+	require.Contains(t, body, `"changed":["name","settings"]`)
+	require.Contains(t, owner.get("/live/audit").text(), "name: “Shop” → “Café Ünïcode”; failed payments that end a session: 3 → 5; refusal of a second session for an order: on → off")
+	require.Contains(t, owner.get("/test/settings").text(), "Café Ünïcode")
 	require.Equal(t, "standard", value[string](d, `SELECT plan FROM merchant WHERE id = $1`, d.other))
 
-	again := owner.post("/test/settings", change...)
-	require.Equal(t, "/test/settings?notice=nothing_changed", again.header.Get("Location"))
+	require.Equal(t, "/test/settings nothing_changed", opened.send(change...).to(), "the same again")
+	require.Equal(t, "/test/settings nothing_changed", owner.form("/test/settings", "/test/settings").send().to())
 	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM event`))
 }
 
@@ -49,7 +48,7 @@ func TestSettings_AreChangedWhileTemporalIsAway(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("away") }
-	got := d.as(checkout.RoleOwner).post("/test/settings", "name", "New", "plan", "standard", "payment_attempts", "3", "order_id_guard", "on")
+	got := d.as(checkout.RoleOwner).form("/test/settings", "/test/settings").send("name", "New")
 	require.Equal(t, 303, got.status)
 	require.Equal(t, "New", value[string](d, `SELECT name FROM merchant WHERE id = $1`, d.merchant))
 }
@@ -58,21 +57,13 @@ func TestSettings_RefuseWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
+	form := owner.form("/test/settings", "/test/settings")
 	for _, fields := range [][]string{
-		{"name", "", "plan", "standard", "payment_attempts", "3"},
-		{"name", "a\x01b", "plan", "standard", "payment_attempts", "3"},
-		{"name", "Shop", "plan", "free", "payment_attempts", "3"},
-		{"name", "Shop", "plan", "standard", "payment_attempts", "0"},
-		{"name", "Shop", "plan", "standard", "payment_attempts", "11"},
-		{"name", "Shop", "plan", "standard", "payment_attempts", "many"},
-		{},
+		{"name", ""}, {"name", "a\x01b"}, {"name", none}, {"payment_attempts", "0"}, {"payment_attempts", "11"}, {"payment_attempts", "many"}, {"payment_attempts", none},
 	} {
-		require.Equal(t, 422, owner.post("/test/settings", fields...).status, fields)
+		require.Equal(t, 422, form.send(fields...).status, fields)
 	}
 	require.Zero(t, value[int](d, `SELECT count(*) FROM event`))
-	d.exec(`UPDATE merchant SET plan = 'of their own', fee_basis_points = 12 WHERE id = $1`, d.merchant)
-	require.Equal(t, 303, owner.post("/test/settings", "name", "Other", "plan", "of their own", "payment_attempts", "3").status)
-	require.Equal(t, 12, value[int](d, `SELECT fee_basis_points FROM merchant WHERE id = $1`, d.merchant), "an operator's plan stays")
 }
 
 func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
@@ -84,14 +75,15 @@ func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 	}
 	before := stored()
 	form := []string{"address_USDC", goodAddress, "address_BTC", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"}
-	asked := owner.post("/live/settings/payout", form...)
+	opened := owner.form("/live/settings", "/live/settings/payout")
+	asked := opened.send(form...)
 	require.Equal(t, 200, asked.status)
 	require.Contains(t, asked.text(), "Check every character.")
 	require.Contains(t, asked.text(), goodAddress)
 	require.Equal(t, before, stored(), "not yet")
-	require.Equal(t, 422, owner.post("/live/settings/payout", append(form, "password", "wrong")...).status)
+	require.Equal(t, 422, owner.formOf(asked, "/live/settings/payout").send("password", "wrong").status)
 	require.Equal(t, before, stored())
-	require.Equal(t, 303, owner.post("/live/settings/payout", append(form, "password", password)...).status)
+	require.Equal(t, 303, owner.formOf(asked, "/live/settings/payout").send("password", password).status)
 	require.Equal(t, "live BTC bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4, live USDC "+goodAddress+", "+before, stored())
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM event WHERE mode = 'live'`))
 	require.Zero(t, value[int](d, `SELECT count(*) FROM event WHERE mode = 'test'`), "of the one mode only")
@@ -99,11 +91,12 @@ func TestPayoutAddresses_ChangeNeedsTheWarningAndThePassword(t *testing.T) {
 	require.Contains(t, body, `"previous_attributes":{"payout_addresses":[]}`)
 	require.Contains(t, body, `"livemode":true`)
 
-	wrong := owner.post("/live/settings/payout", "address_USDC", "0x123", "password", password)
+	opened = owner.form("/live/settings", "/live/settings/payout")
+	wrong := opened.send("address_USDC", "0x123", "password", password)
 	require.Equal(t, 422, wrong.status)
 	require.Contains(t, wrong.text(), "40 hexadecimal digits")
-	require.Equal(t, 422, owner.post("/live/settings/payout", "address_USDC", "sandbox:shop", "password", password).status)
-	require.Equal(t, 303, owner.post("/live/settings/payout", "address_USDC", goodAddress, "address_BTC", "", "password", password).status)
+	require.Equal(t, 422, opened.send("address_USDC", "sandbox:shop", "password", password).status)
+	require.Equal(t, 303, opened.send("address_BTC", "", "password", password).status)
 	require.Equal(t, "live USDC "+goodAddress+", "+before, stored(), "an empty one is removed")
 	require.Equal(t, 403, d.as(checkout.RoleDeveloper).post("/live/settings/payout", append(form, "password", password)...).status)
 }
@@ -113,7 +106,7 @@ func TestSettings_ShowWhatPeopleTypedAsText(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	for _, payload := range payloads {
-		got := owner.post("/test/settings", "name", payload, "plan", "x", "payment_attempts", "3")
+		got := owner.form("/test/settings", "/test/settings").send("name", payload, "payment_attempts", "x")
 		require.Equal(t, 422, got.status)
 		require.NotContains(t, got.body, payload)
 		got = owner.post("/test/settings/payout", "address_BTC", payload)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -24,9 +25,10 @@ var (
 
 // signInForm is what the page of signing in shows.
 type signInForm struct {
-	Email  string
-	Next   string
-	Failed bool
+	Email    string
+	Merchant string // id, "" for the first that knew the address
+	Next     string
+	Failed   bool
 }
 
 func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) {
@@ -34,13 +36,18 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	s.renderOpen(w, r, http.StatusOK, "signin", "Sign in", signInForm{Next: r.URL.Query().Get("next")})
+	s.renderOpen(w, r, http.StatusOK, "signin", "Sign in", signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")})
 }
 
 // signIn serves POST /signin. Unknown accounts, wrong passwords and invitations
-// that were not accepted get the same answer after the same work.
+// that were not accepted get the same answer after the same work. A failure is
+// not noted in the audit log: strangers would write into it, and the time that
+// takes would tell them which accounts there are.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
-	form := signInForm{Email: strings.TrimSpace(r.PostFormValue("email")), Next: r.PostFormValue("next"), Failed: true}
+	form := signInForm{
+		Email: strings.TrimSpace(r.PostFormValue("email")), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
+		Next: r.PostFormValue("next"), Failed: true,
+	}
 	if ok, err := s.maySignIn(r, form.Email); err != nil {
 		s.fail(w, r, err)
 		return
@@ -48,7 +55,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.problem(problems[http.StatusTooManyRequests]).ServeHTTP(w, r)
 		return
 	}
-	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email)
+	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email, form.Merchant)
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) && !storage.Malformed(err) {
 		s.fail(w, r, err)
 		return
@@ -79,24 +86,25 @@ func (s *server) maySignIn(r *http.Request, email string) (bool, error) {
 // is worth nothing.
 func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, next string) {
 	token, hash := newToken()
-	if err := s.Store.SignIn(r.Context(), member.ID, hash); err != nil {
+	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
+	if err := s.Store.SignIn(r.Context(), member.ID, hash, note); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	s.setCookie(w, token, 0)
+	s.setCookie(w, memberCookie, token, 0)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
 // signOut serves POST /signout.
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(s.cookieName()); err == nil {
+	if cookie, err := r.Cookie(s.cookieName(memberCookie)); err == nil {
 		hash := sha256.Sum256([]byte(cookie.Value))
 		if err := s.Store.SignOut(r.Context(), hash[:]); err != nil {
 			s.fail(w, r, err)
 			return
 		}
 	}
-	s.setCookie(w, "", -1)
+	s.setCookie(w, memberCookie, "", -1)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
@@ -118,17 +126,24 @@ func newToken() (token string, hash []byte) {
 	return token, sum[:]
 }
 
+// Cookies. A notice is the key of what is said once, on the next page.
+const (
+	memberCookie  = "member"
+	noticeCookie  = "notice"
+	noticeSeconds = 60
+)
+
 // cookieName has the prefix that makes browsers insist on https, where it is used.
-func (s *server) cookieName() string {
+func (s *server) cookieName(name string) string {
 	if s.secure {
-		return "__Host-member"
+		return "__Host-" + name
 	}
-	return "member"
+	return name
 }
 
-func (s *server) setCookie(w http.ResponseWriter, token string, maxAge int) {
+func (s *server) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{ // #nosec G124 -- Secure unless the dashboard is on plain http, which only loopback is
-		Name: s.cookieName(), Value: token, Path: "/", MaxAge: maxAge,
+		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode,
 	})
 }

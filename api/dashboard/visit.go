@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -22,6 +23,9 @@ type visit struct {
 	Member   checkout.Member
 	Merchant string        // name
 	Mode     checkout.Mode // of the path; test where the path has none
+
+	browser []byte // SHA-256 of its token
+	notice  string // what the page before has done, in words
 }
 
 // ID is the id in the path.
@@ -38,18 +42,15 @@ func (v visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
 
 // audit is the entry of the audit log for something that the visitor does in
 // the mode of the visit; detail is in words, without secrets.
-func (v visit) audit(action, subject, detail string) checkout.AuditEntry {
-	e := v.auditBoth(action, subject, detail)
+func (v visit) audit(what, subject, detail string) checkout.AuditEntry {
+	e := v.auditBoth(what, subject, detail)
 	e.Mode = &v.Mode
 	return e
 }
 
 // auditBoth is audit for what concerns both modes.
-func (v visit) auditBoth(action, subject, detail string) checkout.AuditEntry {
-	return checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: v.Member.MerchantID, Actor: v.Member.Email,
-		Action: action, Subject: subject, Detail: detail,
-	}
+func (v visit) auditBoth(what, subject, detail string) checkout.AuditEntry {
+	return action.Entry(v.Request, v.MerchantID(), v.Member.Email, what, subject, detail)
 }
 
 // handler decides what a visitor gets. It never sees the ResponseWriter.
@@ -62,6 +63,7 @@ type answer struct {
 	title    string
 	data     any
 	location string
+	notice   string  // for the page at location
 	token    *string // of a new session for the browser
 }
 
@@ -78,10 +80,7 @@ func refuse(page, title string, data any) (answer, error) {
 
 // goTo answers a form that was accepted. notice is a key of notices, "" for none.
 func goTo(path, notice string) (answer, error) {
-	if notice != "" {
-		path += "?notice=" + url.QueryEscape(notice)
-	}
-	return answer{status: http.StatusSeeOther, location: path}, nil
+	return answer{status: http.StatusSeeOther, location: path, notice: notice}, nil
 }
 
 const requestTimeout = 10 * time.Second
@@ -112,10 +111,14 @@ func (s *server) signedIn(needs checkout.Role, h handler) http.HandlerFunc {
 			s.fail(w, r, err)
 		case got.location != "":
 			if got.token != nil {
-				s.setCookie(w, *got.token, 0)
+				s.setCookie(w, memberCookie, *got.token, 0)
+			}
+			if got.notice != "" {
+				s.setCookie(w, noticeCookie, got.notice, noticeSeconds)
 			}
 			http.Redirect(w, r, got.location, got.status)
 		default:
+			v.notice = s.takeNotice(w, r)
 			s.render(w, r, got.status, got.page, s.view(v, got.title, got.data))
 		}
 	}
@@ -123,7 +126,7 @@ func (s *server) signedIn(needs checkout.Role, h handler) http.HandlerFunc {
 
 // visitor finds out who asks. It returns checkout.ErrNotFound for nobody.
 func (s *server) visitor(r *http.Request) (visit, error) {
-	cookie, err := r.Cookie(s.cookieName())
+	cookie, err := r.Cookie(s.cookieName(memberCookie))
 	if err != nil {
 		return visit{}, checkout.ErrNotFound
 	}
@@ -133,7 +136,7 @@ func (s *server) visitor(r *http.Request) (visit, error) {
 	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
 		mode = checkout.ModeLive
 	}
-	return visit{r, member, merchant, mode}, err
+	return visit{Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash[:]}, err
 }
 
 // askToSignIn sends the visitor to sign in, and back afterwards.

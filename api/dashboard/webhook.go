@@ -2,11 +2,14 @@ package dashboard
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
+	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -66,10 +69,8 @@ func (s *server) editWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f := webhookForm{ID: e.ID, URL: e.URL, Events: e.Events}
-	if e.Description != nil {
-		f.Description = *e.Description
-	}
+	f := webhookForm{ID: e.ID, Was: e}.Before()
+	f.ID, f.Was = e.ID, e
 	return show("webhook_form", "Change the webhook", f)
 }
 
@@ -93,12 +94,69 @@ func (s *server) changeWebhook(v visit) (answer, error) {
 	if len(f.Faults) > 0 {
 		return refuse("webhook_form", "Change the webhook", f)
 	}
-	change := storage.EndpointChange{URL: &f.URL, Events: f.Events, Description: &f.Description, ClearDescription: f.Description == ""}
-	detail := "URL, events or description"
-	if e.URL != f.URL {
-		detail = "to " + hostOf(f.URL)
+	change := f.change()
+	if change.URL == nil && change.Events == nil && change.Description == nil {
+		return goTo(v.Path("/webhooks/"+e.ID), nothingChanged)
 	}
-	return s.endpointChanged(v, e, change, v.audit("webhook.changed", e.ID, detail), webhookChanged)
+	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.audit("webhook.changed", e.ID, ""))
+	var conflict *storage.ChangedError
+	if errors.As(err, &conflict) {
+		return s.webhookConflict(v, f, conflict)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return goTo(v.Path("/webhooks/"+e.ID), webhookChanged)
+}
+
+// change is what the person has changed in the form; the rest stays as it is,
+// whoever has changed it meanwhile.
+func (f webhookForm) change() storage.EndpointChange {
+	c, before := storage.EndpointChange{Was: &f.Was}, f.Before()
+	if f.URL != before.URL {
+		c.URL = &f.URL
+	}
+	if !slices.Equal(eventsOf(texts(f.Events)), eventsOf(texts(before.Events))) {
+		c.Events = f.Events
+	}
+	if f.Description != before.Description {
+		c.Description, c.ClearDescription = &f.Description, f.Description == ""
+	}
+	return c
+}
+
+func texts(types []webhook.EventType) (all []string) {
+	for _, typ := range types {
+		all = append(all, string(typ))
+	}
+	return all
+}
+
+// webhookConflict shows the form again with what is stored now where somebody
+// else was faster, and with what was typed in the other fields.
+func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.ChangedError) (answer, error) {
+	e, err := s.endpoint(v)
+	if err != nil {
+		return answer{}, err
+	}
+	typed, change := f, f.change()
+	f.Was = e
+	now := f.Before()
+	f.URL, f.Description, f.Events = now.URL, now.Description, now.Events
+	if change.URL != nil && !slices.Contains(conflict.Fields, "url") {
+		f.URL = typed.URL
+	}
+	if change.Description != nil && !slices.Contains(conflict.Fields, "description") {
+		f.Description = typed.Description
+	}
+	if change.Events != nil && !slices.Contains(conflict.Fields, "events") {
+		f.Events = typed.Events
+	}
+	said := map[string]string{"url": typed.URL, "description": typed.Description, "events": strings.Join(texts(typed.Events), ", ")}
+	for _, field := range conflict.Fields {
+		f.Faults[field] = conflictFault(said[field])
+	}
+	return answer{status: http.StatusConflict, page: "webhook_form", title: "Change the webhook", data: f}, nil
 }
 
 func (s *server) holdWebhook(v visit) (answer, error) {
@@ -114,22 +172,10 @@ func (s *server) setWebhookStatus(v visit, status webhook.EndpointStatus, what, 
 	if err != nil {
 		return answer{}, err
 	}
-	return s.endpointChanged(v, e, storage.EndpointChange{Status: &status}, v.audit(what, e.ID, ""), notice)
-}
-
-func (s *server) endpointChanged(v visit, e webhook.Endpoint, c storage.EndpointChange, by checkout.AuditEntry, notice string) (answer, error) {
-	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, c); err != nil {
+	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.audit(what, e.ID, "")); err != nil {
 		return answer{}, err
 	}
-	return s.audited(v, by, v.Path("/webhooks/"+e.ID), notice)
-}
-
-// audited notes what was done and goes to where it is seen.
-func (s *server) audited(v visit, by checkout.AuditEntry, path, notice string) (answer, error) {
-	if err := s.Store.Audit(v.Context(), by); err != nil {
-		return answer{}, err
-	}
-	return goTo(path, notice)
+	return goTo(v.Path("/webhooks/"+e.ID), notice)
 }
 
 var testSent = notice("test_sent", "The test event is on its way. This page shows what became of it.")
@@ -151,26 +197,29 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 	_, d, err := s.webhooks().PublishTest(v.Context(), storage.TestEvent{
 		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return webhook.Sample(typ, merchant, json.RawMessage("{}"), at) },
-	})
+	}, v.audit("webhook.tested", e.ID, string(typ)))
 	if err != nil {
 		return answer{}, err
 	}
-	return s.audited(v, v.audit("webhook.tested", e.ID, string(typ)), v.Path("/deliveries/"+d.ID), testSent)
+	return goTo(v.Path("/deliveries/"+d.ID), testSent)
 }
 
-// rotateSecret serves POST /{mode}/webhooks/{id}/rotate. Only its answer has the
-// new secret.
+// rotateSecret serves POST /{mode}/webhooks/{id}/rotate.
 func (s *server) rotateSecret(v visit) (answer, error) {
 	hours, err := strconv.Atoi(v.PostFormValue("hours"))
 	if err != nil || !slices.ContainsFunc(overlaps, func(o overlap) bool { return o.Hours == hours }) {
 		hours = overlaps[0].Hours
 	}
-	e, err := s.Store.RotateSecret(v.Context(), v.MerchantID(), v.Mode, v.ID(), webhook.NewSecret(), time.Duration(hours)*time.Hour,
-		v.audit("webhook.secret_rotated", v.ID(), fmt.Sprintf("the one before signs for %d h more", hours)))
+	e, err := s.endpoint(v)
 	if err != nil {
 		return answer{}, err
 	}
-	return show("webhook_secret", "The signing secret", secretShown{e, false})
+	secret := webhook.NewSecret()
+	return s.made(v, e.ID, secret, secretOfWebhook(v), func() error {
+		_, err := s.Store.RotateSecret(v.Context(), e.MerchantID, e.Mode, e.ID, secret, time.Duration(hours)*time.Hour,
+			v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
+		return err
+	})
 }
 
 // deletePage asks before a registration is deleted.
@@ -198,8 +247,8 @@ func (s *server) deleteWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.webhooks().DeleteEndpoint(v.Context(), e); err != nil {
+	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID, "for "+action.HostOf(e.URL))); err != nil {
 		return answer{}, err
 	}
-	return s.audited(v, v.audit("webhook.deleted", e.ID, "for "+hostOf(e.URL)), v.Path("/webhooks"), webhookDeleted)
+	return goTo(v.Path("/webhooks"), webhookDeleted)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ func (s *server) webhookRoutes() {
 	s.get(inMode+"/webhooks/new", handles, s.newWebhook)
 	s.get(inMode+"/webhooks/{id}", looks, s.showWebhook)
 	s.post(inMode+"/webhooks/{id}", handles, s.changeWebhook)
+	s.get(inMode+"/webhooks/{id}/secret", handles, s.showWebhookSecret)
 	s.get(inMode+"/webhooks/{id}/edit", handles, s.editWebhook)
 	s.post(inMode+"/webhooks/{id}/hold", handles, s.holdWebhook)
 	s.post(inMode+"/webhooks/{id}/resume", handles, s.resumeWebhook)
@@ -98,7 +98,7 @@ var eventWords = map[webhook.EventType]string{
 	webhook.CheckoutCompleted: "A customer paid.",
 	webhook.CheckoutFailed:    "A payment attempt failed: declined, blocked as fraud, or 3-D Secure abandoned.",
 	webhook.PayoutSent:        "Your crypto payout was sent to the network.",
-	webhook.PayoutFailed:      "A payout could not be made: the network failed, or the address is invalid.",
+	webhook.PayoutFailed:      "A payout could not be made: the network refused it, the address is not valid, or it was too large to be sent at present.",
 	webhook.MerchantUpdated:   "Your settings changed, such as a payout address or the plan.",
 }
 
@@ -108,7 +108,17 @@ type webhookForm struct {
 	URL         string
 	Description string
 	Events      []webhook.EventType
+	Was         webhook.Endpoint  // what was stored when the form was shown
 	Faults      map[string]string // by the field's name
+}
+
+// Before is what the form was shown with, for its hidden fields.
+func (f webhookForm) Before() webhookForm {
+	b := webhookForm{URL: f.Was.URL, Events: f.Was.Events}
+	if f.Was.Description != nil {
+		b.Description = *f.Was.Description
+	}
+	return b
 }
 
 // Chosen reports whether an event type is ticked.
@@ -123,12 +133,8 @@ func (s *server) readWebhook(v visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")), Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
 	}
-	chosen := v.PostForm["events"]
-	for _, typ := range webhook.EventTypes {
-		if slices.Contains(chosen, string(typ)) {
-			f.Events = append(f.Events, typ)
-		}
-	}
+	f.Events = eventsOf(v.PostForm["events"])
+	f.Was = webhook.Endpoint{URL: v.PostFormValue("before_url"), Events: eventsOf(v.PostForm["before_events"]), Description: new(v.PostFormValue("before_description"))}
 	if len(f.Events) == 0 {
 		f.Faults["events"] = "Choose at least one event."
 	}
@@ -143,13 +149,23 @@ func (s *server) readWebhook(v visit) (webhookForm, error) {
 	return f, v.Context().Err() // a name that could not be looked up in time is nobody's fault
 }
 
+// eventsOf are the event types among what was chosen, in their usual order.
+func eventsOf(chosen []string) (types []webhook.EventType) {
+	for _, typ := range webhook.EventTypes {
+		if slices.Contains(chosen, string(typ)) {
+			types = append(types, typ)
+		}
+	}
+	return types
+}
+
 // secretShown is a page that shows a secret, this once.
 type secretShown struct {
 	webhook.Endpoint
 	New bool // the registration is
 }
 
-// createWebhook serves POST /{mode}/webhooks. Only its answer has the secret.
+// createWebhook serves POST /{mode}/webhooks.
 func (s *server) createWebhook(v visit) (answer, error) {
 	f, err := s.readWebhook(v)
 	if err != nil {
@@ -165,23 +181,19 @@ func (s *server) createWebhook(v visit) (answer, error) {
 	if f.Description != "" {
 		e.Description = &f.Description
 	}
-	e, err = s.Store.CreateEndpoint(v.Context(), e, v.audit("webhook.created", e.ID, "for "+hostOf(e.URL)))
+	got, err := s.made(v, e.ID, e.Secret, secretOfWebhook(v), func() error {
+		_, err := s.Store.CreateEndpoint(v.Context(), e, v.audit("webhook.created", e.ID, "for "+action.HostOf(e.URL)))
+		return err
+	})
 	if errors.Is(err, storage.ErrTooManyEndpoints) {
 		f.Faults["url"] = "There are as many webhooks as there can be. Delete one first."
 		return refuse("webhook_form", "Add a webhook", f)
 	}
-	if err != nil {
-		return answer{}, err
-	}
-	return show("webhook_secret", "The signing secret", secretShown{e, true})
+	return got, err
 }
 
-// hostOf is the host of an address: what of it may be in the audit log, as a
-// path can be a secret.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
+// secretOfWebhook is the address of the page that shows a secret, by the id of
+// the registration.
+func secretOfWebhook(v visit) func(id string) string {
+	return func(id string) string { return v.Path("/webhooks/" + id + "/secret") }
 }

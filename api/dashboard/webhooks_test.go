@@ -115,8 +115,9 @@ func TestWebhooks_CreateShowsTheSecretOnce(t *testing.T) {
 	}
 	require.Equal(t, 422, dev.post("/live/webhooks", "url", "http://shop.example/", "events", "payout.sent").status, "live is https only")
 
-	got := dev.post("/test/webhooks", "url", "https://shop.example/s3cret-path", "description", "Orders", "events", "payout.sent", "events", "checkout.failed")
+	got := dev.follow(dev.post("/test/webhooks", "url", "https://shop.example/s3cret-path", "description", "Orders", "events", "payout.sent", "events", "checkout.failed"))
 	require.Equal(t, 200, got.status)
+	require.Contains(t, got.text(), "Your webhook is ready")
 	secret := secretIn.FindString(got.body)
 	require.NotEmpty(t, secret)
 	id := value[string](d, `SELECT id FROM webhook_endpoint`)
@@ -135,35 +136,37 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
 	require.Contains(t, dev.get("/test/webhooks").text(), "0 of 1 delivered, 1 waiting")
 
-	got := dev.post(at, "url", "https://new.example/x", "description", "", "events", "payout.failed")
-	require.Equal(t, at+"?notice=webhook_changed", got.header.Get("Location"))
+	edit := dev.form(at+"/edit", at)
+	got := edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed")
+	require.Equal(t, at+" webhook_changed", got.to())
 	e, err := s.store.Endpoint(t.Context(), s.merchant, s.mode, s.endpoint.ID)
 	require.NoError(t, err)
 	require.Equal(t, "https://new.example/x", e.URL)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
 	require.Nil(t, e.Description)
 	require.Equal(t, 422, dev.post(at, "url", "nonsense", "events", "payout.failed").status)
-	require.Equal(t, s.endpoint.ID+" test to new.example", s.audited("webhook.changed"))
+	require.Equal(t, s.endpoint.ID+" test URL of: shop.example → new.example; events: [checkout.failed payout.sent] → [payout.failed]; description: “Orders” → “”", s.audited("webhook.changed"))
 
-	require.Equal(t, at+"?notice=webhook_held", dev.post(at+"/hold").header.Get("Location"))
+	require.Equal(t, at+" webhook_held", dev.post(at+"/hold").to())
 	require.Contains(t, dev.get(at).text(), "no attempt is used up")
 	require.Contains(t, dev.get("/test/deliveries").text(), "on hold")
-	require.Equal(t, at+"?notice=webhook_resumed", dev.post(at+"/resume").header.Get("Location"))
+	require.Equal(t, at+" webhook_resumed", dev.post(at+"/resume").to())
 	require.NotContains(t, dev.get(at).text(), "on hold")
 	require.NotEmpty(t, s.audited("webhook.held"))
 	require.NotEmpty(t, s.audited("webhook.resumed"))
 
-	got = dev.post(at+"/rotate", "hours", "1")
+	got = dev.follow(dev.post(at+"/rotate", "hours", "1"))
 	require.Equal(t, 200, got.status)
 	require.Regexp(t, secretIn, got.body)
 	require.Contains(t, got.text(), "signed with both secrets")
-	require.Equal(t, s.endpoint.ID+" test the one before signs for 1 h more", s.audited("webhook.secret_rotated"))
-	require.NotContains(t, dev.post(at+"/rotate", "hours", "0").text(), "signed with both secrets")
+	require.Equal(t, s.endpoint.ID+" test the secret before signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
+	require.Contains(t, dev.get(at).text(), "another rotation ends the older one at once")
+	require.NotContains(t, dev.follow(dev.post(at+"/rotate", "hours", "0")).text(), "signed with both secrets")
 	dev.post(at+"/rotate", "hours", "999")
 	require.Contains(t, s.audited("webhook.secret_rotated"), "24 h more", "only what is offered")
 
 	require.Contains(t, dev.get(at+"/delete").text(), "One delivery has not arrived yet and will be")
-	require.Equal(t, "/test/webhooks?notice=webhook_deleted", dev.post(at+"/delete").header.Get("Location"))
+	require.Equal(t, "/test/webhooks webhook_deleted", dev.post(at+"/delete").to())
 	require.Equal(t, 404, dev.get(at).status)
 	require.Equal(t, s.endpoint.ID+" test for new.example", s.audited("webhook.deleted"))
 	require.Contains(t, dev.get("/test/deliveries/"+s.ref.ID).text(), "a webhook that was deleted")
@@ -175,7 +178,7 @@ func TestWebhooks_TestEventGoesToThePageOfItsDelivery(t *testing.T) {
 	var started client.StartWorkflowOptions
 	s.temporal.start = func(o client.StartWorkflowOptions) error { started = o; return nil }
 	got := s.as(checkout.RoleDeveloper).post("/test/webhooks/"+s.endpoint.ID+"/test", "type", "merchant.updated")
-	require.Equal(t, "/test/deliveries/"+started.ID+"?notice=test_sent", got.header.Get("Location"))
+	require.Equal(t, "/test/deliveries/"+started.ID+" test_sent", got.to())
 	require.Equal(t, "merchant.updated", value[string](s.desk, `SELECT e.type FROM event e JOIN webhook_delivery d ON d.event_id = e.id WHERE d.id = $1`, started.ID))
 	require.Equal(t, s.endpoint.ID+" test merchant.updated", s.audited("webhook.tested"))
 }
@@ -198,7 +201,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	goes := func(action, notice string) {
 		t.Helper()
 		got := dev.post(at + "/" + action)
-		require.Equal(t, at+"?notice="+notice, got.header.Get("Location"), got.body)
+		require.Equal(t, at+" "+notice, got.to(), got.body)
 	}
 	goes("retry", "delivery_retried")
 	goes("hold", "delivery_held")
@@ -216,7 +219,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	text = dev.get(at).text()
 	require.Contains(t, text, "Your server accepted it")
 	require.Less(t, strings.Index(text, "thanks"), strings.Index(text, "down for maintenance"), "newest first")
-	for _, action := range []string{"retried", "held", "resumed", "replayed"} {
+	for _, action := range []string{"retried", "held", "resumed", "replay_requested"} {
 		require.Equal(t, s.ref.ID+" test payout.sent to shop.example", s.audited("delivery."+action), action)
 	}
 	viewer := s.as(checkout.RoleViewer).get(at)
@@ -334,15 +337,15 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Empty(t, started)
 	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
 	require.Len(t, started, 1)
-	require.Equal(t, "/test/replays/"+started[0]+"?notice=replay_started", got.header.Get("Location"))
-	require.Equal(t, started[0]+" test 1 failed deliveries of "+s.endpoint.ID, s.audited("replay.started"))
+	require.Equal(t, "/test/replays/"+started[0]+" replay_started", got.to())
+	require.Contains(t, s.audited("replay.started"), started[0]+" test failed deliveries of "+s.endpoint.ID+", 2020-01-01T00:00:00.000Z to ")
 	page := dev.get("/test/replays/" + started[0])
 	require.Contains(t, page.body, `hx-trigger="every 1s"`)
 	require.Contains(t, page.text(), "of 1 sent again")
 	require.NotContains(t, s.as(checkout.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
 
 	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{ID: started[0], MerchantID: s.merchant, Mode: s.mode, Status: webhook.ReplayCompleted, Started: 1}))
-	require.Equal(t, "/test/replays/"+started[0]+"?notice=replay_canceled", dev.post("/test/replays/"+started[0]+"/cancel").header.Get("Location"))
+	require.Equal(t, "/test/replays/"+started[0]+" replay_ended", dev.post("/test/replays/"+started[0]+"/cancel").to())
 	page = dev.get("/test/replays/" + started[0])
 	require.NotContains(t, page.body, "hx-trigger")
 	require.Contains(t, page.text(), "It is complete.")

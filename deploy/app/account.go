@@ -110,6 +110,18 @@ func parseID(flags *flag.FlagSet, args []string, prefix, listed string) (string,
 	return words[0], nil
 }
 
+// operator is who does what a command does, in the audit log.
+const operator = "operator"
+
+// operatorsEntry is the entry of the audit log for a command; mode is nil for
+// what concerns both.
+func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detail string) checkout.AuditEntry {
+	return checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Mode: mode, Actor: operator,
+		Action: what, Subject: subject, Detail: detail,
+	}
+}
+
 const maxWords = 100 // characters of a name or a label
 
 // checkWords says whether text can be the value of a flag that people read

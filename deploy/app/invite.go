@@ -34,12 +34,12 @@ func parseMerchantInvite(args []string) (accountAction, error) {
 // invite prints the link of an invitation for m, whose ID is made here.
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
-	token, err := dashboard.Invite(ctx, c.Accounts, m, "operator")
+	token, err := dashboard.Invite(ctx, c.Accounts, m, operator)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return errors.New("there is no such merchant; checkout merchant list shows them")
 	case errors.Is(err, checkout.ErrEmailInUse):
-		return errors.New("somebody signs in with that address already")
+		return errors.New("the merchant has somebody with that address already")
 	case err != nil:
 		return err
 	}

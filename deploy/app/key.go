@@ -60,7 +60,8 @@ func parseKeyCreate(args []string) (accountAction, error) {
 // createKey makes a key and shows it for the only time.
 func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	secret := checkout.NewAPIKey(k.Mode)
-	err := c.CreateAPIKey(ctx, k, secret)
+	err := c.CreateAPIKey(ctx, k, secret, operatorsEntry(k.MerchantID, &k.Mode, "api_key.created", k.ID,
+		fmt.Sprintf("“%s”, ends in %s, scopes %s", k.Label, secret[len(secret)-4:], strings.Join(k.Scopes, ","))))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no merchant %s", k.MerchantID)
 	}
@@ -131,7 +132,7 @@ func parseKeyRevoke(args []string) (accountAction, error) {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(ctx, k.MerchantID, k.Mode, k.ID)
+		err = c.RevokeAPIKey(ctx, k.MerchantID, k.Mode, k.ID, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID, fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no key %s", id)

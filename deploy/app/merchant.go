@@ -21,6 +21,9 @@ var merchantCommands = accountCommands{
                    the dashboard; with --with-key also a first test key, on the last line. Neither is shown again
   invite mer_… --email somebody@shop.example [--role owner|developer|viewer]
                    print a link with which somebody signs in to the dashboard, an owner unless --role says otherwise
+  plan mer_… PLAN [--fee-basis-points 65]
+                   give a merchant another plan from its next payment on; a plan that is not
+                   ` + knownPlans() + ` needs its fee, of which 100 is 1 %
   list [--json]    every merchant, newest first
   show mer_… [--json]
                    one merchant with its payout addresses
@@ -30,7 +33,7 @@ Networks: ` + payoutNetworks() + `.
 
 These need DATABASE_URL, and CHECKOUT_DASHBOARD_URL for links, and no other setting.
 `,
-	parse: map[string]func([]string) (accountAction, error){"create": parseMerchantCreate, "invite": parseMerchantInvite, "list": parseMerchantList, "show": parseMerchantShow},
+	parse: map[string]func([]string) (accountAction, error){"create": parseMerchantCreate, "invite": parseMerchantInvite, "plan": parseMerchantPlan, "list": parseMerchantList, "show": parseMerchantShow},
 }
 
 func payoutNetworks() string {

@@ -81,7 +81,7 @@ func TestDashboard_Sessions(t *testing.T) {
 	require.Contains(t, b.text("#session h1"), "expired")
 	require.Equal(t, "expired", m.session(other).field("status"))
 	b.page(m, "/test/audit")
-	require.Contains(t, b.text("main"), "session.expired")
+	require.Contains(t, b.text("main"), "session.expiry_requested")
 
 	b.page(m, "/test/sessions")
 	b.shoot("dashboard-sessions")
@@ -124,7 +124,7 @@ func TestDashboard_Keys(t *testing.T) {
 	b.shoot("dashboard-key-shown-once")
 	require.True(t, strings.HasPrefix(old, "sk_test_"))
 	group := `section[aria-label="web shop"]`
-	require.Contains(t, b.text(group), "not yet")
+	require.Contains(t, b.text(group), "not used yet")
 
 	same := b.noReload()
 	m.key = old

@@ -54,9 +54,10 @@ type AuditEntry struct {
 	ID         string
 	MerchantID string
 	Mode       *Mode  // nil: the change concerns both
-	Actor      string // the member's e-mail as it was then
+	Actor      string // the member's e-mail as it was then, an API key or the operator
 	Action     string // noun.verb, such as api_key.created
 	Subject    string // the id of what was changed
 	Detail     string // in words, without secrets
+	Address    string // IP address that it came from, "" for a command
 	CreatedAt  time.Time
 }

@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestAudit_SaysWhatAPayoutAddressWasAndIs(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	form := owner.form("/test/settings", "/test/settings/payout")
+	require.Equal(t, 303, form.send("address_USDC", goodAddress, "address_BTC", oldBitcoin, "password", password).status)
+	detail := value[string](d, `SELECT detail FROM audit_entry WHERE action = 'payout_address.changed'`)
+	require.Contains(t, detail, "USDC: sandbox:shop → "+goodAddress)
+	require.Contains(t, detail, "BTC: none → "+oldBitcoin)
+	require.Contains(t, owner.get("/test/audit").text(), "<td>127.0.0.1</td>")
+}
+
+func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	shown := owner.follow(owner.post("/test/members", "email", "bob@shop.example", "role", "developer"))
+	bob := d.browser()
+	require.Equal(t, 303, bob.post(invitationLink.FindStringSubmatch(shown.body)[1], "password", password, "password_again", password).status)
+	bob.post("/signout")
+	bob.signIn("bob@shop.example", "wrong")
+	require.Equal(t, 303, bob.signIn("bob@shop.example", password).status)
+	require.Equal(t, "member.joined 127.0.0.1 as developer, member.signed_in 127.0.0.1 , member.signed_in 127.0.0.1 ",
+		value[string](d, `SELECT string_agg(action || ' ' || address || ' ' || detail, ', ' ORDER BY action) FROM audit_entry WHERE actor = 'bob@shop.example'`))
+}
+
+// everything is all that the dashboard changes but the log itself.
+func (d *desk) everything() string {
+	d.t.Helper()
+	var all []string
+	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session"} {
+		all = append(all, value[string](d, `SELECT '`+table+` ' || coalesce(md5(string_agg(t::text, ';' ORDER BY t::text)), '') FROM `+table+` t`))
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestAudit_NothingChangesWithoutItsEntry: while the log cannot be written
+// nothing is changed, and no workflow is told of anything.
+func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	told := errors.New("a workflow was told")
+	s.temporal.start = func(client.StartWorkflowOptions) error { require.NoError(t, told); return nil }
+	s.temporal.signal = func(string, string) error { require.NoError(t, told); return nil }
+	s.temporal.update = func(client.UpdateWorkflowOptions) error { require.NoError(t, told); return nil }
+	s.attempt("run", 1, 500, "")
+	ended := newSender(s.desk, s.merchant, s.mode, "https://ended.example/", "", `{}`)
+	_, err := s.store.EndDelivery(t.Context(), ended.ref, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	session := s.newSession(s.merchant, checkout.ModeTest)
+	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
+	token, err := Invite(t.Context(), &s.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
+	require.NoError(t, err)
+	owner, at, delivery := s.as(checkout.RoleOwner), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
+	key := s.newKey(s.merchant, s.mode, "x")
+	s.exec(`ALTER TABLE audit_entry ADD CONSTRAINT full_disk CHECK (false) NOT VALID`)
+	before := s.everything()
+	for path, fields := range map[string][]string{
+		"/test/settings":                           {"name", "New", "before_name", "Shop", "payment_attempts", "3", "before_payment_attempts", "3"},
+		"/test/settings/brand":                     {"color", "#123456"},
+		"/test/settings/payout":                    {"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop", "password", password},
+		"/test/members":                            {"email", "eve@shop.example", "role", "viewer"},
+		"/test/members/" + bob.ID + "/role":        {"role", "developer"},
+		"/test/members/" + bob.ID + "/remove":      nil,
+		"/test/sessions/" + session.ID + "/expire": nil,
+		"/test/keys":                               {"label", "server", "access", "read"},
+		"/test/keys/" + key + "/revoke":            nil,
+		"/test/webhooks":                           {"url", "https://shop.example/", "events", "payout.sent"},
+		at:                                         {"url", "https://new.example/", "before_url", s.endpoint.URL, "events", "payout.sent", "before_events", "payout.sent"},
+		at + "/hold":                               nil,
+		at + "/test":                               nil,
+		at + "/rotate":                             nil,
+		at + "/replay":                             {"since", "2020-01-01T00:00", "status", "failed", "rate", "5"},
+		at + "/delete":                             nil,
+		delivery + "/retry":                        nil,
+		delivery + "/hold":                         nil,
+		delivery + "/resume":                       nil,
+		"/test/deliveries/" + ended.ref.ID + "/replay": nil,
+		"/test/replays/" + s.replay.ID + "/cancel":     nil,
+		"/account/password":                            {"password", password, "new_password", "a much better one", "new_password_again", "a much better one"},
+		"/invitation/" + token:                         {"password", password, "password_again", password},
+	} {
+		form := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			form.Add(fields[i], fields[i+1])
+		}
+		answer, err := owner.http.PostForm(owner.base+path, form)
+		require.NoError(t, err, path)
+		answer.Body.Close()
+		require.Equal(t, 500, answer.StatusCode, path)
+		require.Equal(t, before, s.everything(), path)
+	}
+}

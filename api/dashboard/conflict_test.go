@@ -1,0 +1,119 @@
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+const (
+	oldBitcoin = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+	newBitcoin = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"
+)
+
+// addresses are what is stored for live mode.
+func (d *desk) addresses() string {
+	d.t.Helper()
+	return value[string](d, `SELECT coalesce(string_agg(currency || ' ' || address, ', ' ORDER BY currency), '') FROM payout_address WHERE merchant_id = $1 AND mode = 'live'`, d.merchant)
+}
+
+func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.exec(`INSERT INTO payout_address VALUES ($1, 'live', 'BTC', 'bitcoin', $2)`, d.merchant, oldBitcoin)
+	owner := d.as(checkout.RoleOwner)
+	const path = "/live/settings/payout"
+	a, b := owner.form("/live/settings", path), owner.form("/live/settings", path)
+	require.Equal(t, 303, b.send("address_BTC", newBitcoin, "password", password).status)
+	require.Equal(t, "BTC "+newBitcoin, d.addresses())
+	require.Equal(t, 303, a.send("address_USDC", goodAddress, "password", password).status)
+	require.Equal(t, "BTC "+newBitcoin+", USDC "+goodAddress, d.addresses(), "only what was changed in the tab is written")
+
+	lost := a.send("address_BTC", "", "password", password)
+	require.Equal(t, 409, lost.status)
+	require.Contains(t, lost.text(), "Somebody else has changed this meanwhile")
+	require.Contains(t, lost.text(), newBitcoin, "what it is now")
+	require.Equal(t, "BTC "+newBitcoin+", USDC "+goodAddress, d.addresses())
+
+	// Between the page that warns and the password.
+	asked := owner.form("/live/settings", path).send("address_BTC", oldBitcoin)
+	require.Equal(t, 303, owner.form("/live/settings", path).send("address_BTC", "", "password", password).status)
+	require.Equal(t, 409, owner.formOf(asked, path).send("password", password).status)
+	require.Equal(t, "USDC "+goodAddress, d.addresses())
+}
+
+func TestTwoTabs_OneOverwritesNoSettings(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	const path = "/test/settings"
+	a, b, c := owner.form(path, path), owner.form(path, path), owner.form(path, path)
+	require.Equal(t, 303, a.send("name", "From a").status)
+	require.Equal(t, 303, b.send("payment_attempts", "7").status)
+	stored := func() string {
+		return value[string](d, `SELECT name || ' ' || payment_attempts || ' ' || order_id_guard FROM merchant WHERE id = $1`, d.merchant)
+	}
+	require.Equal(t, "From a 7 true", stored())
+	lost := c.send("name", "From c", "order_id_guard", none)
+	require.Equal(t, 409, lost.status)
+	require.Contains(t, lost.text(), "You had typed “From c”")
+	require.Equal(t, "From a 7 true", stored(), "all or nothing")
+	again := owner.formOf(lost, path)
+	require.Equal(t, "From a", again.fields.Get("name"), "what it is now")
+	require.False(t, again.fields.Has("order_id_guard"), "what was typed stays where nobody else was")
+	require.Equal(t, 303, again.send("name", "From c").status)
+	require.Equal(t, "From c 7 false", stored())
+}
+
+func TestTwoTabs_OneOverwritesNoWebhook(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	dev, at := s.as(checkout.RoleDeveloper), "/test/webhooks/"+s.endpoint.ID
+	a, b, c := dev.form(at+"/edit", at), dev.form(at+"/edit", at), dev.form(at+"/edit", at)
+	require.Equal(t, 303, a.send("url", "https://a.example/").status)
+	require.Equal(t, 303, b.send("events", "payout.failed").status)
+	e, err := s.store.Endpoint(t.Context(), s.merchant, s.mode, s.endpoint.ID)
+	require.NoError(t, err)
+	require.Equal(t, "https://a.example/", e.URL, "the other tab's stays")
+	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
+	lost := c.send("url", "https://c.example/", "description", "From c")
+	require.Equal(t, 409, lost.status)
+	require.Contains(t, lost.text(), "You had typed “https://c.example/”")
+	e, err = s.store.Endpoint(t.Context(), s.merchant, s.mode, s.endpoint.ID)
+	require.NoError(t, err)
+	require.Equal(t, "Orders", *e.Description)
+	again := dev.formOf(lost, at)
+	require.Equal(t, "https://a.example/", again.fields.Get("url"))
+	require.Equal(t, "From c", again.fields.Get("description"))
+	require.Equal(t, 303, again.send().status)
+	require.Equal(t, at+" nothing_changed", dev.form(at+"/edit", at).send().to())
+}
+
+func TestTwoTabs_OneOverwritesNoBrand(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	const path = "/test/settings/brand"
+	a, b := owner.form("/test/settings", path), owner.form("/test/settings", path)
+	require.Equal(t, 303, a.send("color", "#aaaaaa", "default_color", none).status)
+	require.Equal(t, "/test/settings nothing_changed", b.send().to(), "a form that nobody touched")
+	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
+	lost := b.send("color", "#bbbbbb", "default_color", none)
+	require.Equal(t, 409, lost.status)
+	require.Contains(t, lost.text(), "Somebody else has changed this meanwhile")
+	require.Equal(t, "#aaaaaa", value[string](d, `SELECT brand_color FROM merchant WHERE id = $1`, d.merchant))
+}
+
+func TestPlan_IsShownAndNotTheOwnersToChoose(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Contains(t, owner.get("/test/settings").text(), "Plan: <strong>Standard</strong>, 1.00 % of each payment")
+	form := owner.form("/test/settings", "/test/settings")
+	require.NotContains(t, form.fields, "plan")
+	form.send("plan", "growth", "name", "New")
+	require.Equal(t, "New standard 100", value[string](d, `SELECT name || ' ' || plan || ' ' || fee_basis_points FROM merchant WHERE id = $1`, d.merchant))
+}

@@ -1,0 +1,95 @@
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestOwners_AreMadeAndUnmadeWithThePassword: who sits at an owner's browser has
+// not the password, and must not come to the payout addresses by a new owner.
+func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
+	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: checkout.RoleOwner}, "operator")
+	require.NoError(t, err)
+	third := value[string](d, `SELECT id FROM member WHERE email = 'third@shop.example'`)
+	people := func() string {
+		return value[string](d, `SELECT string_agg(email || role || (removed_at IS NULL) || coalesce(encode(invitation_hash, 'hex'), ''), ';' ORDER BY email) FROM member WHERE merchant_id = $1`, d.merchant)
+	}
+	for _, c := range []struct {
+		name, path string
+		fields     []string
+	}{
+		{"invite an owner", "/test/members", []string{"email", "new@shop.example", "role", "owner"}},
+		{"a new link for an invited owner", "/test/members/" + third + "/invitation", nil},
+		{"promote", "/test/members/" + viewer.ID + "/role", []string{"role", "owner"}},
+		{"demote", "/test/members/" + second.ID + "/role", []string{"role", "viewer"}},
+		{"promote again", "/test/members/" + second.ID + "/role", []string{"role", "owner"}},
+		{"remove", "/test/members/" + second.ID + "/remove", nil},
+	} {
+		d.exec(`DELETE FROM token_bucket`)
+		before := people()
+		asked := owner.post(c.path, c.fields...)
+		require.Equal(t, before, people(), c.name)
+		require.Equal(t, 200, asked.status, c.name)
+		require.Contains(t, asked.text(), "Your password", c.name)
+		require.NotRegexp(t, invitationLink, asked.body, c.name)
+		form := owner.formOf(asked, c.path)
+		for _, wrong := range []string{"", "wrong"} {
+			require.Equal(t, 422, form.send("password", wrong).status, c.name)
+		}
+		require.Equal(t, before, people(), c.name)
+		require.Equal(t, 303, form.send("password", password).status, c.name)
+		require.NotEqual(t, before, people(), c.name)
+	}
+	require.Equal(t, 12, value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.password_refused'`), "a wrong password is noted")
+	for range 10 {
+		owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", "guess")
+	}
+	require.Contains(t, owner.post("/test/members", "email", "eve@shop.example", "role", "owner", "password", password).text(), "too many attempts")
+	require.Equal(t, 303, owner.post("/test/members", "email", "dev@shop.example", "role", "developer").status, "others need none")
+	require.Equal(t, "second@shop.example: owner → viewer", value[string](d, `SELECT detail FROM audit_entry WHERE action = 'member.role_changed' AND detail LIKE '%→ viewer'`))
+}
+
+func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	d.newMember(d.other, "ceo@victim.example", checkout.RoleOwner)
+	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: checkout.RoleViewer}, "test")
+	require.NoError(t, err)
+	const other = "another one to know"
+	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {
+		shown := owner.follow(owner.post("/test/members", "email", email, "role", "viewer"))
+		link := invitationLink.FindStringSubmatch(shown.body)
+		require.NotNil(t, link, email)
+		require.Equal(t, 303, d.browser().post(link[1], "password", other, "password_again", other).status, email)
+	}
+
+	d.exec(`DELETE FROM token_bucket`)
+	first, second := d.browser(), d.browser()
+	require.Equal(t, 303, first.signIn("ceo@victim.example", password).status, "the first merchant's password signs in as before")
+	require.Contains(t, first.get("/test/members").text(), "Other shop")
+	require.Equal(t, 422, second.signIn("ceo@victim.example", other).status)
+	require.Equal(t, 422, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.other).status)
+	require.Equal(t, 303, second.post("/signin", "email", "ceo@victim.example", "password", other, "merchant", d.merchant).status)
+	require.NotContains(t, second.get("/test/members").text(), "Other shop")
+}
+
+func TestInvitation_ThatHasRunOutBlocksNobody(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Equal(t, 303, owner.post("/test/members", "email", "bob@shop.example", "role", "viewer").status)
+	require.Equal(t, 422, owner.post("/test/members", "email", "BOB@shop.example", "role", "viewer").status, "he is invited")
+	d.exec(`UPDATE member SET invitation_expires_at = now() - interval '1 second' WHERE email = 'bob@shop.example'`)
+	again := owner.follow(owner.post("/test/members", "email", "bob@shop.example", "role", "developer"))
+	require.Regexp(t, invitationLink, again.body)
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE email = 'bob@shop.example' AND removed_at IS NULL`))
+}

@@ -1,0 +1,230 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// reloaded sends a form and loads the page that came of it again, as browsers do:
+// where the answer was a page, the form is sent again. It returns the first page.
+func (f form) reloaded() page {
+	f.b.t.Helper()
+	got := f.send()
+	if got.status != 303 {
+		f.send()
+		return got
+	}
+	first := f.b.follow(got)
+	f.b.follow(got)
+	return first
+}
+
+// signs are the digests of the secrets that sign for the registration.
+func (s sender) signs() (current, previous []byte) {
+	s.t.Helper()
+	keys, err := s.store.SigningKeys(s.t.Context(), s.merchant, s.mode, "")
+	require.NoError(s.t, err)
+	for _, k := range keys {
+		if k.EndpointID == s.endpoint.ID {
+			return k.Current, k.Previous
+		}
+	}
+	require.Fail(s.t, "no secret signs")
+	return nil, nil
+}
+
+func TestRotate_AReloadRotatesNoMore(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	at := "/test/webhooks/" + s.endpoint.ID
+	shown := s.as(checkout.RoleDeveloper).form(at, at+"/rotate").reloaded()
+	current, previous := s.signs()
+	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous, "the deployed secret goes on signing")
+	require.Equal(t, webhook.SecretDigest(secretIn.FindString(shown.body)), current, "beside the one that was shown")
+	require.Equal(t, 1, value[int](s.desk, `SELECT count(*) FROM audit_entry WHERE action = 'webhook.secret_rotated'`))
+}
+
+func TestRotate_ASecondClickRotatesNoMore(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	at := "/test/webhooks/" + s.endpoint.ID
+	dev := s.as(checkout.RoleDeveloper)
+	twice := dev.form(at, at+"/rotate")
+	twice.send()
+	shown := dev.follow(twice.send())
+	current, previous := s.signs()
+	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
+	require.Equal(t, webhook.SecretDigest(secretIn.FindString(shown.body)), current)
+	require.Equal(t, at+" secret_gone", dev.get(twice.send().header.Get("Location")).to(), "and after it was shown")
+	_, previous = s.signs()
+	require.Equal(t, webhook.SecretDigest(s.endpoint.Secret), previous)
+	require.Regexp(t, secretIn, dev.follow(dev.form(at, at+"/rotate").send("hours", "0")).body)
+	_, previous = s.signs()
+	require.Equal(t, current, previous, "another page's form rotates again")
+}
+
+func TestCreate_AReloadMakesNoSecond(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server").reloaded().body)
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key`))
+	require.Regexp(t, secretIn, owner.form("/test/webhooks/new", "/test/webhooks").with("url", "https://shop.example/").reloaded().body)
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM webhook_endpoint`))
+	invited := owner.form("/test/members", "/test/members").with("email", "bob@shop.example").reloaded()
+	link := invitationLink.FindStringSubmatch(invited.body)[1]
+	require.Equal(t, 200, d.browser().get(link).status)
+	id := value[string](d, `SELECT id FROM member WHERE email = 'bob@shop.example'`)
+	renewed := owner.form("/test/members", "/test/members/"+id+"/invitation").reloaded()
+	require.Equal(t, 200, d.browser().get(invitationLink.FindStringSubmatch(renewed.body)[1]).status, "the link that was shown is good")
+}
+
+func TestReveal_IsForOneBrowserAndOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	here, there, other := d.browser(), d.browser(), d.as(checkout.RoleOwner)
+	here.signIn("ann@shop.example", password)
+	there.signIn("ann@shop.example", password)
+	made := here.form("/test/keys", "/test/keys").send("label", "server")
+	path := made.header.Get("Location")
+	require.Regexp(t, `^/test/keys/key_[0-9a-z]{26}/secret$`, path)
+	for _, b := range []*browser{there, other} {
+		require.Equal(t, "/test/keys secret_gone", b.get(path).to(), "another browser")
+	}
+	require.Equal(t, 404, here.get(strings.Replace(path, "/test/", "/live/", 1)).status, "the other mode")
+
+	process := httptest.NewServer(New(d.config)) // of the same service
+	defer process.Close()
+	shown := (&browser{t, process.URL, here.http}).get(path)
+	key := shownKey.FindString(shown.body)
+	require.NotEmpty(t, key)
+	require.NotContains(t, fmt.Sprint(made.header, shown.header), key, "nor in an address or a cookie")
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`), "it is gone when it was shown")
+	require.Equal(t, "/test/keys secret_gone", here.get(path).to())
+	require.Contains(t, here.follow(here.get(path)).text(), "A secret is shown only once.")
+}
+
+func TestReveal_IsSealedAndForgotten(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleDeveloper)
+	path := b.form("/test/keys", "/test/keys").send("label", "server").header.Get("Location")
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE encode(sealed, 'escape') LIKE '%sk_test_%'`))
+	d.exec(`UPDATE reveal SET created_at = now() - interval '6 minutes'`)
+	require.Equal(t, "/test/keys secret_gone", b.get(path).to())
+	require.NoError(t, d.store.ForgetReveals(t.Context()))
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`))
+
+	b.form("/test/keys", "/test/keys").send("label", "another")
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM reveal WHERE sealed IS NOT NULL`))
+	require.Equal(t, 303, b.post("/signout").status)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
+}
+
+func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	at := "/test/webhooks/" + s.endpoint.ID
+	dev := s.as(checkout.RoleDeveloper)
+	made := dev.form(at, at+"/rotate").send()
+	_, err := s.store.RotateSecret(t.Context(), s.merchant, s.mode, s.endpoint.ID, webhook.NewSecret(), 0) // by the API, meanwhile
+	require.NoError(t, err)
+	require.Equal(t, at+" secret_gone", dev.get(made.header.Get("Location")).to())
+}
+
+func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	dev := d.as(checkout.RoleDeveloper)
+	add := dev.form("/test/webhooks/new", "/test/webhooks")
+	for i := range webhook.MaxEndpoints {
+		_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: d.merchant, Mode: checkout.ModeTest, URL: fmt.Sprintf("https://shop.example/%d", i),
+			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		})
+		require.NoError(t, err)
+	}
+	require.Equal(t, 422, add.send("url", "https://shop.example/").status)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
+	d.exec(`UPDATE webhook_endpoint SET deleted_at = now()`)
+	require.Regexp(t, secretIn, dev.follow(add.send("url", "https://shop.example/")).body, "the same form, once there is room")
+}
+
+func TestNotice_IsSaidOnce(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	dev := s.as(checkout.RoleDeveloper)
+	at := "/test/webhooks/" + s.endpoint.ID
+	held := dev.post(at + "/hold")
+	require.NotContains(t, dev.send("GET", at, nil, "HX-Request", "true").text(), "Its events are kept, and no attempt", "a part of a page is not the page")
+	require.Contains(t, dev.follow(held).text(), "The webhook is on hold. Its events are kept")
+	require.NotContains(t, dev.follow(held).text(), "The webhook is on hold. Its events are kept", "not after a reload")
+	require.NotContains(t, dev.get(at+"?notice=webhook_deleted").text(), "was deleted")
+}
+
+// TestPosts_EndInARedirect takes every POST route there is: what has done
+// something is never the answer itself, which a reload would do again.
+func TestPosts_EndInARedirect(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	owner := s.as(checkout.RoleOwner)
+	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
+	token, err := Invite(t.Context(), &s.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
+	require.NoError(t, err)
+	carl := value[string](s.desk, `SELECT id FROM member WHERE email = 'carl@shop.example'`)
+	session := s.newSession(s.merchant, checkout.ModeTest)
+	s.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second' WHERE id = $1`, session.ID)
+	s.attempt("run", 1, 500, "")
+	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
+	posts := []struct {
+		route, path string
+		fields      []string
+	}{
+		{"/test/settings", "/test/settings", []string{"name", "New", "before_name", "Shop", "payment_attempts", "3", "before_payment_attempts", "3"}},
+		{"/test/settings/brand", "/test/settings/brand", []string{"color", "#123456"}},
+		{"/test/settings/payout", "/test/settings/payout", []string{"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop", "password", password}},
+		{"/test/members", "/test/members", []string{"email", "eve@shop.example", "role", "viewer"}},
+		{"/test/members/x/invitation", "/test/members/" + carl + "/invitation", nil},
+		{"/test/members/x/role", "/test/members/" + bob.ID + "/role", []string{"role", "developer"}},
+		{"/test/members/x/remove", "/test/members/" + bob.ID + "/remove", nil},
+		{"/test/sessions/x/expire", "/test/sessions/" + session.ID + "/expire", nil},
+		{"/test/keys", "/test/keys", []string{"label", "server", "access", "read"}},
+		{"/test/keys/x/revoke", "/test/keys/" + key + "/revoke", nil},
+		{"/test/webhooks", "/test/webhooks", []string{"url", "https://shop.example/", "events", "payout.sent"}},
+		{"/test/webhooks/x", at, []string{"url", "https://new.example/", "before_url", s.endpoint.URL, "events", "checkout.failed", "before_events", "checkout.failed"}},
+		{"/test/webhooks/x/hold", at + "/hold", nil},
+		{"/test/webhooks/x/resume", at + "/resume", nil},
+		{"/test/webhooks/x/test", at + "/test", nil},
+		{"/test/webhooks/x/rotate", at + "/rotate", nil},
+		{"/test/webhooks/x/replay", at + "/replay", []string{"since", "2020-01-01T00:00", "status", "failed", "rate", "5"}},
+		{"/test/replays/x/cancel", "/test/replays/" + s.replay.ID + "/cancel", nil},
+		{"/test/deliveries/x/retry", delivery + "/retry", nil},
+		{"/test/deliveries/x/hold", delivery + "/hold", nil},
+		{"/test/deliveries/x/resume", delivery + "/resume", nil},
+		{"/test/webhooks/x/delete", at + "/delete", nil},
+		{"/account/password", "/account/password", []string{"password", password, "new_password", "a much better one", "new_password_again", "a much better one"}},
+		{"/account/signout", "/account/signout", nil},
+		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
+		{"/signout", "/signout", nil},
+	}
+	seen := map[string]bool{"/invitation/x": true, "/test/deliveries/x/replay": true} // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens
+	for _, p := range posts {
+		if p.route == "/signin" {
+			s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
+		}
+		require.Equal(t, 303, owner.post(p.path, p.fields...).status, p.route)
+		seen[p.route] = true
+	}
+	require.Equal(t, 404, owner.post("/invitation/"+token, "password", password, "password_again", password).status, "renewed above")
+	for _, r := range routesOf(t, "POST") {
+		require.True(t, seen[r.path], "%s is not tried", r.path)
+	}
+}

@@ -1,0 +1,63 @@
+package app_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	id, store := o.merchant(), o.store()
+	require.Contains(t, o.must("merchant", "plan", id, "growth"), "0.80 % of each payment; its webhooks are told")
+	got := decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
+	require.Equal(t, "growth", got.Plan)
+	require.Equal(t, 80, got.Fee)
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		events, err := store.Events(t.Context(), id, mode, storage.EventFilter{Type: webhook.MerchantUpdated}, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, events, 1)
+		require.Contains(t, string(events[0].Body), `"previous_attributes":{"plan":"standard"}`)
+	}
+	require.Contains(t, o.must("merchant", "plan", id, "growth"), "as before")
+	require.Contains(t, o.must("merchant", "plan", id, "of their own", "--fee-basis-points", "65"), "0.65 %")
+	entries, err := store.AuditEntries(t.Context(), id, checkout.ModeLive, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	require.Equal(t, "operator", entries[1].Actor)
+	require.Equal(t, "plan: standard (1.00 %) → growth (0.80 %)", entries[1].Detail)
+
+	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free")
+	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free", "--fee-basis-points", "10001")
+	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-basis-points", "1")
+	o.refused("the plan is missing", "merchant", "plan", id)
+	o.refused("that is no id of a merchant", "merchant", "plan", "shop", "growth")
+	o.refused("there is no merchant", "merchant", "plan", checkout.NewID(checkout.PrefixMerchant), "growth")
+}
+
+func TestKey_IsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	id := o.merchant()
+	secret := o.must("key", "create", id, "--mode", "live", "--label", "server")
+	store := o.store()
+	keys, err := store.APIKeys(t.Context(), id)
+	require.NoError(t, err)
+	for range 2 {
+		o.must("key", "revoke", keys[0].ID)
+	}
+	entries, err := store.AuditEntries(t.Context(), id, checkout.ModeLive, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+	for i, action := range []string{"api_key.revoked", "api_key.created"} {
+		require.Equal(t, action, entries[i].Action)
+		require.Equal(t, "operator", entries[i].Actor)
+		require.Contains(t, entries[i].Detail, keys[0].Last4)
+		require.NotContains(t, entries[i].Detail, secret[:20])
+	}
+}

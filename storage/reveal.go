@@ -1,0 +1,112 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// revealLifetime is how long a secret waits for the page that shows it.
+const revealLifetime = 5 * time.Minute
+
+// Reveal is a secret that one browser is to be shown, once. It is sealed, and
+// gone when it was shown, after revealLifetime, and when the browser signs out.
+type Reveal struct {
+	Browser    []byte // SHA-256 of its token
+	Form       string // the token of the form that makes the secret
+	MerchantID string
+	Mode       checkout.Mode
+	Subject    string // the id of what the secret is of
+	Secret     string
+}
+
+// KeepReveal keeps a secret before it is of any use: who makes something that
+// has one keeps the secret first, so that none is made that nobody sees. It
+// returns false and the subject of the first time when the form was sent before:
+// then nothing is kept, and nothing may be made again.
+func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first bool, err error) {
+	keyID, sealed := s.keys.seal(r.Subject, []byte(r.Secret))
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := forgetReveals(ctx, tx); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (session_hash, form) DO NOTHING`, r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
+		if err != nil {
+			return err
+		}
+		first = tag.RowsAffected() > 0
+		return tx.QueryRow(ctx, `SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4`,
+			r.Browser, r.Form, r.MerchantID, r.Mode).Scan(&subject)
+	})
+	if err != nil {
+		return "", false, fmt.Errorf("keep secret: %w", err)
+	}
+	return subject, first, nil
+}
+
+// DropReveal undoes KeepReveal: what the secret would be of could not be made.
+func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
+	_, err := s.pool.Exec(ctx, `DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4 AND subject = $5`,
+		r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject)
+	if err != nil {
+		return fmt.Errorf("drop secret: %w", err)
+	}
+	return nil
+}
+
+// TakeReveal returns the secret of r.Subject for r.Browser, the newest, and
+// forgets it. It returns checkout.ErrNotFound when there is none: it was shown,
+// or waited too long.
+func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		var (
+			keyID  string
+			sealed []byte
+		)
+		err := tx.QueryRow(ctx, `
+			SELECT form, master_key_id, sealed FROM reveal
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4 AND sealed IS NOT NULL
+			  AND created_at > clock_timestamp() - $5::interval ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
+			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return checkout.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		plain, err := s.keys.unseal(keyID, r.Subject, sealed)
+		if err != nil {
+			return err
+		}
+		secret = string(plain)
+		_, err = tx.Exec(ctx, `
+			UPDATE reveal SET master_key_id = NULL, sealed = NULL
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`, r.Browser, r.MerchantID, r.Mode, r.Subject)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("take secret: %w", err)
+	}
+	return secret, nil
+}
+
+// ForgetReveals removes the secrets that nobody came for in time. Of all
+// merchants: it is housekeeping.
+func (s *Store) ForgetReveals(ctx context.Context) error { return forgetReveals(ctx, s.pool) }
+
+func forgetReveals(ctx context.Context, in executor) error {
+	_, err := in.Exec(ctx, `
+		UPDATE reveal SET master_key_id = NULL, sealed = NULL WHERE (session_hash, form) IN (
+			SELECT session_hash, form FROM reveal WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval FOR UPDATE SKIP LOCKED)`, revealLifetime)
+	if err != nil {
+		return fmt.Errorf("forget secrets: %w", err)
+	}
+	return nil
+}
