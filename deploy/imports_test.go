@@ -43,10 +43,11 @@ var mayImport = map[string][]string{
 	"worker":             {"workflows", "activities"},
 	"api/conformance":    {},
 	"api/action":         {"workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
-	"api":                {"api/action", "workflows", "storage", leaves[0], leaves[1]},
+	"api/limit":          {},
+	"api":                {"api/action", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
 	"api/asset":          {},
-	"api/hosted":         {"api/asset", "workflows", "storage", leaves[0], leaves[1]},
-	"api/dashboard":      {"api/action", "api/asset", "workflows", "storage", leaves[0], leaves[1]},
+	"api/hosted":         {"api/asset", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
+	"api/dashboard":      {"api/action", "api/asset", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
 }
 
 // vagueNames say nothing about what a package is for.

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -64,8 +65,26 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	return goTo(v.Path("/settings"), brandChanged)
 }
 
+// decoding bounds what logos take of this process: one merchant has one decoded at
+// a time.
+var (
+	decoding   = limit.NewGate(1, 8)
+	decodingOf = limit.NewShares(1)
+)
+
 // brandChange reads the form. A file that was not chosen leaves the logo as it is.
+// It returns limit.ErrBusy.
 func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
+	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
+	if err != nil {
+		return change, "", err
+	}
+	defer turn.Leave(false)
+	leave, err := decoding.Enter(v.Context())
+	if err != nil {
+		return change, "", err
+	}
+	defer leave()
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // what else is in the form is not known
 	}

@@ -75,9 +75,9 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 	}{
 		"no picture":      {[]byte("<svg onload=alert(1)>"), "#123456", "must be a PNG or JPEG"},
 		"cut off":         {picture(t, 300, 100)[:60], "#123456", "must be a PNG or JPEG"},
-		"too many pixels": {picture(t, 2001, 1), "#123456", "at most 2000"},
-		"too many bytes":  {bytes.Repeat([]byte("x"), 1<<20+1), "#123456", "at most 2000"},
-		"far too many":    {bytes.Repeat([]byte("x"), 3<<20), "#123456", "at most 2000"},
+		"too many pixels": {picture(t, 1001, 1), "#123456", "at most 1000"},
+		"too many bytes":  {bytes.Repeat([]byte("x"), 1<<20+1), "#123456", "at most 1000"},
+		"far too many":    {bytes.Repeat([]byte("x"), 3<<20), "#123456", "at most 1000"},
 		"no color":        {nil, "red", "must be a color"},
 		"styles":          {nil, "#123456;background:url(x)", "must be a color"},
 	} {

@@ -3,18 +3,23 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
+
+	"example.com/checkout/api/limit"
 )
 
 // passwordParams are OWASP's for argon2id. A hash says which it was made with,
 // so they can grow.
 var passwordParams = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// hashing bounds the memory of hashing: whoever waits longer than the request
-// may is refused.
-var hashing = make(chan struct{}, 4)
+var hashers = max(1, runtime.GOMAXPROCS(0)/2)
+
+// hashing bounds what passwords take of this process: half of the processors, and
+// a second's work that waits.
+var hashing = limit.NewGate(hashers, 16*hashers)
 
 // Limits of a password. The longest is for the sake of the hashing only.
 const (
@@ -36,12 +41,11 @@ func passwordFault(password, again string) string {
 }
 
 func hashPassword(ctx context.Context, password string) (string, error) {
-	select {
-	case hashing <- struct{}{}:
-		defer func() { <-hashing }()
-	case <-ctx.Done():
-		return "", ctx.Err()
+	leave, err := hashing.Enter(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer leave()
 	hash, err := argon2id.CreateHash(password, passwordParams)
 	if err != nil {
 		return "", fmt.Errorf("hash password: %w", err)
@@ -59,14 +63,14 @@ var nobodysHash = func() string {
 	return hash
 }()
 
-// samePassword compares a password with a hash, "" for that of nobody.
-func samePassword(ctx context.Context, password, hash string) bool {
-	select {
-	case hashing <- struct{}{}:
-		defer func() { <-hashing }()
-	case <-ctx.Done():
-		return false
+// samePassword compares a password with a hash, "" for that of nobody. It returns
+// limit.ErrBusy.
+func samePassword(ctx context.Context, password, hash string) (bool, error) {
+	leave, err := hashing.Enter(ctx)
+	if err != nil {
+		return false, err
 	}
+	defer leave()
 	known := hash != ""
 	if !known {
 		hash = nobodysHash
@@ -75,7 +79,7 @@ func samePassword(ctx context.Context, password, hash string) bool {
 		password, known = "", false
 	}
 	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	return same && err == nil && known
+	return same && err == nil && known, nil
 }
 
 // confirmed reports whether the visitor knows the own password, for what is
@@ -85,6 +89,9 @@ func (s *server) confirmed(v visit) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ok, err := s.maySignIn(v.Request, v.Member.Email)
-	return ok && samePassword(v.Context(), v.PostFormValue("password"), hash), err
+	ok, err := s.mayGuess(v.Context(), limit.Address(v.Request), v.Member.Email)
+	if err != nil || !ok {
+		return false, err
+	}
+	return samePassword(v.Context(), v.PostFormValue("password"), hash)
 }

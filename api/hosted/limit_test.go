@@ -99,17 +99,3 @@ func TestLimits_StatusOfASession(t *testing.T) {
 	require.GreaterOrEqual(t, refused, 1)
 	require.Equal(t, http.StatusOK, h.get("/"+h.session()+"/status").Code, "another session has its own")
 }
-
-func TestAddressOf(t *testing.T) {
-	t.Parallel()
-	for remote, want := range map[string]string{
-		"192.0.2.1:80":               "192.0.2.1",
-		"[::ffff:192.0.2.1]:80":      "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:80":  "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:80":          "fe80::/64",
-		"pipe":                       "pipe",
-	} {
-		require.Equal(t, want, addressOf(&http.Request{RemoteAddr: remote}), remote)
-	}
-}

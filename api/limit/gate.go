@@ -1,0 +1,42 @@
+package limit
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// ErrBusy: there is no place now. Nothing was done, and later there may be one.
+var ErrBusy = errors.New("too many at once")
+
+// Gate bounds how much of something heavy is done at once in this process. A few
+// may wait for their turn; whoever comes after them is refused at once, because
+// who waits long has gone before the turn comes.
+type Gate struct {
+	turns  *semaphore.Weighted
+	places chan struct{} // of those who work and those who wait
+}
+
+// NewGate lets through atOnce, and lets waiting more wait.
+func NewGate(atOnce, waiting int) *Gate {
+	return &Gate{semaphore.NewWeighted(int64(atOnce)), make(chan struct{}, atOnce+waiting)}
+}
+
+// Enter waits for a turn, which ends with leave. It returns ErrBusy when too many
+// wait already, and ctx's error.
+func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case g.places <- struct{}{}:
+	default:
+		return nil, ErrBusy
+	}
+	if err := g.turns.Acquire(ctx, 1); err != nil {
+		<-g.places
+		return nil, err
+	}
+	return func() {
+		g.turns.Release(1)
+		<-g.places
+	}, nil
+}
