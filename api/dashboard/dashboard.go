@@ -41,8 +41,9 @@ type Config struct {
 
 type server struct {
 	Config
-	secure bool // the dashboard is reached over https
-	router *mux.Router
+	secure  bool // the dashboard is reached over https
+	router  *mux.Router
+	streams *limit.Shares // of each person
 }
 
 // New returns the handler of the dashboard. It panics when cfg.URL is not an
@@ -67,7 +68,7 @@ func New(cfg Config) http.Handler {
 	if err != nil || u.Host == "" {
 		panic("dashboard: URL is not an absolute URL")
 	}
-	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true)}
+	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams)}
 	s.routes()
 	own := http.NewCrossOriginProtection() // a form of another origin changes nothing
 	own.SetDenyHandler(s.refused(problems[http.StatusForbidden]))

@@ -30,28 +30,37 @@ const (
 // much at once. A cookie counts for nothing here: anybody can invent one.
 func (s *server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		address := limit.Address(r)
-		turn, err := s.Shares.Enter(r.Context(), address)
-		if err != nil {
-			s.tooMany(w, r)
-			return
-		}
-		defer turn.Leave(false)
-		buckets := []storage.Bucket{{Owner: address, Kind: bucketRequests, Rate: s.Limits.Requests}}
-		if r.Method == http.MethodPost {
-			buckets = append(buckets, storage.Bucket{Owner: address, Kind: bucketForms, Rate: s.Limits.Forms})
-		}
-		got, err := s.Store.Allow(r.Context(), buckets...)
-		switch {
-		case err != nil:
-			s.fail(w, r, err)
-		case !got.OK:
-			turn.Leave(true)
-			s.tooMany(w, r)
-		default:
+		if turn, ok := s.admit(w, r); ok {
+			defer turn.Leave(false)
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// admit waits for the address's turn and takes its tokens; otherwise it has
+// answered.
+func (s *server) admit(w http.ResponseWriter, r *http.Request) (*limit.Turn, bool) {
+	address := limit.Address(r)
+	turn, err := s.Shares.Enter(r.Context(), address)
+	if err != nil {
+		s.tooMany(w, r)
+		return nil, false
+	}
+	buckets := []storage.Bucket{{Owner: address, Kind: bucketRequests, Rate: s.Limits.Requests}}
+	if r.Method == http.MethodPost {
+		buckets = append(buckets, storage.Bucket{Owner: address, Kind: bucketForms, Rate: s.Limits.Forms})
+	}
+	got, err := s.Store.Allow(r.Context(), buckets...)
+	if err == nil && got.OK {
+		return turn, true
+	}
+	turn.Leave(err == nil)
+	if err != nil {
+		s.fail(w, r, err)
+	} else {
+		s.tooMany(w, r)
+	}
+	return nil, false
 }
 
 // busy is told when too many do something heavy at once.

@@ -50,14 +50,7 @@ type Turn struct {
 // ErrBusy when none came: the time that a client then has waited is what keeps
 // it from asking again at once.
 func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
-	s.mu.Lock()
-	mine := s.owners[owner]
-	if mine == nil {
-		mine = &share{turns: semaphore.NewWeighted(s.each)}
-		s.owners[owner] = mine
-	}
-	mine.users++
-	s.mu.Unlock()
+	mine := s.use(owner)
 	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if mine.turns.Acquire(waiting, 1) != nil {
@@ -68,6 +61,29 @@ func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
 		return nil, ErrBusy
 	}
 	return &Turn{shares: s, owner: owner}, nil
+}
+
+// TryEnter is Enter for what is not worth waiting.
+func (s *Shares) TryEnter(owner string) (*Turn, bool) {
+	mine := s.use(owner)
+	if !mine.turns.TryAcquire(1) {
+		s.forget(owner, mine)
+		return nil, false
+	}
+	return &Turn{shares: s, owner: owner}, true
+}
+
+// use returns owner's share, for a request that has a turn or will wait for one.
+func (s *Shares) use(owner string) *share {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mine := s.owners[owner]
+	if mine == nil {
+		mine = &share{turns: semaphore.NewWeighted(s.each)}
+		s.owners[owner] = mine
+	}
+	mine.users++
+	return mine
 }
 
 // Leave ends a turn; repeating it changes nothing. One of a request that was refused because its owner asks
