@@ -1,6 +1,7 @@
 package hosted
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 // page".
 type Limits struct {
 	Requests storage.Rate // anything that reads PostgreSQL
-	Forms    storage.Rate // forms, besides: nobody tests stolen cards here
+	Forms    storage.Rate // forms whose card was refused, besides: nobody tests stolen cards here
 }
 
 // DefaultLimits are those of decisions.md: many customers may share an address.
@@ -96,6 +97,15 @@ func (s *server) withJSON() refusal { return refusal{statusTooMany, s.statusAway
 // ofForms is the bucket of an address's forms.
 func (s *server) ofForms(r *http.Request) storage.Bucket {
 	return storage.Bucket{Owner: limit.Address(r), Kind: bucketForms, Rate: s.Limits.Forms}
+}
+
+// uncounted returns the token of a form with which no card was refused. Who tries
+// out stolen cards is refused most of the time; the many customers who share an
+// address, of an office or of a network of phones, are not.
+func (s *server) uncounted(r *http.Request) {
+	if err := s.Store.GiveBack(context.WithoutCancel(r.Context()), s.ofForms(r)); err != nil {
+		s.Log.WarnContext(r.Context(), "form counted", "error", err) // one more has to wait, nothing else
+	}
 }
 
 // ofSession is the bucket of a session's status. What has not the shape of an
