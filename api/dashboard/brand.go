@@ -65,10 +65,13 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	return goTo(v.Path("/settings"), brandChanged)
 }
 
+// logosWaiting is how many logos wait for the one that is decoded.
+const logosWaiting = 8
+
 // decoding bounds what logos take of this process: one merchant has one decoded at
 // a time.
 var (
-	decoding   = limit.NewGate(1, 8)
+	decoding   = limit.NewGate(1, logosWaiting)
 	decodingOf = limit.NewShares(1)
 )
 

@@ -16,6 +16,11 @@ import (
 // upload sends the form of the hosted page's looks.
 func (b *browser) upload(logo []byte, fields ...string) page {
 	b.t.Helper()
+	return b.do(b.uploading(logo, fields...))
+}
+
+func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
+	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	for i := 0; i < len(fields); i += 2 {
@@ -29,7 +34,7 @@ func (b *browser) upload(logo []byte, fields ...string) page {
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+"/test/settings/brand", &body)
 	require.NoError(b.t, err)
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	return b.do(r)
+	return r
 }
 
 func picture(t *testing.T, width, height int) []byte {
