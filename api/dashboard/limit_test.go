@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,11 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -108,31 +105,20 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	defer cancel()
 	leave, err := decoding.Enter(ctx)
 	require.NoError(t, err)
-	full := make(chan struct{})
-	for range logosWaiting {
-		go func() {
-			for busy := true; busy; { // while the look below has the place
-				_, err := decoding.Enter(ctx)
-				busy = errors.Is(err, limit.ErrBusy)
+	var others sync.WaitGroup
+	for range 2 * logosWaiting { // half of them have a place and no turn
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = decoding.Enter(ctx)
 			}
-			full <- struct{}{}
-		}()
+		})
 	}
-	require.Eventually(t, func() bool { // until all who may wait do
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err := decoding.Enter(ctx)
-		return err != nil && ctx.Err() == nil
-	}, 20*time.Second, 5*time.Millisecond)
-	r := owner.uploading(picture(t, 30, 10), "color", "#123456")
-	answer, err := owner.http.Do(r)
+	answer, err := owner.http.Do(owner.uploading(picture(t, 30, 10), "color", "#123456"))
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	cancel()
-	for range logosWaiting {
-		<-full
-	}
+	others.Wait()
 	leave()
 	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
 }

@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -11,8 +12,8 @@ import (
 var ErrBusy = errors.New("too many at once")
 
 // Gate bounds how much of something heavy is done at once in this process. A few
-// may wait for their turn; whoever comes after them is refused at once, because
-// who waits long has gone before the turn comes.
+// may wait for their turn; whoever comes after them is refused soon, because who
+// waits long has gone before the turn comes.
 type Gate struct {
 	turns  *semaphore.Weighted
 	places chan struct{} // of those who work and those who wait
@@ -23,13 +24,21 @@ func NewGate(atOnce, waiting int) *Gate {
 	return &Gate{semaphore.NewWeighted(int64(atOnce)), make(chan struct{}, atOnce+waiting)}
 }
 
+// busyAfter is how long a gate looks for a place for somebody: refused at once,
+// those who ask again at once would ask all the time.
+const busyAfter = time.Second
+
 // Enter waits for a turn, which ends with leave. It returns ErrBusy when too many
 // wait already, and ctx's error.
 func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
+	busy := time.NewTimer(busyAfter)
+	defer busy.Stop()
 	select {
 	case g.places <- struct{}{}:
-	default:
+	case <-busy.C:
 		return nil, ErrBusy
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	if err := g.turns.Acquire(ctx, 1); err != nil {
 		<-g.places

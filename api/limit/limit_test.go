@@ -24,7 +24,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestGate_RefusesAtOnceWhenTooManyWait(t *testing.T) {
+func TestGate_RefusesSoonWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(1, 1)
@@ -36,8 +36,10 @@ func TestGate_RefusesAtOnceWhenTooManyWait(t *testing.T) {
 			second <- leave
 		}()
 		synctest.Wait()
+		began := time.Now()
 		_, err = g.Enter(t.Context())
 		require.ErrorIs(t, err, ErrBusy)
+		require.Equal(t, busyAfter, time.Since(began))
 		leave()
 		(<-second)()
 		gone, cancel := context.WithCancel(t.Context())
