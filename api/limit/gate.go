@@ -13,7 +13,8 @@ var ErrBusy = errors.New("too many at once")
 
 // Gate bounds how much of something heavy is done at once in this process. A few
 // may wait for their turn; whoever comes after them is refused soon, because who
-// waits long has gone before the turn comes.
+// waits long has gone before the turn comes. After each turn the gate rests as long
+// as the turn took: half of the time belongs to everything else.
 type Gate struct {
 	turns  *semaphore.Weighted
 	places chan struct{} // of those who work and those who wait
@@ -28,7 +29,9 @@ func NewGate(atOnce, waiting int) *Gate {
 // those who ask again at once would ask all the time.
 const busyAfter = time.Second
 
-// Enter waits for a turn, which ends with leave. It returns ErrBusy when too many
+const maxRest = time.Second
+
+// Enter waits for a turn, which ends with leave, to be called once. It returns ErrBusy when too many
 // wait already, and ctx's error.
 func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
 	busy := time.NewTimer(busyAfter)
@@ -44,8 +47,9 @@ func (g *Gate) Enter(ctx context.Context) (leave func(), err error) {
 		<-g.places
 		return nil, err
 	}
+	began := time.Now()
 	return func() {
-		g.turns.Release(1)
 		<-g.places
+		time.AfterFunc(min(maxRest, time.Since(began)), func() { g.turns.Release(1) })
 	}, nil
 }

@@ -52,6 +52,21 @@ func TestGate_RefusesSoonWhenTooManyWait(t *testing.T) {
 	})
 }
 
+func TestGate_RestsAsLongAsItWorked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(1, 1)
+		began := time.Now()
+		for range 3 {
+			leave, err := g.Enter(t.Context())
+			require.NoError(t, err)
+			time.Sleep(30 * time.Millisecond)
+			leave()
+		}
+		require.Equal(t, (30+30+30+30+30)*time.Millisecond, time.Since(began))
+	})
+}
+
 func TestShares_OneOwnerNeverTakesAnothersTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
