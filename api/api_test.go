@@ -370,9 +370,16 @@ func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
 	return at(got, "event", "id"), at(got, "delivery", "id")
 }
 
-// newReplay starts a bulk replay and returns its id.
+// endReplays ends all bulk replays, as their workflows do.
+func (f *front) endReplays() {
+	f.t.Helper()
+	f.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE status = 'running'`)
+}
+
+// newReplay starts a bulk replay, the only one that runs then, and returns its id.
 func (f *front) newReplay(key, endpoint string) string {
 	f.t.Helper()
+	f.endReplays()
 	got := f.do("POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z"}`)
 	require.Equal(f.t, 202, got.status, got.body)
 	return got.json["id"].(string)

@@ -3,15 +3,16 @@ package api
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -21,11 +22,19 @@ import (
 // each time, so that a revoked key fails at once. Source: interface document,
 // "Authentication" and "Errors".
 func (s *Server) keyed(resource string, h handler) handler {
-	return func(r *http.Request) (int, any, error) {
+	return func(r *http.Request) (status int, body any, err error) {
 		kind, write := storage.RequestRead, r.Method != http.MethodGet
 		if write {
 			kind = storage.RequestWrite
 		}
+		turn, err := s.Shares.Enter(r.Context(), s.ownerOf(r)+" "+string(kind))
+		if errors.Is(err, limit.ErrBusy) {
+			return 0, nil, rateLimited(storage.Allowance{Wait: time.Second})
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		defer func() { turn.Leave(comesTooOften(err)) }()
 		if err := s.authenticate(r, kind); err != nil {
 			return 0, nil, err
 		}
@@ -39,12 +48,56 @@ func (s *Server) keyed(resource string, h handler) handler {
 	}
 }
 
+// ownerOf is whose share of this process a request uses: that of the merchant
+// whose key it has, as far as this process has seen the key, else that of its
+// address. It decides about nothing else, so it need not ask storage.
+func (s *Server) ownerOf(r *http.Request) string {
+	if hash, ok := bearerHash(r.Header.Values("Authorization")); ok {
+		if merchantID, seen := s.seen.merchant(hash); seen {
+			return merchantID
+		}
+	}
+	return limit.Address(r)
+}
+
+// comesTooOften reports whether err refuses a request because of how many there are,
+// or because of a key that is not valid.
+func comesTooOften(err error) bool {
+	var known *refusal
+	return errors.As(err, &known) && known.status == http.StatusTooManyRequests || errors.Is(err, checkout.ErrAPIKey)
+}
+
+// seenKeys are the merchants of the keys that were valid when this process saw them.
+type seenKeys struct {
+	mu        sync.Mutex
+	merchants map[string]string // by the hash of the key
+}
+
+const maxSeenKeys = 10_000 // then it begins anew
+
+func (k *seenKeys) merchant(hash []byte) (string, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	merchantID, ok := k.merchants[string(hash)]
+	return merchantID, ok
+}
+
+func (k *seenKeys) add(hash []byte, merchantID string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.merchants == nil || len(k.merchants) >= maxSeenKeys {
+		k.merchants = map[string]string{}
+	}
+	k.merchants[string(hash)] = merchantID
+}
+
 // authenticate finds the caller and takes a token from the bucket of its key, or
 // from that of the address when there is no valid key.
 func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	ctx, ex := r.Context(), exchangeFrom(r.Context())
 	caller, allowance, err := storage.Caller{}, storage.Allowance{}, checkout.ErrAPIKey
-	if hash, ok := bearerHash(r.Header.Values("Authorization")); ok {
+	hash, ok := bearerHash(r.Header.Values("Authorization"))
+	if ok {
 		caller, allowance, err = s.Store.Authenticate(ctx, hash, kind, s.Limits.rates(kind))
 	}
 	if errors.Is(err, checkout.ErrAPIKey) {
@@ -53,6 +106,7 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	if err != nil {
 		return err
 	}
+	s.seen.add(hash, caller.Merchant.ID)
 	ex.caller, ex.allowance = caller, &allowance
 	trace.SpanFromContext(ctx).SetAttributes(
 		attribute.String("merchant_id", caller.Merchant.ID), attribute.String("mode", string(caller.Key.Mode)))
@@ -65,11 +119,7 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 // refuseKey answers a request without a valid key, and one that comes too often
 // with a 429: guessing shall be slow.
 func (s *Server) refuseKey(r *http.Request, err error) error {
-	host, _, splitErr := net.SplitHostPort(r.RemoteAddr)
-	if splitErr != nil {
-		host = r.RemoteAddr
-	}
-	allowance, bucketErr := s.Store.AllowAddress(r.Context(), host, s.Limits.BadKeys)
+	allowance, bucketErr := s.Store.AllowAddress(r.Context(), limit.Address(r), s.Limits.BadKeys)
 	if bucketErr != nil {
 		return bucketErr
 	}
@@ -84,6 +134,7 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 type Limits struct {
 	Reads, Writes storage.Rates
 	BadKeys       storage.Rate // requests without a valid key, per address
+	Verify        storage.Rate // explanations of signatures, per merchant; DefaultLimits' when zero
 }
 
 // DefaultLimits are those of decisions.md.
@@ -91,6 +142,7 @@ var DefaultLimits = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	BadKeys: storage.Rate{PerSecond: 1, Burst: 100},
+	Verify:  storage.Rate{PerSecond: 2, Burst: 30},
 }
 
 func (l Limits) rates(kind storage.RequestKind) storage.Rates {

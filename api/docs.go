@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+
+	files "example.com/checkout/api/asset"
 )
 
 // document is the OpenAPI document of this front end, written by hand; the tests
@@ -84,7 +84,7 @@ func (s *Server) assetRoutes(router *mux.Router) {
 
 // serveAsset is serve for an asset, compressed for those who take it so.
 func (s *Server) serveAsset(a asset) http.Handler {
-	packed := sync.OnceValue(func() []byte { return compressed(a.content()) })
+	packed := sync.OnceValue(func() []byte { return files.Pack(a.content()) })
 	etag := sync.OnceValue(func() string {
 		sum := sha256.Sum256(a.content())
 		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: compressed it has other bytes
@@ -106,7 +106,7 @@ func (s *Server) serveAsset(a asset) http.Handler {
 		case names(r.Header.Values("If-None-Match"), etag()):
 			status, content = http.StatusNotModified, nil
 			h.Del("Content-Type")
-		case names(r.Header.Values("Accept-Encoding"), "gzip"):
+		case files.TakesGzip(r):
 			content = packed()
 			h.Set("Content-Encoding", "gzip")
 		}
@@ -124,12 +124,4 @@ func names(values []string, want string) bool {
 		}
 	}
 	return false
-}
-
-func compressed(content []byte) []byte {
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	_, _ = w.Write(content) // to memory, which never fails
-	_ = w.Close()
-	return out.Bytes()
 }

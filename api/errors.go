@@ -25,6 +25,8 @@ const (
 	codeDeliveryEnded    = "delivery_not_pending"
 	codeDeliveryHeld     = "delivery_held"
 	codeWebhookDeleted   = "webhook_deleted"
+	codeReplayRunning    = "replay_running"
+	codeReplayRate       = "replay_rate_exceeded"
 	codeTooLarge         = "payload_too_large"
 	codeMediaType        = "unsupported_media_type"
 	codeRateLimited      = "rate_limited"
@@ -117,7 +119,8 @@ func unavailable(cause error) *refusal {
 	return e
 }
 
-// conflicts says what a merchant is told of an error of steering a delivery.
+// conflicts says what a merchant is told of an error of steering a delivery, or
+// of starting a bulk replay.
 var conflicts = []struct {
 	err           error
 	code, message string
@@ -126,9 +129,12 @@ var conflicts = []struct {
 	{webhook.ErrDeliveryNotPending, codeDeliveryEnded, "The delivery has ended; only a replay starts it again."},
 	{webhook.ErrDeliveryHeld, codeDeliveryHeld, "The delivery or its webhook registration is on hold; resume it first."},
 	{webhook.ErrEndpointDeleted, codeWebhookDeleted, "The delivery's webhook registration was deleted; nothing is sent to it any more."},
+	{webhook.ErrReplayRunning, codeReplayRunning, "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it."},
+	{webhook.ErrReplayRate, codeReplayRate, "Your bulk replays that are running leave less than this rate: all of them together may start 100 deliveries a second. " +
+		"Wait until one ends, or choose a lower rate."},
 }
 
-// conflict returns the refusal of an error of steering a delivery, nil for others.
+// conflict returns the refusal of an error of conflicts, nil for others.
 func conflict(err error) *refusal {
 	for _, c := range conflicts {
 		if errors.Is(err, c.err) {

@@ -66,10 +66,10 @@ func FuzzNewSession(f *testing.F) {
 		}
 	}
 	f.Add([]byte(`{"amount":1,"currency":"USD","payout_currency":"BTC","webhook_url":"https://a.example","livemode":true}`), true)
-	s := &Server{Config{
+	s := newServer(Config{
 		SessionLifetime: checkout.SessionLifetime,
 		CheckAddress:    func(context.Context, checkout.Mode, string) error { return nil },
-	}}
+	})
 	f.Fuzz(func(t *testing.T, body []byte, live bool) {
 		caller := storage.Caller{Merchant: checkout.Merchant{ID: "mer_1", PaymentAttempts: 3, OrderIDGuard: true}, Key: checkout.APIKey{Mode: checkout.ModeTest}}
 		if live {

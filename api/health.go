@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -30,16 +31,20 @@ func (s *Server) healthz(*http.Request) (int, any, error) {
 	return http.StatusOK, health{Status: "ok"}, nil
 }
 
-// readyz serves GET /readyz: the service can do its work. It asks both systems
-// at once and answers within readyTimeout.
+// readyFor is how long an answer of readyz is good for: anybody may ask for it,
+// any number of times.
+const readyFor = time.Second
+
+// readiness is what PostgreSQL and Temporal said last.
+type readiness struct {
+	mu                   sync.Mutex // held by who asks them
+	at                   time.Time
+	postgresql, temporal error
+}
+
+// readyz serves GET /readyz: the service can do its work.
 func (s *Server) readyz(r *http.Request) (int, any, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	postgresql := inTime(ctx, s.Store.Ping)
-	temporal := inTime(ctx, func(ctx context.Context) error {
-		_, err := s.Workflows.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return err
-	})
+	postgresqlErr, temporalErr := s.askBoth(r.Context())
 	var down []string
 	state := func(name string, err error) string {
 		if err == nil {
@@ -48,7 +53,6 @@ func (s *Server) readyz(r *http.Request) (int, any, error) {
 		down = append(down, name)
 		return "down"
 	}
-	postgresqlErr, temporalErr := <-postgresql, <-temporal
 	got := &checks{PostgreSQL: state("PostgreSQL", postgresqlErr), Temporal: state("Temporal", temporalErr)}
 	if down == nil {
 		return http.StatusOK, health{"ok", got}, nil
@@ -57,6 +61,26 @@ func (s *Server) readyz(r *http.Request) (int, any, error) {
 	e.body.Message = "The service is not ready: " + strings.Join(down, " and ") + " down."
 	e.body.Checks = got
 	return 0, nil, e
+}
+
+// askBoth asks both systems at once, unless somebody just did, and takes at most
+// readyTimeout.
+func (s *Server) askBoth(ctx context.Context) (postgresql, temporal error) {
+	last := s.ready
+	last.mu.Lock()
+	defer last.mu.Unlock()
+	if time.Since(last.at) < readyFor {
+		return last.postgresql, last.temporal
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // the answer is not for this request alone
+	defer cancel()
+	first := inTime(ctx, s.Store.Ping)
+	second := inTime(ctx, func(ctx context.Context) error {
+		_, err := s.Workflows.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return err
+	})
+	last.postgresql, last.temporal, last.at = <-first, <-second, time.Now()
+	return last.postgresql, last.temporal
 }
 
 // inTime runs f and sends its error, or that of ctx when f does not heed it.

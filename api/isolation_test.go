@@ -422,6 +422,8 @@ func (m *isolation) prepare(o owner, r reach) {
 	switch r.route {
 	case "POST /v1/checkout/{id}/expire":
 		m.expireAs(m.endsExpired(o.merchant, o.mode))
+	case "POST /v1/webhooks/{id}/replay":
+		m.endReplays()
 	case "POST /v1/deliveries/{id}/replay":
 		d.attempt("run-a", 1, 500)
 		d.end(webhook.DeliveryFailed)

@@ -104,7 +104,7 @@ func TestOpenAPI_HasEveryRouteAndNoOther(t *testing.T) {
 	f := newFront(t)
 	var routes, documented []string
 	router := mux.NewRouter()
-	(&Server{f.config}).routes(router)
+	newServer(f.config).routes(router)
 	require.NoError(t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := route.GetPathTemplate()
 		if strings.HasPrefix(path, pageFiles) {
@@ -300,6 +300,7 @@ func (f *front) ownIDs() map[string]string {
 	own := map[string]string{}
 	_, payout := f.newPayout(f.merchant, checkout.ModeTest)
 	replay := f.newReplay(key, endpoint)
+	f.endReplays()
 	event, _ := f.newDelivery(key, endpoint)
 	for _, o := range openAPI().Operations() {
 		switch {

@@ -42,6 +42,7 @@ func TestCreateReplay_StartsAWorkflow(t *testing.T) {
 		"total": 1.0, "started": 0.0, "skipped": 0.0, "livemode": false, "finished_at": nil, "workflow_id": id,
 	}, got.json)
 
+	f.endReplays()
 	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
 	got = f.do("POST", "/v1/webhooks/"+f.endpoint+"/replay", f.merchant.testKey,
 		`{"since":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z","status":"delivered","rate":100,"preview":false}`)
@@ -96,6 +97,32 @@ func TestCreateReplay_RefusesInvalidFields(t *testing.T) {
 		require.Equal(t, params, got.params(), body)
 	}
 	require.Zero(t, f.count("webhook_replay"))
+}
+
+func TestCreateReplay_WhatRunsAlreadyIsAConflict(t *testing.T) {
+	t.Parallel()
+	f := newDeliveryFront(t)
+	key := f.merchant.testKey
+	replay := func(endpoint, rate, key string) answer {
+		return f.do("POST", "/v1/webhooks/"+endpoint+"/replay", key, `{"since":"2026-01-01T00:00:00Z","rate":`+rate+`}`)
+	}
+	first := replay(f.endpoint, "90", key)
+	require.Equal(t, 202, first.status, first.body)
+	again := replay(f.endpoint, "1", key)
+	require.Equal(t, 409, again.status)
+	require.Equal(t, "replay_running", again.json["error"])
+	other, _ := f.newEndpoint(key)
+	fast := replay(other, "11", key)
+	require.Equal(t, 409, fast.status)
+	require.Equal(t, "replay_rate_exceeded", fast.json["error"])
+	require.Equal(t, 202, replay(other, "10", key).status, "100 a second together")
+	live, _ := f.newEndpoint(f.merchant.liveKey)
+	require.Equal(t, 409, replay(live, "1", f.merchant.liveKey).status, "both modes together")
+	m := f.newMerchant(true)
+	theirs, _ := f.newEndpoint(m.testKey)
+	require.Equal(t, 202, replay(theirs, "100", m.testKey).status, "another merchant is not hurt")
+	f.endReplays()
+	require.Equal(t, 202, replay(f.endpoint, "100", key).status)
 }
 
 func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {

@@ -28,7 +28,7 @@ func (f *front) routes() []string {
 	f.t.Helper()
 	var routes []string
 	router := mux.NewRouter()
-	(&Server{f.config}).routes(router)
+	newServer(f.config).routes(router)
 	require.NoError(f.t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := route.GetPathTemplate()
 		if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {

@@ -88,7 +88,7 @@ func TestScopes_KnowEveryRoute(t *testing.T) {
 	}
 	have := map[string]bool{}
 	router := mux.NewRouter()
-	(&Server{f.config}).routes(router)
+	newServer(f.config).routes(router)
 	require.NoError(t, router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
 		path, err := route.GetPathTemplate()
 		have[path] = true

@@ -20,13 +20,14 @@ import (
 	"github.com/gorilla/mux"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
-// Config is everything the front end needs; only Log and SessionLifetime may be
-// left out.
+// Config is everything the front end needs; Log, SessionLifetime, Limits and Shares
+// may be left out.
 type Config struct {
 	Store     *storage.Store
 	Workflows *workflows.Client
@@ -39,9 +40,11 @@ type Config struct {
 	// SessionLifetime is for test mode, checkout.SessionLifetime when 0. A live
 	// session always has checkout.SessionLifetime.
 	SessionLifetime time.Duration
-	LiveCards       bool         // a live card network is configured
-	Limits          Limits       // DefaultLimits when zero
-	Log             *slog.Logger // slog.Default when nil
+	LiveCards       bool   // a live card network is configured
+	Limits          Limits // DefaultLimits when zero
+	// Shares of what the process can work on at once; nil: limit.DefaultShare for each.
+	Shares *limit.Shares
+	Log    *slog.Logger // slog.Default when nil
 }
 
 // requestTimeout bounds one request. The slowest honest one waits for a name
@@ -51,6 +54,8 @@ const requestTimeout = 10 * time.Second
 // Server answers the REST API.
 type Server struct {
 	Config
+	seen  *seenKeys
+	ready *readiness
 }
 
 // New returns the REST front end. It sets no limits on connections; the
@@ -65,7 +70,13 @@ func New(c Config) http.Handler {
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits
 	}
-	s := &Server{c}
+	if c.Limits.Verify.Burst == 0 {
+		c.Limits.Verify = DefaultLimits.Verify
+	}
+	if c.Shares == nil {
+		c.Shares = limit.NewShares(limit.DefaultShare)
+	}
+	s := newServer(c)
 	// Clean paths and slashes would be answered with redirects, and an escaped
 	// slash must not become a separator.
 	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
@@ -73,6 +84,10 @@ func New(c Config) http.Handler {
 	router.Use(observed)
 	router.NotFoundHandler = observed(s.serve(notFound)) // mux.Use does not reach it
 	return withRequestID(router)
+}
+
+func newServer(c Config) *Server {
+	return &Server{Config: c, seen: &seenKeys{}, ready: &readiness{}}
 }
 
 // routes is every route. The first that fits is taken, so verify comes before

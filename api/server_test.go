@@ -167,7 +167,7 @@ func TestServer_APanicIsA500AndTheProcessLives(t *testing.T) {
 
 func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 	t.Parallel()
-	s := &Server{Config{CheckoutURL: "https://pay.example.com"}}
+	s := newServer(Config{CheckoutURL: "https://pay.example.com"})
 	for _, tc := range []struct {
 		err    error
 		status int
@@ -205,7 +205,7 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	s := &Server{f.config}
+	s := newServer(f.config)
 	h := withRequestID(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
@@ -251,8 +251,10 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	require.Equal(t, 200, got.status, got.body)
 	require.Equal(t, map[string]any{"status": "ok", "checks": map[string]any{"postgresql": "ok", "temporal": "ok"}}, got.json)
 	f.store.Close()
-	got = f.do("GET", "/readyz", "", "")
-	require.Equal(t, 503, got.status)
+	require.Eventually(t, func() bool { // an answer is good for a second
+		got = f.do("GET", "/readyz", "", "")
+		return got.status == 503
+	}, 20*time.Second, 50*time.Millisecond)
 	require.Equal(t, map[string]any{"postgresql": "down", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "The service is not ready: PostgreSQL down.", got.json["message"])
 

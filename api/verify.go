@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -16,6 +17,13 @@ import (
 // signature; it only compares what it was sent, in constant time.
 func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
+	allowance, err := s.Store.Allow(ctx, storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify})
+	if err != nil {
+		return 0, nil, err
+	}
+	if !allowance.OK {
+		return 0, nil, rateLimited(allowance)
+	}
 	members, err := readObject(r)
 	if err != nil {
 		return 0, nil, err
@@ -24,7 +32,10 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	f := newFields(&found, members, "webhook", "header", "body", "computed")
 	v := verification{Now: time.Now(), EndpointID: optionalID(f, "webhook", checkout.PrefixEndpoint)}
 	v.Header, _ = f.requiredText("header")
-	v.Body, _ = f.requiredText("body")
+	if v.Body, _ = f.requiredText("body"); len(v.Body) > maxVerifiedBody {
+		f.add("body", "must have at most 32768 bytes; no event has more")
+		v.Body = ""
+	}
 	v.Computed, _ = f.optionalText("computed")
 	eventID := eventIDIn(v.Body)
 	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Merchant.ID, caller.Key.Mode, eventID); err != nil {
@@ -43,8 +54,25 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		}
 		v.Stored = string(e.Body)
 	}
+	leave, err := explaining.Enter(ctx)
+	if errors.Is(err, limit.ErrBusy) {
+		return 0, nil, rateLimited(storage.Allowance{Wait: time.Second})
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
 	return http.StatusOK, v.explain(), nil
 }
+
+const (
+	maxVerifiedBody = 32 << 10
+	bucketVerify    = "verify" // of a merchant, both modes
+)
+
+// explaining bounds what explanations take of this process: each tries every
+// secret of a merchant on every text that may have been signed.
+var explaining = limit.NewGate(1, 16)
 
 // knows reports whether id is a registration of the caller.
 func (v verification) knows(id string) bool {

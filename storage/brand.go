@@ -166,7 +166,7 @@ func ParseColor(typed string) (string, error) {
 
 const (
 	maxLogoUpload = 1 << 20   // bytes
-	maxLogoSide   = 2000      // pixels: what decoding may cost, 32 MB at most
+	maxLogoSide   = 1000      // pixels: what decoding may cost, 8 MB at most
 	maxLogo       = 128 << 10 // bytes that are stored
 	// The page shows a logo in 200 × 44 pixels at most; these are for screens
 	// with three dots a pixel.
@@ -176,7 +176,7 @@ const (
 // EncodeLogo reads an uploaded picture and returns the PNG to store: no larger
 // than the page needs, and nothing in it but pixels. It returns ErrLogo for
 // what is not a PNG or JPEG, and ErrLogoLarge before it decodes what is more
-// than 1 MiB or 2,000 pixels on a side.
+// than 1 MiB or 1,000 pixels on a side.
 func EncodeLogo(r io.Reader) ([]byte, error) {
 	upload, err := io.ReadAll(io.LimitReader(r, maxLogoUpload+1))
 	if err != nil {

@@ -108,10 +108,10 @@ func TestEncodeLogo_FitsThePageAndTheTable(t *testing.T) {
 		width, height int
 	}{
 		"small stays as it is":     {pngOf(t, picture(30, 20, false)), 30, 20},
-		"wide":                     {pngOf(t, picture(2000, 100, false)), 600, 30},
-		"high":                     {jpegOf(t, picture(100, 2000, false)), 6, 132},
-		"one line":                 {pngOf(t, picture(2000, 1, false)), 600, 1},
-		"the largest":              {jpegOf(t, picture(2000, 2000, false)), 132, 132},
+		"wide":                     {pngOf(t, picture(1000, 50, false)), 600, 30},
+		"high":                     {jpegOf(t, picture(50, 1000, false)), 6, 132},
+		"one line":                 {pngOf(t, picture(1000, 1, false)), 600, 1},
+		"the largest":              {jpegOf(t, picture(1000, 1000, false)), 132, 132},
 		"noise is made smaller":    {pngOf(t, picture(600, 132, true)), 0, 0},
 		"gray, with other modes":   {jpegOf(t, image.NewGray(image.Rect(0, 0, 9, 9))), 9, 9},
 		"a palette":                {pngOf(t, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black})), 9, 9},
@@ -169,8 +169,8 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 		"gif":         {animation.Bytes(), storage.ErrLogo},
 		"cut off":     {whole[:len(whole)-40], storage.ErrLogo},
 		"JPEG's name": {[]byte{0xff, 0xd8, 0xff, 0xe0, 1}, storage.ErrLogo},
-		"too wide":    {pngOf(t, picture(2001, 1, false)), storage.ErrLogoLarge},
-		"too high":    {jpegOf(t, picture(1, 2001, false)), storage.ErrLogoLarge},
+		"too wide":    {pngOf(t, picture(1001, 1, false)), storage.ErrLogoLarge},
+		"too high":    {jpegOf(t, picture(1, 1001, false)), storage.ErrLogoLarge},
 		"a bomb":      {bomb, storage.ErrLogoLarge},
 		"over 1 MiB":  {bytes.Repeat([]byte("a"), 1<<20+1), storage.ErrLogoLarge},
 	} {

@@ -94,6 +94,15 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 	}), nil
 }
 
+// GiveBack returns a token to a bucket, for a request that turned out not to count.
+func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
+	_, err := s.pool.Exec(ctx, `UPDATE token_bucket SET tokens = least(burst, tokens + 1) WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
+	if err != nil {
+		return fmt.Errorf("token bucket: %w", err)
+	}
+	return nil
+}
+
 // AllowAddress takes a token for a request without a valid key that came from
 // address.
 func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {

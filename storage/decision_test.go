@@ -537,7 +537,7 @@ var accountDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			require.NoError(t, f.invites(t.Context(), "mem_1", "a@shop.example", checkout.RoleViewer))
 			return func(ctx context.Context) (any, error) {
-				m, err := f.AcceptInvitation(ctx, []byte("mem_1"), "hash")
+				m, err := f.AcceptInvitation(ctx, []byte("mem_1"), "hash", "")
 				return m.ID == "mem_1", err
 			}, nil
 		}},

@@ -282,9 +282,13 @@ type SigningKeys struct {
 	SessionID  string // set: the secret of that session's webhook_url, not a registration's
 	Deleted    bool   // the registration is gone
 	Current    []byte
-	Previous   []byte     // nil when the secret was never rotated
+	Previous   []byte     // nil when the secret was never rotated, or longer ago than ExplainedFor
 	Until      *time.Time // when Previous stopped or stops signing
 }
+
+// ExplainedFor is how long after its end a previous secret is still known to
+// explain a signature: whoever deployed the new one late finds out in a week.
+const ExplainedFor = 7 * 24 * time.Hour
 
 // SigningKeys returns the digests that sign for each of the merchant's
 // registrations, and those that signed the deliveries of the event with that
@@ -293,10 +297,11 @@ type SigningKeys struct {
 func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
-			master_key_id, sealed_digest, previous_master_key_id, previous_sealed_digest, previous_expires_at FROM webhook_endpoint
+			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END, CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
+		FROM webhook_endpoint, LATERAL (SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
 			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2))
-		ORDER BY deleted_at IS NOT NULL, id`, merchantID, mode, eventID)
+		ORDER BY deleted_at IS NOT NULL, id`, merchantID, mode, eventID, ExplainedFor)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)
 	}

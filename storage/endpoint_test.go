@@ -138,6 +138,22 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
 }
 
+func TestSigningKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	_, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour)
+	require.NoError(t, err)
+	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
+		f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
+		keys, err := f.SigningKeys(t.Context(), e.MerchantID, e.Mode, "")
+		require.NoError(t, err)
+		require.Len(t, keys, 1)
+		require.Equal(t, known, keys[0].Previous != nil, age)
+		require.NotNil(t, keys[0].Current)
+	}
+}
+
 func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -39,6 +39,8 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 		r, err := f.CreateReplay(t.Context(), newReplay(e))
 		require.NoError(t, err)
 		replays = append(replays, r.ID)
+		r.Status = webhook.ReplayCompleted
+		require.NoError(t, f.RecordReplay(t.Context(), r))
 		endpoints = append(endpoints, f.endpoint(t, "https://shop.example/b", webhook.PayoutSent).ID)
 	}
 	for name, tc := range map[string]struct {

@@ -31,7 +31,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.NoError(t, err)
 	replay, err := f.CreateReplay(t.Context(), newReplay(e))
 	require.NoError(t, err)
-	over := newReplay(e)
+	over := newReplay(f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted))
 	over, err = f.CreateReplay(t.Context(), over)
 	require.NoError(t, err)
 	over.Status = webhook.ReplayCompleted

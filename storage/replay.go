@@ -39,7 +39,9 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 
 // CreateReplay stores a bulk replay, which is running from then on; the caller
 // starts its workflow, and Reconcile does if that failed. It returns r with its
-// total, status and time. by is as of CreateEndpoint.
+// total, status and time; the same request again returns what is stored. It
+// returns checkout.ErrNotFound, webhook.ErrReplayRunning and
+// webhook.ErrReplayRate. by is as of CreateEndpoint.
 func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
@@ -47,7 +49,21 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checko
 	}
 	r.Total, r.Status = total, webhook.ReplayRunning
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `
+		// The registrations of a merchant may be replayed at once, but not by more than the merchant's rate, so all wait here.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`, r.MerchantID); err != nil {
+			return err
+		}
+		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
+		if err == nil { // the same request again
+			r = stored
+		}
+		if !errors.Is(err, checkout.ErrNotFound) {
+			return err
+		}
+		if err := mayReplay(ctx, tx, r); err != nil {
+			return err
+		}
+		err = tx.QueryRow(ctx, `
 			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
@@ -56,13 +72,30 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checko
 		}
 		return auditAll(ctx, tx, by)
 	})
-	if violates(err, "webhook_replay_pkey") { // the same request again
-		return s.Replay(ctx, r.MerchantID, r.Mode, r.ID)
-	}
 	if err != nil {
 		return webhook.Replay{}, fmt.Errorf("create replay: %w", err)
 	}
 	return r, nil
+}
+
+// mayReplay looks at the merchant's bulk replays that are running, of both modes.
+func mayReplay(ctx context.Context, tx pgx.Tx, r webhook.Replay) error {
+	var (
+		same bool
+		rate int
+	)
+	err := tx.QueryRow(ctx, `
+		SELECT coalesce(bool_or(endpoint_id = $2), false), coalesce(sum(rate), 0) FROM webhook_replay
+		WHERE merchant_id = $1 AND status = 'running'`, r.MerchantID, r.EndpointID).Scan(&same, &rate)
+	switch {
+	case err != nil:
+		return err
+	case same:
+		return webhook.ErrReplayRunning
+	case rate+r.Rate > webhook.MaxReplayRate:
+		return webhook.ErrReplayRate
+	}
+	return nil
 }
 
 const selectReplay = `

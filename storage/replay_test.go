@@ -1,6 +1,8 @@
 package storage_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +115,60 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	rest, err := f.ReplayedDeliveries(t.Context(), r, 10)
 	require.NoError(t, err)
 	require.Len(t, rest, 2)
+}
+
+func TestCreateReplay_ManyAtOnceStartOne(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	var (
+		wg      sync.WaitGroup
+		started atomic.Int32
+	)
+	for range 20 {
+		wg.Go(func() {
+			if _, err := f.CreateReplay(t.Context(), newReplay(a)); err == nil {
+				started.Add(1)
+			} else {
+				require.ErrorIs(t, err, webhook.ErrReplayRunning)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, started.Load())
+}
+
+func TestCreateReplay_AMerchantsAreAtMost100ASecondTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var (
+		wg      sync.WaitGroup
+		started atomic.Int32
+	)
+	for range 8 { // at 30 a second each
+		r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
+		r.Rate = 30
+		wg.Go(func() {
+			if _, err := f.CreateReplay(t.Context(), r); err == nil {
+				started.Add(1)
+			} else {
+				require.ErrorIs(t, err, webhook.ErrReplayRate)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 3, started.Load())
+}
+
+func TestCreateReplay_TheSameRequestAgainIsTheSameReplay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	r := newReplay(f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted))
+	first, err := f.CreateReplay(t.Context(), r)
+	require.NoError(t, err)
+	again, err := f.CreateReplay(t.Context(), r)
+	require.NoError(t, err)
+	require.Equal(t, first.CreatedAt.UTC(), again.CreatedAt.UTC())
 }
 
 func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 )
 
 // StartReplay stores a bulk replay and starts it. One whose workflow cannot be
-// started now is started by Reconcile. It returns checkout.ErrNotFound.
+// started now is started by Reconcile. It returns checkout.ErrNotFound,
+// webhook.ErrReplayRunning and webhook.ErrReplayRate.
 func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
 	r, err := w.Store.CreateReplay(ctx, r, by)
 	if err != nil {

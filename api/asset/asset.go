@@ -3,18 +3,21 @@ package asset
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"mime"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 )
 
 // file is one file, with the hash by which browsers may keep it.
 type file struct {
 	content []byte
+	packed  []byte // with gzip; nil when that is hardly smaller
 	hash    string
 }
 
@@ -35,7 +38,11 @@ func Load(embedded embed.FS, dir string) Files {
 			panic(err)
 		}
 		sum := sha256.Sum256(content)
-		files[e.Name()] = file{content, hex.EncodeToString(sum[:8])}
+		packed := Pack(content)
+		if len(packed) > len(content)*9/10 {
+			packed = nil
+		}
+		files[e.Name()] = file{content, packed, hex.EncodeToString(sum[:8])}
 	}
 	return files
 }
@@ -54,10 +61,42 @@ func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	if !ok {
 		return false
 	}
-	Keep(w, found.hash, r.URL.Query().Get("v") == found.hash)
+	forGood := r.URL.Query().Get("v") == found.hash
 	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	w.Header().Set("Vary", "Accept-Encoding")
+	if found.packed != nil && TakesGzip(r) {
+		Keep(w, found.hash+"-gzip", forGood)
+		w.Header().Set("Content-Encoding", "gzip")
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.packed))
+		return true
+	}
+	Keep(w, found.hash, forGood)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(found.content))
 	return true
+}
+
+// Pack compresses what is served many times, once and as small as gzip makes it.
+func Pack(content []byte) []byte {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	_, _ = w.Write(content) // to memory, which never fails
+	_ = w.Close()
+	return packed.Bytes()
+}
+
+// TakesGzip reports whether whoever asks takes a packed answer.
+func TakesGzip(r *http.Request) bool {
+	for entry := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		coding, quality, _ := strings.Cut(strings.TrimSpace(entry), ";")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			q, ok := strings.CutPrefix(strings.TrimSpace(quality), "q=")
+			return !ok || strings.Trim(q, "0.") != ""
+		}
+	}
+	return false
 }
 
 // Keep lets browsers keep an answer: for good when its address names the version

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -79,10 +80,30 @@ func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer,
 	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
 }
 
+// logosWaiting is how many logos wait for the one that is decoded.
+const logosWaiting = 8
+
+// decoding bounds what logos take of this process: one merchant has one decoded at
+// a time.
+var (
+	decoding   = limit.NewGate(1, logosWaiting)
+	decodingOf = limit.NewShares(1)
+)
+
 // brandChange reads what is not as it was when the form was shown; detail says
 // what that is, "" for nothing. A file that was not chosen leaves the logo as it
-// is.
+// is. It returns limit.ErrBusy.
 func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
+	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
+	if err != nil {
+		return change, "", err
+	}
+	defer turn.Leave(false)
+	leave, err := decoding.Enter(v.Context())
+	if err != nil {
+		return change, "", err
+	}
+	defer leave()
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // what else is in the form is not known
 	}

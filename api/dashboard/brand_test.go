@@ -16,6 +16,11 @@ import (
 // upload sends the form of the hosted page's looks.
 func (b *browser) upload(logo []byte, fields ...string) page {
 	b.t.Helper()
+	return b.do(b.uploading(logo, fields...))
+}
+
+func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
+	b.t.Helper()
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	for i := 0; i < len(fields); i += 2 {
@@ -33,7 +38,7 @@ func (b *browser) upload(logo []byte, fields ...string) page {
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+"/test/settings/brand", &body)
 	require.NoError(b.t, err)
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	return b.do(r)
+	return r
 }
 
 func picture(t *testing.T, width, height int) []byte {
@@ -79,9 +84,9 @@ func TestBrand_RefusesWhatIsWrong(t *testing.T) {
 	}{
 		"no picture":      {[]byte("<svg onload=alert(1)>"), "#123456", "must be a PNG or JPEG"},
 		"cut off":         {picture(t, 300, 100)[:60], "#123456", "must be a PNG or JPEG"},
-		"too many pixels": {picture(t, 2001, 1), "#123456", "at most 2000"},
-		"too many bytes":  {bytes.Repeat([]byte("x"), 1<<20+1), "#123456", "at most 2000"},
-		"far too many":    {bytes.Repeat([]byte("x"), 3<<20), "#123456", "at most 2000"},
+		"too many pixels": {picture(t, 1001, 1), "#123456", "at most 1000"},
+		"too many bytes":  {bytes.Repeat([]byte("x"), 1<<20+1), "#123456", "at most 1000"},
+		"far too many":    {bytes.Repeat([]byte("x"), 3<<20), "#123456", "at most 1000"},
 		"no color":        {nil, "red", "must be a color"},
 		"styles":          {nil, "#123456;background:url(x)", "must be a color"},
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -31,15 +32,18 @@ type Config struct {
 	// CheckAddress says why events cannot be sent to host; the text of its error
 	// reads on from a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Log          *slog.Logger // nil: slog.Default()
+	Limits       Limits        // what is zero is as in DefaultLimits
+	Shares       *limit.Shares // of what the process can work on at once; nil: limit.DefaultShare for each
+	Log          *slog.Logger  // nil: slog.Default()
 
 	heartbeat time.Duration // of streams
 }
 
 type server struct {
 	Config
-	secure bool // the dashboard is reached over https
-	router *mux.Router
+	secure  bool // the dashboard is reached over https
+	router  *mux.Router
+	streams *limit.Shares // of each person
 }
 
 // New returns the handler of the dashboard. It panics when cfg.URL is not an
@@ -51,21 +55,30 @@ func New(cfg Config) http.Handler {
 	if cfg.heartbeat == 0 {
 		cfg.heartbeat = streamHeartbeat
 	}
+	if cfg.Limits.Requests.Burst == 0 {
+		cfg.Limits.Requests = DefaultLimits.Requests
+	}
+	if cfg.Limits.Forms.Burst == 0 {
+		cfg.Limits.Forms = DefaultLimits.Forms
+	}
+	if cfg.Shares == nil {
+		cfg.Shares = limit.NewShares(limit.DefaultShare)
+	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" {
 		panic("dashboard: URL is not an absolute URL")
 	}
-	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true)}
+	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams)}
 	s.routes()
 	own := http.NewCrossOriginProtection() // a form of another origin changes nothing
-	own.SetDenyHandler(s.problem(problems[http.StatusForbidden]))
+	own.SetDenyHandler(s.refused(problems[http.StatusForbidden]))
 	return s.secured(own.Handler(s.router))
 }
 
 // routes is every page. Those of a mode are below /test and /live; each says
 // which role it needs.
 func (s *server) routes() {
-	s.open(http.MethodGet, "/static/{file}", s.static)
+	s.router.Handle("/static/{file}", s.traced("/static/{file}", http.HandlerFunc(s.static))).Methods(http.MethodGet)
 	s.open(http.MethodGet, "/signin", s.showSignIn)
 	s.open(http.MethodPost, "/signin", s.signIn)
 	s.open(http.MethodPost, "/signout", s.signOut)
@@ -102,8 +115,8 @@ func (s *server) routes() {
 
 	s.webhookRoutes()
 
-	s.router.NotFoundHandler = s.traced("not found", s.problem(problems[http.StatusNotFound]))
-	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.problem(problems[http.StatusMethodNotAllowed]))
+	s.router.NotFoundHandler = s.traced("not found", s.limited(s.problem(problems[http.StatusNotFound])))
+	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.refused(problems[http.StatusMethodNotAllowed]))
 }
 
 // inMode is the beginning of the path of everything that belongs to a mode.
@@ -111,7 +124,7 @@ const inMode = "/{mode:test|live}"
 
 // open is a route for everybody.
 func (s *server) open(method, path string, h http.HandlerFunc) {
-	s.router.Handle(path, s.traced(path, h)).Methods(method)
+	s.router.Handle(path, s.traced(path, s.limited(h))).Methods(method)
 }
 
 func (s *server) get(path string, needs checkout.Role, h handler) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -234,8 +235,8 @@ func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 // acceptInvitation serves POST /invitation/{token}: the first password, which
 // signs in.
 func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) {
-	if ok, err := s.maySignIn(r, "an invitation"); err != nil || !ok {
-		s.problem(problems[http.StatusTooManyRequests]).ServeHTTP(w, r)
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil || !ok {
+		s.refuseSignIn(w, r, err)
 		return
 	}
 	password := r.PostFormValue("password")

@@ -4,19 +4,24 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
+
+	"example.com/checkout/api/limit"
 )
 
 // passwordParams are OWASP's for argon2id. A hash says which it was made with,
 // so they can grow.
 var passwordParams = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// hashing bounds the memory of hashing: whoever waits longer than the request
-// may is refused.
-var hashing = make(chan struct{}, 4)
+var hashers = max(1, runtime.GOMAXPROCS(0)/2)
+
+// hashing bounds what passwords take of this process: half of the processors, and
+// a second's work that waits.
+var hashing = limit.NewGate(hashers, 16*hashers)
 
 // Limits of a password. The longest is for the sake of the hashing only.
 const (
@@ -38,12 +43,11 @@ func passwordFault(password, again string) string {
 }
 
 func hashPassword(ctx context.Context, password string) (string, error) {
-	select {
-	case hashing <- struct{}{}:
-		defer func() { <-hashing }()
-	case <-ctx.Done():
-		return "", ctx.Err()
+	leave, err := hashing.Enter(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer leave()
 	hash, err := argon2id.CreateHash(password, passwordParams)
 	if err != nil {
 		return "", fmt.Errorf("hash password: %w", err)
@@ -61,14 +65,14 @@ var nobodysHash = func() string {
 	return hash
 }()
 
-// samePassword compares a password with a hash, "" for that of nobody.
-func samePassword(ctx context.Context, password, hash string) bool {
-	select {
-	case hashing <- struct{}{}:
-		defer func() { <-hashing }()
-	case <-ctx.Done():
-		return false
+// samePassword compares a password with a hash, "" for that of nobody. It returns
+// limit.ErrBusy.
+func samePassword(ctx context.Context, password, hash string) (bool, error) {
+	leave, err := hashing.Enter(ctx)
+	if err != nil {
+		return false, err
 	}
+	defer leave()
 	known := hash != ""
 	if !known {
 		hash = nobodysHash
@@ -77,7 +81,7 @@ func samePassword(ctx context.Context, password, hash string) bool {
 		password, known = "", false
 	}
 	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	return same && err == nil && known
+	return same && err == nil && known, nil
 }
 
 // confirmed says why what is dangerous is not done: "" when the visitor has typed
@@ -88,14 +92,15 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	if err != nil {
 		return "", err
 	}
-	ok, err := s.maySignIn(v.Request, v.Member.Email)
-	switch {
-	case err != nil:
+	ok, err := s.mayGuess(v.Context(), limit.Address(v.Request), v.Member.Email)
+	if err != nil {
 		return "", err
-	case !ok:
+	}
+	if !ok {
 		return "There were too many attempts. Wait a minute, then try again.", nil
-	case samePassword(v.Context(), v.PostFormValue("password"), hash):
-		return "", nil
+	}
+	if ok, err = samePassword(v.Context(), v.PostFormValue("password"), hash); err != nil || ok {
+		return "", err
 	}
 	return "Your password is not right.", s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
 }

@@ -1,26 +1,38 @@
 package dashboard
 
 import (
+	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-// How often somebody may try to sign in: for one account from one address, and
-// from one address at all. An account has no limit of its own, with which others
-// could lock its owner out.
+// How often somebody may try to sign in: for one account from one address, from
+// one address at all, and for one account from everywhere. The last is slow, and
+// locks nobody out: a browser in which the account was signed in before counts
+// for itself.
 var (
-	accountRate = storage.Rate{PerSecond: 1.0 / 30, Burst: 8}
-	addressRate = storage.Rate{PerSecond: 1.0 / 5, Burst: 40}
+	accountRate    = storage.Rate{PerSecond: 1.0 / 30, Burst: 8}
+	addressRate    = storage.Rate{PerSecond: 1.0 / 5, Burst: 40}
+	everywhereRate = storage.Rate{PerSecond: 1.0 / 30, Burst: 60}
+)
+
+// Kinds of buckets of signing in, in the order in which storage.Store.Allow takes
+// them.
+const (
+	bucketSignIn     = "signin"
+	bucketAccount    = "signin_account"
+	bucketEverywhere = "signin_everywhere"
 )
 
 // signInForm is what the page of signing in shows.
@@ -48,11 +60,8 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 		Email: strings.TrimSpace(r.PostFormValue("email")), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
 		Next: r.PostFormValue("next"), Failed: true,
 	}
-	if ok, err := s.maySignIn(r, form.Email); err != nil {
-		s.fail(w, r, err)
-		return
-	} else if !ok {
-		s.problem(problems[http.StatusTooManyRequests]).ServeHTTP(w, r)
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil || !ok {
+		s.refuseSignIn(w, r, err)
 		return
 	}
 	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email, form.Merchant)
@@ -60,26 +69,63 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	if !samePassword(r.Context(), r.PostFormValue("password"), hash) || err != nil {
-		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
+	unknown := err != nil
+	if ok, err := s.mayGuessHere(r, form.Email, hash); err != nil || !ok {
+		s.refuseSignIn(w, r, err)
 		return
 	}
-	s.startSession(w, r, member, safeNext(form.Next))
+	same, err := samePassword(r.Context(), r.PostFormValue("password"), hash)
+	switch {
+	case err != nil:
+		s.fail(w, r, err)
+	case !same || unknown:
+		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
+	default:
+		s.startSession(w, r, member, safeNext(form.Next))
+	}
 }
 
-// maySignIn takes a token of each bucket.
-func (s *server) maySignIn(r *http.Request, email string) (bool, error) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
+// refuseSignIn answers a try that comes too often, or that could not be counted.
+func (s *server) refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
 	if err != nil {
-		host = r.RemoteAddr
+		s.fail(w, r, err)
+		return
 	}
-	address, err := s.Store.AllowAddress(r.Context(), "signin "+host, addressRate)
-	if err != nil || !address.OK {
-		return false, err
+	s.tooMany(w, r)
+}
+
+// mayGuess takes a token of the address and one of the account from there.
+func (s *server) mayGuess(ctx context.Context, address, email string) (bool, error) {
+	got, err := s.Store.Allow(ctx,
+		storage.Bucket{Owner: address, Kind: bucketSignIn, Rate: addressRate},
+		storage.Bucket{Owner: ownerOf(email, address), Kind: bucketAccount, Rate: accountRate})
+	return got.OK, err
+}
+
+// mayGuessHere takes a token of the account from everywhere, or from this browser
+// when the account was signed in here before; hash is that of the account's
+// password, "" when there is no account.
+func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error) {
+	owner := ownerOf(email)
+	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" && hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
+		owner = ownerOf(email, cookie.Value)
 	}
-	sum := sha256.Sum256([]byte(strings.ToLower(email) + " " + host))
-	account, err := s.Store.AllowAddress(r.Context(), "signin "+hex.EncodeToString(sum[:16]), accountRate)
-	return account.OK, err
+	got, err := s.Store.Allow(r.Context(), storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate})
+	return got.OK, err
+}
+
+// ownerOf names the bucket of an account: nothing that was typed is stored.
+func ownerOf(email string, more ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{strings.ToLower(email)}, more...), " ")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// knownBrowser is what a browser keeps that has signed in with the password of
+// hash. It tells nothing of the password and is worth nothing without it.
+func knownBrowser(hash string) string {
+	mac := hmac.New(sha256.New, []byte(hash))
+	mac.Write([]byte("a browser that has signed in"))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // startSession gives the browser a new token; one that somebody else put there
@@ -91,7 +137,13 @@ func (s *server) startSession(w http.ResponseWriter, r *http.Request, member che
 		s.fail(w, r, err)
 		return
 	}
+	password, err := s.Store.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	s.setCookie(w, memberCookie, token, 0)
+	s.setCookie(w, knownCookie, knownBrowser(password), knownSeconds)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
@@ -126,11 +178,14 @@ func newToken() (token string, hash []byte) {
 	return token, sum[:]
 }
 
-// Cookies. A notice is the key of what is said once, on the next page.
+// Cookies. A notice is the key of what is said once, on the next page. A browser
+// is known for as long as the password stays, and for half a year.
 const (
 	memberCookie  = "member"
 	noticeCookie  = "notice"
 	noticeSeconds = 60
+	knownCookie   = "known"
+	knownSeconds  = 180 * 24 * 60 * 60
 )
 
 // cookieName has the prefix that makes browsers insist on https, where it is used.

@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -160,8 +161,12 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, checkout.ErrNotFound), errors.Is(err, checkout.ErrWrongMode), storage.Malformed(err):
 		status = http.StatusNotFound
 	case errors.Is(err, checkout.ErrNotPending), errors.Is(err, checkout.ErrPaymentInFlight), errors.Is(err, webhook.ErrDeliveryInProgress),
-		errors.Is(err, webhook.ErrDeliveryNotPending), errors.Is(err, webhook.ErrDeliveryHeld), errors.Is(err, webhook.ErrEndpointDeleted):
+		errors.Is(err, webhook.ErrDeliveryNotPending), errors.Is(err, webhook.ErrDeliveryHeld), errors.Is(err, webhook.ErrEndpointDeleted),
+		errors.Is(err, webhook.ErrReplayRunning), errors.Is(err, webhook.ErrReplayRate):
 		status = http.StatusConflict
+	case errors.Is(err, limit.ErrBusy):
+		s.problem(busy).ServeHTTP(w, r)
+		return
 	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	default:
@@ -182,6 +187,8 @@ func conflictText(err error) string {
 		webhook.ErrDeliveryNotPending: "The delivery has ended meanwhile.",
 		webhook.ErrDeliveryHeld:       "The delivery is on hold. Resume it first.",
 		webhook.ErrEndpointDeleted:    "The webhook was deleted, so nothing can be sent to it.",
+		webhook.ErrReplayRunning:      "A bulk replay of this webhook is running. Wait until it ends, or cancel it.",
+		webhook.ErrReplayRate:         "Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one.",
 	} {
 		if errors.Is(err, known) {
 			return text

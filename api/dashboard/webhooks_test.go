@@ -52,7 +52,7 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	s.event, s.ref = event, storage.DeliveryRef{ID: ref.ID, MerchantID: merchant, Mode: mode}
 	s.replay, err = d.store.CreateReplay(d.t.Context(), webhook.Replay{
 		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: merchant, Mode: mode, EndpointID: s.endpoint.ID,
-		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 10,
+		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 1,
 	})
 	require.NoError(d.t, err)
 	return s
@@ -335,6 +335,11 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 		require.Equal(t, 422, dev.send("POST", at, bad).status, name)
 	}
 	require.Empty(t, started)
+	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
+	require.Equal(t, 409, got.status, "that of newSender runs")
+	require.Contains(t, got.text(), "A bulk replay of this webhook is running")
+	require.Empty(t, started)
+	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now()`)
 	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
 	require.Len(t, started, 1)
 	require.Equal(t, "/test/replays/"+started[0]+" replay_started", got.to())

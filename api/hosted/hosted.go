@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -30,8 +31,10 @@ type Config struct {
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive
 	// with its path, if it has one.
 	CheckoutURL string
-	Limits      Limits       // what is zero is as in DefaultLimits
-	Log         *slog.Logger // nil: slog.Default()
+	Limits      Limits // what is zero is as in DefaultLimits
+	// Shares of what the process can work on at once; nil: limit.DefaultShare for each.
+	Shares *limit.Shares
+	Log    *slog.Logger // nil: slog.Default()
 }
 
 type server struct {
@@ -55,6 +58,9 @@ func newServer(cfg Config) *server {
 	}
 	if cfg.Limits.Forms.Burst == 0 {
 		cfg.Limits.Forms = DefaultLimits.Forms
+	}
+	if cfg.Shares == nil {
+		cfg.Shares = limit.NewShares(limit.DefaultShare)
 	}
 	u, err := url.Parse(cfg.CheckoutURL)
 	if err != nil || u.Host == "" {

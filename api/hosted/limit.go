@@ -1,15 +1,15 @@
 package hosted
 
 import (
+	"context"
 	"fmt"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -18,7 +18,7 @@ import (
 // page".
 type Limits struct {
 	Requests storage.Rate // anything that reads PostgreSQL
-	Forms    storage.Rate // forms, besides: nobody tests stolen cards here
+	Forms    storage.Rate // forms whose card was refused, besides: nobody tests stolen cards here
 }
 
 // DefaultLimits are those of decisions.md: many customers may share an address.
@@ -44,10 +44,25 @@ type refusal struct {
 	away    func(w http.ResponseWriter, r *http.Request, err error)   // nobody could say
 }
 
-// limited lets through what does not come too often.
+// Bound lets through to next what does not come too often, by the same limits as
+// the pages.
+func Bound(cfg Config, next http.Handler) http.Handler {
+	s := newServer(cfg)
+	return s.secured(s.inLanguage(s.limited(next, s.withPage())))
+}
+
+// limited lets through what does not come too often, and of one address not too
+// much at once. A form has no turn while it waits for a card network: forms are
+// few.
 func (s *server) limited(next http.Handler, refuse refusal, more ...func(*http.Request) storage.Bucket) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		buckets := []storage.Bucket{{Owner: addressOf(r), Kind: bucketRequests, Rate: s.Limits.Requests}}
+		turn, err := s.Shares.Enter(r.Context(), limit.Address(r))
+		if err != nil {
+			tooOften(w, r, refuse, 1)
+			return
+		}
+		defer turn.Leave(false)
+		buckets := []storage.Bucket{{Owner: limit.Address(r), Kind: bucketRequests, Rate: s.Limits.Requests}}
 		for _, bucket := range more {
 			buckets = append(buckets, bucket(r))
 		}
@@ -56,13 +71,20 @@ func (s *server) limited(next http.Handler, refuse refusal, more ...func(*http.R
 		case err != nil:
 			refuse.away(w, r, err)
 		case !got.OK:
-			seconds := max(1, int(math.Ceil(got.Wait.Seconds())))
-			w.Header().Set("Retry-After", strconv.Itoa(seconds))
-			refuse.tooMany(w, r, seconds)
+			turn.Leave(true)
+			tooOften(w, r, refuse, max(1, int(math.Ceil(got.Wait.Seconds()))))
 		default:
+			if r.Method == http.MethodPost {
+				turn.Leave(false)
+			}
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+func tooOften(w http.ResponseWriter, r *http.Request, refuse refusal, seconds int) {
+	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	refuse.tooMany(w, r, seconds)
 }
 
 // withPage refuses with a page, withJSON with what checkout.js reads.
@@ -74,7 +96,16 @@ func (s *server) withJSON() refusal { return refusal{statusTooMany, s.statusAway
 
 // ofForms is the bucket of an address's forms.
 func (s *server) ofForms(r *http.Request) storage.Bucket {
-	return storage.Bucket{Owner: addressOf(r), Kind: bucketForms, Rate: s.Limits.Forms}
+	return storage.Bucket{Owner: limit.Address(r), Kind: bucketForms, Rate: s.Limits.Forms}
+}
+
+// uncounted returns the token of a form with which no card was refused. Who tries
+// out stolen cards is refused most of the time; the many customers who share an
+// address, of an office or of a network of phones, are not.
+func (s *server) uncounted(r *http.Request) {
+	if err := s.Store.GiveBack(context.WithoutCancel(r.Context()), s.ofForms(r)); err != nil {
+		s.Log.WarnContext(r.Context(), "form counted", "error", err) // one more has to wait, nothing else
+	}
 }
 
 // ofSession is the bucket of a session's status. What has not the shape of an
@@ -82,30 +113,9 @@ func (s *server) ofForms(r *http.Request) storage.Bucket {
 func ofSession(r *http.Request) storage.Bucket {
 	owner := mux.Vars(r)["id"]
 	if !checkout.IsID(checkout.PrefixSession, owner) {
-		owner = addressOf(r)
+		owner = limit.Address(r)
 	}
 	return storage.Bucket{Owner: owner, Kind: bucketSession, Rate: sessionRate}
-}
-
-// addressOf is whom a request counts for: an IPv4 address, or the network of 64
-// bits that one customer has in IPv6.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	address, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	if address = address.Unmap().WithZone(""); address.Is4() {
-		return address.String()
-	}
-	network, err := address.Prefix(64)
-	if err != nil {
-		return host
-	}
-	return network.String()
 }
 
 // tooMany is the page for those who have to wait.

@@ -55,6 +55,48 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, h.from("192.0.2.2:1000", http.MethodPost, "/"+id, goodCard()).Code)
 }
 
+func TestLimits_CustomersWhoShareAnAddressPay(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = succeeds
+	h.server.Limits.Forms = slow(3)
+	const office = "192.0.2.1:1000"
+	for i := range 25 {
+		id := h.session()
+		if i%5 == 0 {
+			require.Equal(t, http.StatusUnprocessableEntity, h.from(office, http.MethodPost, "/"+id, url.Values{}).Code, "a slip")
+		}
+		require.Equal(t, http.StatusSeeOther, h.from(office, http.MethodPost, "/"+id, goodCard()).Code, i)
+	}
+	require.Len(t, h.paid, 25)
+	h.pay = declines
+	for i := range 4 {
+		want := http.StatusSeeOther
+		if i == 3 {
+			want = http.StatusTooManyRequests
+		}
+		require.Equal(t, want, h.from(office, http.MethodPost, "/"+h.session(), goodCard()).Code, "refused cards count as before")
+	}
+}
+
+func TestBound_TheBanksPageOfTheSandboxToo(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	cfg := h.server.Config
+	cfg.Limits.Requests = slow(3)
+	bank := Bound(cfg, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	for i := range 5 {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+"/txn_1", nil)
+		w := httptest.NewRecorder()
+		bank.ServeHTTP(w, r)
+		require.Equal(t, i < 3, w.Code == http.StatusTeapot, i)
+		if i >= 3 {
+			require.Equal(t, http.StatusTooManyRequests, w.Code)
+			require.NotEmpty(t, w.Header().Get("Retry-After"))
+		}
+	}
+}
+
 func TestLimits_HoldAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -98,18 +140,4 @@ func TestLimits_StatusOfASession(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, refused, 1)
 	require.Equal(t, http.StatusOK, h.get("/"+h.session()+"/status").Code, "another session has its own")
-}
-
-func TestAddressOf(t *testing.T) {
-	t.Parallel()
-	for remote, want := range map[string]string{
-		"192.0.2.1:80":               "192.0.2.1",
-		"[::ffff:192.0.2.1]:80":      "192.0.2.1",
-		"[2001:db8:1:2:3:4:5:6]:80":  "2001:db8:1:2::/64",
-		"[2001:db8:1:2:ffff::1]:443": "2001:db8:1:2::/64",
-		"[fe80::1%eth0]:80":          "fe80::/64",
-		"pipe":                       "pipe",
-	} {
-		require.Equal(t, want, addressOf(&http.Request{RemoteAddr: remote}), remote)
-	}
 }

@@ -21,32 +21,44 @@ const (
 	askTimeout      = time.Second      // a waiting customer's page comes back soon, and asks again
 )
 
-// pay serves POST /{id}: it checks the form, exchanges the card for a token and
-// asks the session's workflow to charge it.
-func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
+// readPayment reads the form of a payment and reports whether a card is to be
+// tried; otherwise it has answered.
+func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (card checkout.Card, ok bool) {
 	if !s.readForm(w, r) {
-		return
+		return card, false
 	}
 	here := s.path(v.Session.ID)
 	switch attempt := r.PostForm.Get(fieldAttempt); {
 	case v.Session.Status.Final():
 		http.Redirect(w, r, here, http.StatusSeeOther)
-		return
+		return card, false
 	case v.Session.PaymentInFlight:
 		http.Redirect(w, r, here+"?"+paramProcessing, http.StatusSeeOther)
-		return
+		return card, false
 	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // overtaken: see fieldAttempt
 		http.Redirect(w, r, here, http.StatusSeeOther)
-		return
+		return card, false
 	}
 	t := textsOf(r)
 	card, shown := parseForm(t, r.PostForm, s.now())
 	shown.Attempt, shown.Payment = v.Form.Attempt, v.Form.Payment
 	v.Form = shown
 	if shown.Faults.First() != "" {
-		s.refuse(w, r, http.StatusUnprocessableEntity, v, t.FixHeading, t.FixErrors)
+		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
+		return card, false
+	}
+	return card, true
+}
+
+// pay serves POST /{id}: it checks the form, exchanges the card for a token and
+// asks the session's workflow to charge it.
+func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
+	card, ok := s.readPayment(w, r, &v)
+	if !ok {
+		s.uncounted(r)
 		return
 	}
+	t, here := textsOf(r), s.path(v.Session.ID)
 	cards := s.cards(v.Session.Mode)
 	if cards == nil {
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NotReady)
@@ -61,7 +73,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 		return
 	}
 	payment := storage.NewPayment{
-		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &shown.Email,
+		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
 	}
 	mine, err := s.createPayment(ctx, payment)
 	switch {
@@ -73,6 +85,9 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 		return
 	}
 	got, err := s.charge(ctx, v.Session.ID, payment.ID)
+	if err == nil && got.Outcome != checkout.OutcomeFailed {
+		s.uncounted(r)
+	}
 	next := s.after(v.Session.ID, payment.ID, err)
 	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
 		next = s.bankPage(ctx, v.Session.ID)
@@ -182,6 +197,7 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) {
 	if !s.readForm(w, r) {
 		return
 	}
+	s.uncounted(r)
 	if id := r.PostForm.Get(paramPayment); checkout.IsID(checkout.PrefixTransaction, id) {
 		if err := s.Store.DropPayment(r.Context(), v.Session.ID, id); err != nil {
 			s.unavailable(w, r, v.Session.ID, err)

@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/api"
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
@@ -49,28 +50,36 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
 	}
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
+	// The connections to PostgreSQL are what all requests share: with a third for its reads and a third for its writes, no
+	// merchant takes them from the others.
+	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
 	rest := api.New(api.Config{
 		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
-		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Log: slog.Default(),
+		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Shares: shares, Log: slog.Default(),
 	})
+	page := hosted.Config{
+		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
+	}
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
-	pages.Handle(challengePath+"/", http.StripPrefix(challengePath, challenge))
-	pages.Handle("/", hosted.New(hosted.Config{
-		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg), Log: slog.Default(),
-	}))
+	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
+	pages.Handle("/", hosted.New(page))
 
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL,
-		CheckAddress: guard.Check, Log: slog.Default(),
+		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, rest)) })
-	group.Go(func() error { return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, pages)) })
 	group.Go(func() error {
-		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, people))
+		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, compressed(rest)))
+	})
+	group.Go(func() error {
+		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, compressed(pages)))
+	})
+	group.Go(func() error {
+		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, compressedForItself(people)))
 	})
 	group.Go(func() error { feed.Run(ctx); return nil }) // ends the streams, so that a stop need not wait for them
 	return group.Wait()
@@ -95,6 +104,16 @@ func pageLimits(cfg config.Config) hosted.Limits {
 	return hosted.Limits{
 		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
 		Forms:    storage.Rate{PerSecond: cfg.FormRateLimit, Burst: max(1, int(100*cfg.FormRateLimit))},
+	}
+}
+
+// dashboardLimits are like pageLimits; a form for every twenty requests is more
+// than people send.
+func dashboardLimits(cfg config.Config) dashboard.Limits {
+	forms := cfg.DashboardRateLimit / 20
+	return dashboard.Limits{
+		Requests: storage.Rate{PerSecond: cfg.DashboardRateLimit, Burst: max(1, int(10*cfg.DashboardRateLimit))},
+		Forms:    storage.Rate{PerSecond: forms, Burst: max(1, int(60*forms))},
 	}
 }
 

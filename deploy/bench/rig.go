@@ -42,7 +42,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 		return r, err
 	}
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
-	o.Env = append(o.Env, "CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000")
+	o.Env = append([]string{"CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000"}, o.Env...)
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}

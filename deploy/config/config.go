@@ -51,6 +51,8 @@ type Config struct {
 	// The hosted page: requests a second of one address, and forms besides.
 	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
 	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
+	// The dashboard: requests a second of one address; of forms a twentieth.
+	DashboardRateLimit float64 `env:"CHECKOUT_DASHBOARD_RATE_LIMIT" envDefault:"20"`
 	// Networks of the proxies in front, whose X-Forwarded-For is believed.
 	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
 
@@ -111,6 +113,7 @@ func Load(environment []string) (Config, error) {
 	check("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
 	check("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
 	check("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
+	check("CHECKOUT_DASHBOARD_RATE_LIMIT", checkRate(c.DashboardRateLimit))
 	c.Proxies, err = parseNetworks(c.TrustedProxies)
 	check("CHECKOUT_TRUSTED_PROXIES", err)
 	check("CHECKOUT_RECONCILE_INTERVAL", atLeast(c.ReconcileEvery, time.Second))

@@ -88,7 +88,7 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 	// Tests ask more often than merchants and customers may, unless one says otherwise.
 	o.Env = append([]string{
 		"CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000",
-		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000",
+		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
 	}, o.Env...)
 	return devstack.Start(ctx, o)
 }

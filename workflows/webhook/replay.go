@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
@@ -21,10 +22,19 @@ const (
 var ReplayableStatuses = []DeliveryStatus{DeliveryFailed, DeliveryDelivered, DeliveryCanceled}
 
 // Rates of a bulk replay, in deliveries a second. The receiver has just been
-// down, so the default is gentle.
+// down, so the default is gentle. The most is that of all bulk replays of a
+// merchant together.
 const (
 	DefaultReplayRate = 10
 	MaxReplayRate     = 100
+)
+
+// Errors of starting a bulk replay.
+var (
+	// ErrReplayRunning: one of the same registration is running.
+	ErrReplayRunning = errors.New("a bulk replay of the registration is running")
+	// ErrReplayRate: those of the merchant that are running leave less than its rate.
+	ErrReplayRate = errors.New("the merchant's bulk replays are too fast together")
 )
 
 // Replay starts the deliveries of one endpoint again that were created in

@@ -79,3 +79,56 @@ document.addEventListener("htmx:afterSettle", () => {
     row.classList.toggle("fresh", shown.get(row.id) !== row.dataset.version);
   }
 });
+
+// Live pages of one browser share one stream of the server's events: a browser has six connections to a host, for all
+// tabs together. The tab that holds the lock has the stream and passes on what it hears; when it goes, the next tab gets
+// the lock. A tab that nobody looks at waits until somebody does.
+class SharedStream extends EventTarget {
+  constructor(url) {
+    super();
+    this.url = url;
+    this.pause = 1000;
+    this.others = new BroadcastChannel(`stream ${url}`);
+    this.others.onmessage = (event) => this.hear(event.data);
+    this.seen = () => { if (!document.hidden && this.missed) this.hear(this.missed); };
+    document.addEventListener("visibilitychange", this.seen);
+    this.closing = new AbortController();
+    if (!navigator.locks) { // the dashboard is on plain http, not on this computer
+      this.open();
+      return;
+    }
+    navigator.locks.request(`stream ${url}`, { signal: this.closing.signal }, () => new Promise((release) => {
+      this.release = release;
+      this.open();
+    })).catch(() => {}); // closed while it waited
+  }
+
+  open() {
+    this.source = new EventSource(this.url);
+    this.source.onopen = () => { this.pause = 1000; };
+    this.source.onerror = () => {
+      if (this.source.readyState !== EventSource.CLOSED) return; // it connects again by itself
+      this.retry = setTimeout(() => this.open(), this.pause);
+      this.pause = Math.min(2 * this.pause, 60000);
+    };
+    this.source.addEventListener("delivery", (event) => {
+      this.others.postMessage(event.data);
+      this.hear(event.data);
+    });
+  }
+
+  hear(data) {
+    this.missed = document.hidden ? data : undefined;
+    if (!this.missed) this.dispatchEvent(new MessageEvent("delivery", { data }));
+  }
+
+  close() {
+    clearTimeout(this.retry);
+    if (this.source) this.source.close();
+    this.closing.abort();
+    if (this.release) this.release();
+    this.others.close();
+    document.removeEventListener("visibilitychange", this.seen);
+  }
+}
+htmx.createEventSource = (url) => new SharedStream(url);

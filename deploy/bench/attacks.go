@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// attacks measures the requests of one merchant, alone and beside another who asks
+// for more than a fair share, with the limits of production.
+func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
+	period := flags.Duration("for", 15*time.Second, "how long each phase is measured")
+	rate := flags.Int("rate", 20, "requests a second of the merchant who is measured")
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{Env: []string{
+			"CHECKOUT_TEST_RATE_LIMIT=25", "CHECKOUT_PAGE_RATE_LIMIT=20", "CHECKOUT_DASHBOARD_RATE_LIMIT=20", "CHECKOUT_TRUSTED_PROXIES=127.0.0.0/8",
+		}})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		a := &attacker{rig: r}
+		if err := a.prepare(ctx); err != nil {
+			return report{}, err
+		}
+		key, err := r.newNeighbour(ctx)
+		if err != nil {
+			return report{}, err
+		}
+		nobody := func(context.Context) *http.Request { return nil }
+		var phases []phase
+		memory, err := r.memoryUnder(ctx, func() error {
+			for _, of := range []attack{
+				{"alone", 0, nobody},
+				{"600 connections of one key", 600, a.list},
+				{"60 that guess passwords", 60, a.guess},
+				{"80 that upload logos", 80, a.upload},
+				{"20 that ask why a signature is wrong", 20, a.verify},
+				{"100 that ask what needs no key", 100, a.open},
+				{"alone again", 0, nobody},
+			} {
+				latencies, err := r.beside(ctx, of, key, *rate, *period)
+				if err != nil {
+					return err
+				}
+				phases = append(phases, phase{of.name, latencies})
+			}
+			return nil
+		})
+		if err != nil {
+			return report{}, err
+		}
+		figures := latency(phases...)
+		p99 := &figures[2]
+		alone := (p99.median("alone") + p99.median("alone again")) / 2
+		worst := 0.0
+		for _, p := range phases {
+			worst = max(worst, p99.median(p.name)/alone)
+		}
+		p99.Goal = &goal{Value: 2 * alone}
+		return report{
+			Parts:  []part{{Of: "another merchant's GET", Figures: figures}, memory},
+			Result: fmt.Sprintf("The worst p99 beside an attack is %.1f times that alone.", worst),
+		}, nil
+	}
+}
+
+// attack is requests that come as fast as they are answered.
+type attack struct {
+	name        string
+	connections int
+	request     func(context.Context) *http.Request
+}
+
+// newNeighbour makes the merchant who is measured and returns its key.
+func (r *rig) newNeighbour(ctx context.Context) (string, error) {
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Neighbour", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3}
+	if err := r.store.CreateMerchant(ctx, m, checkout.ModeTest, nil); err != nil {
+		return "", err
+	}
+	key := checkout.NewAPIKey(checkout.ModeTest)
+	return key, r.store.CreateAPIKey(ctx, checkout.APIKey{
+		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.ID, Mode: checkout.ModeTest, Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull}}, key)
+}
+
+// beside measures the neighbour's requests while an attack goes on.
+func (r *rig) beside(ctx context.Context, of attack, key string, rate int, period time.Duration) ([]time.Duration, error) {
+	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", of.name, period)
+	attacking, stop := context.WithCancel(ctx)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: of.connections}, CheckRedirect: stay}
+	var attackers, asking sync.WaitGroup
+	for range of.connections {
+		attackers.Go(func() {
+			for attacking.Err() == nil {
+				discard(client, of.request(attacking))
+			}
+		})
+	}
+	time.Sleep(2 * time.Second) // until everybody is there
+	var (
+		mu   sync.Mutex
+		took []time.Duration
+		bad  error
+	)
+	neighbour := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: rate}}
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
+		asking.Go(func() {
+			began := time.Now()
+			status := discard(neighbour, get(ctx, r.stack.APIURL()+"/v1/checkout", "Authorization", "Bearer "+key))
+			mu.Lock()
+			defer mu.Unlock()
+			if took = append(took, time.Since(began)); status != http.StatusOK {
+				bad = fmt.Errorf("%s: the neighbour is answered %d", of.name, status)
+			}
+		})
+	}
+	asking.Wait()
+	stop()
+	attackers.Wait()
+	return took, bad
+}
+
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// discard sends a request and returns the status of its answer, 0 for none.
+func discard(client *http.Client, r *http.Request) int {
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode
+}
+
+// get is a request; header is names and values by turns.
+func get(ctx context.Context, url string, header ...string) *http.Request {
+	return send(ctx, http.MethodGet, url, nil, header...)
+}
+
+func send(ctx context.Context, method, url string, body []byte, header ...string) *http.Request {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		panic(err) // the addresses are those of the stack
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// attacker is the merchant of the demo.
+type attacker struct {
+	*rig
+
+	cookie   string // of its owner
+	form     []byte // with a logo
+	formType string
+	question []byte // about a signature
+}
+
+// prepare signs the owner in and makes the largest logo and the hardest question
+// that are accepted.
+func (a *attacker) prepare(ctx context.Context) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	at := a.stack.DashboardURL()
+	owner := &http.Client{Jar: jar, CheckRedirect: stay}
+	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
+	discard(owner, send(ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type", "application/x-www-form-urlencoded"))
+	u, err := url.Parse(at)
+	if err != nil {
+		return err
+	}
+	for _, c := range jar.Cookies(u) {
+		a.cookie += c.Name + "=" + c.Value + "; "
+	}
+	if a.cookie == "" {
+		return fmt.Errorf("the owner of the demo cannot sign in")
+	}
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	logo, err := w.CreateFormFile("logo", "logo.png")
+	if err != nil {
+		return err
+	}
+	if err := png.Encode(logo, image.NewNRGBA64(image.Rect(0, 0, 1000, 1000))); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	a.form, a.formType = form.Bytes(), w.FormDataContentType()
+	a.question, err = json.Marshal(map[string]string{
+		"header": webhook.Sign([]byte("whsec_unknown"), time.Now(), nil), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),
+	})
+	if err != nil {
+		return err
+	}
+	return a.register(ctx)
+}
+
+// register makes as many registrations as there may be, each with two secrets.
+func (a *attacker) register(ctx context.Context) error {
+	for i := range webhook.MaxEndpoints - 1 { // the demo has one
+		e := webhook.Endpoint{
+			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest, URL: fmt.Sprintf("https://shop.example/%d", i),
+			Events: webhook.EventTypes, Status: webhook.EndpointDisabled, Secret: webhook.NewSecret(),
+		}
+		if _, err := a.store.CreateEndpoint(ctx, e); err != nil {
+			return err
+		}
+		if _, err := a.store.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), webhook.MaxRotationOverlap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attacker) list(ctx context.Context) *http.Request {
+	return get(ctx, a.stack.APIURL()+"/v1/checkout", "Authorization", "Bearer "+a.stack.Demo.APIKey)
+}
+
+// guess comes from another network each time.
+func (a *attacker) guess(ctx context.Context) *http.Request {
+	form := url.Values{"email": {rand.Text() + "@shop.example"}, "password": {"a wrong password"}}.Encode()
+	return send(ctx, http.MethodPost, a.stack.DashboardURL()+"/signin", []byte(form),
+		"Content-Type", "application/x-www-form-urlencoded", "X-Forwarded-For", someNetwork())
+}
+
+func (a *attacker) upload(ctx context.Context) *http.Request {
+	return send(ctx, http.MethodPost, a.stack.DashboardURL()+"/test/settings/brand", a.form,
+		"Content-Type", a.formType, "Cookie", a.cookie, "X-Forwarded-For", someNetwork())
+}
+
+func (a *attacker) verify(ctx context.Context) *http.Request {
+	return send(ctx, http.MethodPost, a.stack.APIURL()+"/v1/webhooks/verify", a.question,
+		"Content-Type", "application/json", "Authorization", "Bearer "+a.stack.Demo.APIKey)
+}
+
+// open asks by turns for what anybody may ask for.
+func (a *attacker) open(ctx context.Context) *http.Request {
+	addresses := []string{
+		a.stack.APIURL() + "/readyz", a.stack.DashboardURL() + "/invitation/x", a.stack.DashboardURL() + "/test/",
+		a.stack.PageURL() + "/sandbox/3ds/" + checkout.NewID(checkout.PrefixTransaction),
+	}
+	return get(ctx, addresses[int(a.orders.Add(1))%len(addresses)], "Cookie", "member="+rand.Text())
+}
+
+// someNetwork is an address in one of the 65,536 networks that somebody may have.
+func someNetwork() string {
+	var b [2]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return fmt.Sprintf("2001:db8:1:%x::1", int(b[0])<<8|int(b[1]))
+}
