@@ -28,6 +28,7 @@ type Config struct {
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
 	TemporalUI  string // of Temporal's UI, for links to runs; "" for none
+	Namespace   string // of the runs in Temporal
 	// CheckAddress says why events cannot be sent to host; the text of its error
 	// reads on from a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error

@@ -336,7 +336,7 @@ func (c *chaos) stopReceivers() {
 func (c *chaos) sources() (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{
-		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: "checkout", Schedule: schedule,
+		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(), Schedule: schedule,
 		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
 		Canaries: c.canaries, Logs: filepath.Join(c.dir, "stack"),
 		Progress: func(text string) { c.say("%s", text) },

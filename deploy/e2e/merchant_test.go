@@ -24,7 +24,6 @@ import (
 	"example.com/checkout/api/conformance"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -283,7 +282,7 @@ func (m *merchant) mustPay(id, card string) string {
 func temporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 	t.Helper()
 	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
+		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(discard),
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
