@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -42,23 +43,34 @@ const (
 	maxOrphans       = 200 // started again in one go; their runs are children of one Reconcile
 )
 
+// patience is how many rows may fail in one go, each for itself. When more do,
+// PostgreSQL or Temporal is away, and trying the others is of no use.
+const patience = 5
+
+// failures counts the rows that failed.
+type failures int
+
+// pass logs that a row failed, so that the others get their turn; the row gets its
+// own with the next Reconcile. It returns err when too many have failed.
+func (f *failures) pass(ctx context.Context, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if *f++; *f > patience || ctx.Err() != nil {
+		return err
+	}
+	logger(ctx).ErrorContext(ctx, "left to the next Reconcile", "id", id, "error", err)
+	return nil
+}
+
 // FindOrphans returns rows that should have a run and have none: their workflow
 // was terminated, or never started. What Temporal's list knows of terminated
-// runs makes it quick; what is overdue makes it sure.
+// runs makes it quick; what is overdue makes it sure, also when the list fails.
 func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
-	var orphans []Orphan
-	terminated, err := h.Runs.Terminated(ctx, terminatedWithin)
+	var failed failures
+	orphans, err := h.terminated(ctx, &failed)
 	if err != nil {
 		return nil, asFinal(ctx, err, "")
-	}
-	if len(terminated) > 0 {
-		rows, err := h.Store.Unfinished(ctx, terminated)
-		if err != nil {
-			return nil, asFinal(ctx, err, "")
-		}
-		if orphans, err = h.withoutRun(ctx, rows); err != nil {
-			return nil, asFinal(ctx, err, "")
-		}
 	}
 	known := map[string]bool{}
 	for _, o := range orphans {
@@ -69,7 +81,7 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 		if err != nil || len(rows) == 0 {
 			return "", err
 		}
-		found, err := h.withoutRun(ctx, rows)
+		found, err := h.withoutRun(ctx, rows, &failed)
 		for _, o := range found {
 			if !known[o.ID] {
 				orphans = append(orphans, o)
@@ -83,19 +95,36 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 	return orphans, asFinal(ctx, err, "")
 }
 
+// terminated returns the orphans among what Temporal's list knows of terminated
+// runs. Without the list they are found when they are overdue.
+func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orphan, error) {
+	ids, err := h.Runs.Terminated(ctx, terminatedWithin)
+	if err != nil {
+		logger(ctx).ErrorContext(ctx, "terminated runs not listed: they start again when they are overdue", "error", err)
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := h.Store.Unfinished(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return h.withoutRun(ctx, rows, failed)
+}
+
 // withoutRun returns those of rows that have no open run. A row is read again
 // after that was seen: a run may have ended meanwhile, and its row with it.
-func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan) ([]Orphan, error) {
+func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan, failed *failures) ([]Orphan, error) {
 	var ids []string
 	for _, row := range rows {
+		activity.RecordHeartbeat(ctx)
 		open, err := h.Runs.Open(ctx, row.ID)
-		if err != nil {
+		if err := failed.pass(ctx, row.ID, err); err != nil {
 			return nil, err
 		}
-		if !open {
+		if err == nil && !open {
 			ids = append(ids, row.ID)
 		}
-		activity.RecordHeartbeat(ctx)
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -128,20 +157,27 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	})
 }
 
-// steer calls do with every delivery that find finds.
+// steer calls do with every delivery that find finds, and returns how many it
+// went well with.
 func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]storage.DeliveryRef, error), do func(storage.DeliveryRef) error) (int, error) {
-	n := 0
+	var (
+		n      int
+		failed failures
+	)
 	err := eachPage(ctx, func(after string) (string, error) {
 		refs, err := find(ctx, after, housekeepingPage)
 		if err != nil || len(refs) == 0 {
 			return "", err
 		}
 		for _, ref := range refs {
-			if err := do(ref); err != nil {
+			activity.RecordHeartbeat(ctx, n)
+			err := do(ref)
+			if err := failed.pass(ctx, ref.ID, err); err != nil {
 				return "", err
 			}
-			n++
-			activity.RecordHeartbeat(ctx, n)
+			if err == nil {
+				n++
+			}
 		}
 		return refs[len(refs)-1].ID, nil
 	})
@@ -153,39 +189,56 @@ type DeleteFinishedInput struct {
 	Age time.Duration `json:"age"`
 }
 
+// retentionPage is how many rows one statement of Retention removes: few enough
+// for its time-out, however many there are.
+const retentionPage = 1000
+
+// sweep removes a page of what is old, and says whether there may be more.
+type sweep func() (more bool, err error)
+
 // DeleteFinished removes deliveries that are older, and events without any; and
-// idempotent requests, token buckets and secrets to be shown that are of no use any more. It returns
-// how many deliveries and events went.
+// idempotent requests, token buckets and secrets to be shown that are of no use any
+// more. Each part stands by itself: they take turns, a page at a time, so that neither
+// an error nor a backlog of one keeps the others from theirs. It returns how many
+// deliveries and events went.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
-	const page = 1000
-	if err := h.Store.DeleteOldRequests(ctx); err != nil {
-		return 0, asFinal(ctx, err, "")
+	var (
+		total     int
+		lastEvent string
+		bucket    storage.Bucket
+		errs      []error
+	)
+	parts := []sweep{
+		func() (bool, error) {
+			n, err := h.Store.DeleteFinished(ctx, in.Age, retentionPage)
+			total += n
+			return n > 0, err
+		},
+		func() (more bool, err error) {
+			var n int
+			lastEvent, n, err = h.Store.DeleteUnsentEvents(ctx, in.Age, lastEvent, retentionPage)
+			total += n
+			return lastEvent != "", err
+		},
+		func() (bool, error) {
+			n, err := h.Store.DeleteOldRequests(ctx, retentionPage)
+			return n > 0, err
+		},
+		func() (more bool, err error) {
+			bucket, err = h.Store.DeleteOldBuckets(ctx, in.Age, bucket, retentionPage)
+			return bucket.Owner != "", err
+		},
+		func() (bool, error) { return false, h.Store.ForgetReveals(ctx) },
 	}
-	if err := h.Store.DeleteOldBuckets(ctx, in.Age); err != nil {
-		return 0, asFinal(ctx, err, "")
+	for len(parts) > 0 && ctx.Err() == nil {
+		parts = slices.DeleteFunc(parts, func(next sweep) bool {
+			activity.RecordHeartbeat(ctx, total)
+			more, err := next()
+			errs = append(errs, err)
+			return !more || err != nil
+		})
 	}
-	if err := h.Store.ForgetReveals(ctx); err != nil {
-		return 0, asFinal(ctx, err, "")
-	}
-	total := 0
-	for {
-		n, err := h.Store.DeleteFinished(ctx, in.Age, page)
-		if err != nil {
-			return total, asFinal(ctx, err, "")
-		}
-		if n == 0 {
-			break
-		}
-		total += n
-		activity.RecordHeartbeat(ctx, total)
-	}
-	err := eachPage(ctx, func(after string) (string, error) {
-		last, n, err := h.Store.DeleteUnsentEvents(ctx, in.Age, after, page)
-		total += n
-		activity.RecordHeartbeat(ctx, total)
-		return last, err
-	})
-	return total, asFinal(ctx, err, "")
+	return total, asFinal(ctx, errors.Join(append(errs, ctx.Err())...), "")
 }
 
 // eachPage calls next with the last id that was seen until it returns "".

@@ -443,10 +443,15 @@ func TestIdempotency_AfterADayItIsANewRequest(t *testing.T) {
 	third := create(with("amount", "7"))
 	require.Equal(t, 201, third.status, "whatever its body")
 	require.Equal(t, 3, f.count("checkout_session"))
-	require.NoError(t, f.store.DeleteOldRequests(t.Context()))
+	forget := func(want int) {
+		n, err := f.store.DeleteOldRequests(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	forget(0)
 	require.Equal(t, 1, f.count("idempotent_request"))
 	f.exec(`UPDATE idempotent_request SET created_at = now() - interval '24 hours 1 second'`)
-	require.NoError(t, f.store.DeleteOldRequests(t.Context()))
+	forget(1)
 	require.Zero(t, f.count("idempotent_request"))
 }
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -175,13 +175,9 @@ func pathID(r *http.Request, prefix string) (string, error) {
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }
 
-// observed traces and measures next under its route. Merchants' trace headers
-// are linked, not obeyed: whether we sample is ours to decide.
+// observed traces and measures next under its route.
 func observed(next http.Handler) http.Handler {
-	traced := otelhttp.NewHandler(next, "api",
-		// Not the Host header, which anybody can fill with anything.
-		otelhttp.WithServerName("checkout-api"),
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	traced := observe.Handler("checkout-api", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = ""
 		if route := mux.CurrentRoute(r); route != nil {
@@ -274,7 +270,7 @@ func call(h handler, r *http.Request) (status int, body any, err error) {
 func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
 	level := slog.LevelInfo
 	attrs := []slog.Attr{
-		slog.String("method", r.Method), slog.String("route", r.Pattern), slog.Int("status", status),
+		slog.String("method", observe.Method(r)), slog.String("route", r.Pattern), slog.Int("status", status),
 		slog.Duration("duration", took), slog.String("request_id", ex.requestID),
 	}
 	if ex.caller.Key.ID != "" {

@@ -44,10 +44,11 @@ var mayImport = map[string][]string{
 	"api/conformance":    {},
 	"api/action":         {"workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/limit":          {},
-	"api":                {"api/action", "api/asset", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
+	"api/observe":        {},
+	"api":                {"api/action", "api/asset", "api/limit", "api/observe", "workflows", "storage", leaves[0], leaves[1]},
 	"api/asset":          {},
-	"api/hosted":         {"api/asset", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
-	"api/dashboard":      {"api/action", "api/asset", "api/limit", "workflows", "storage", leaves[0], leaves[1]},
+	"api/hosted":         {"api/asset", "api/limit", "api/observe", "workflows", "storage", leaves[0], leaves[1]},
+	"api/dashboard":      {"api/action", "api/asset", "api/limit", "api/observe", "workflows", "storage", leaves[0], leaves[1]},
 }
 
 // vagueNames say nothing about what a package is for.
@@ -126,9 +127,9 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"storage", module + "/storage/pgtemp", true, ""},
 		{"workflows", module + "/activities", false, ""},
 		{"workflows", module + "/storage", false, "workflows imports storage: of this module it may import activities, workflows/checkout, workflows/webhook"},
-		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, api/asset, api/limit, workflows, storage, workflows/checkout, workflows/webhook"},
-		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import api/asset, api/limit, workflows, storage, workflows/checkout, workflows/webhook"},
-		{"api", module + "/activities", false, "api imports activities: of this module it may import api/action, api/asset, api/limit, workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, api/asset, api/limit, api/observe, workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import api/asset, api/limit, api/observe, workflows, storage, workflows/checkout, workflows/webhook"},
+		{"api", module + "/activities", false, "api imports activities: of this module it may import api/action, api/asset, api/limit, api/observe, workflows, storage, workflows/checkout, workflows/webhook"},
 		{"api", module + "/deploy/config", true, "api imports deploy/config: only packages below deploy/ may import deploy/"},
 		{"deploy/app", module + "/deploy/config", false, ""},
 		{"workflows/webhook", module + "/workflows/checkout", false, ""},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -155,13 +154,4 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 	}
 	k.MerchantID = m.ID
 	return c, allowance(ok, tokens, rate, burst), nil
-}
-
-// DeleteOldBuckets removes token buckets that nobody has used for age: they are
-// full again.
-func (s *Store) DeleteOldBuckets(ctx context.Context, age time.Duration) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM token_bucket WHERE at < clock_timestamp() - $1::interval`, age); err != nil {
-		return fmt.Errorf("delete old token buckets: %w", err)
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -107,4 +108,30 @@ func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
 // address.
 func (s *Store) AllowAddress(ctx context.Context, address string, r Rate) (Allowance, error) {
 	return s.Allow(ctx, Bucket{Owner: address, Kind: "address", Rate: r})
+}
+
+// bucketAge is how long a full bucket is kept that nobody uses: it says no more
+// than a new one would. Those of keys say when the key was used last.
+const bucketAge = time.Hour
+
+// DeleteOldBuckets looks at up to limit token buckets after the bucket after, and
+// removes those that are full again and that nobody has used for long: an hour, and
+// of keys, whose last use is shown, keyAge. It returns the last bucket it looked at, the zero Bucket when
+// there are no more.
+func (s *Store) DeleteOldBuckets(ctx context.Context, keyAge time.Duration, after Bucket, limit int) (last Bucket, err error) {
+	// In the order of the primary key: an index by age would make every request's update write to it.
+	err = s.pool.QueryRow(ctx, `
+		WITH page AS MATERIALIZED (
+			SELECT owner, kind FROM token_bucket WHERE (owner, kind) > ($1, $2) ORDER BY owner, kind LIMIT $3
+		), gone AS (
+			DELETE FROM token_bucket b USING page WHERE b.owner = page.owner AND b.kind = page.kind
+				AND b.at < clock_timestamp() - CASE WHEN b.kind = ANY ($4) THEN $5::interval ELSE $6::interval END
+				AND b.tokens + b.rate * extract(epoch FROM clock_timestamp() - b.at) >= b.burst
+		)
+		SELECT owner, kind FROM page ORDER BY owner DESC, kind DESC LIMIT 1`,
+		after.Owner, after.Kind, limit, []RequestKind{RequestRead, RequestWrite}, keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return Bucket{}, fmt.Errorf("delete old token buckets: %w", err)
+	}
+	return last, nil
 }

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,9 +136,45 @@ func TestAuthenticate_HasABucketForEachKeyAndKind(t *testing.T) {
 	_, _, err := f.Authenticate(t.Context(), make([]byte, 32), storage.RequestRead, rates)
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
 	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM token_bucket`), "who is nobody has none")
-	f.later(t, time.Hour)
-	require.NoError(t, f.DeleteOldBuckets(t.Context(), 2*time.Hour))
-	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM token_bucket`))
-	require.NoError(t, f.DeleteOldBuckets(t.Context(), 30*time.Minute))
-	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM token_bucket`))
+}
+
+// Addresses come and go: a row for each of them for as long as the log is kept
+// would be a table of strangers.
+func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key := checkout.NewAPIKey(checkout.ModeTest)
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: checkout.NewID("key"), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	hash, _ := checkout.HashAPIKey(key)
+	rate := storage.Rate{PerSecond: 1, Burst: 10}
+	for _, kind := range []storage.RequestKind{storage.RequestRead, storage.RequestWrite} {
+		_, _, err := f.Authenticate(t.Context(), hash, kind, storage.Rates{Test: rate, Live: rate})
+		require.NoError(t, err)
+	}
+	for i := range 5 {
+		_, err := f.AllowAddress(t.Context(), fmt.Sprintf("192.0.2.%d", i), rate)
+		require.NoError(t, err)
+	}
+	_, err := f.AllowAddress(t.Context(), "192.0.2.9", storage.Rate{PerSecond: 0.001, Burst: 10})
+	require.NoError(t, err)
+	left := func(keyAge time.Duration) any {
+		var after storage.Bucket
+		for range 10 { // pages of two
+			var err error
+			after, err = f.DeleteOldBuckets(t.Context(), keyAge, after, 2)
+			require.NoError(t, err)
+			if after.Owner == "" {
+				return f.query(t, `SELECT count(*) FROM token_bucket`)
+			}
+		}
+		require.Fail(t, "the pages have no end")
+		return nil
+	}
+	const logAge = 24 * time.Hour
+	require.EqualValues(t, 8, left(logAge))
+	f.exec(t, `UPDATE token_bucket SET tokens = 0`)
+	f.later(t, 62*time.Minute)
+	require.EqualValues(t, 3, left(logAge), "those of the key, and one that is not full yet")
+	f.later(t, logAge)
+	require.EqualValues(t, 0, left(logAge))
 }

@@ -586,7 +586,7 @@ func (f fixture) owner(t *testing.T, email string) string {
 	t.Helper()
 	id := checkout.NewID("mem")
 	require.NoError(t, f.invites(t.Context(), id, email, checkout.RoleOwner))
-	_, err := f.AcceptInvitation(t.Context(), []byte(id), "hash")
+	_, err := f.AcceptInvitation(t.Context(), []byte(id), "hash", "")
 	require.NoError(t, err)
 	return id
 }

@@ -135,10 +135,18 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 	return nil
 }
 
-// DeleteOldRequests forgets requests whose answers are kept no longer.
-func (s *Store) DeleteOldRequests(ctx context.Context) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM idempotent_request WHERE created_at < now() - $1::interval`, KeepAnswers); err != nil {
-		return fmt.Errorf("delete old requests: %w", err)
+// DeleteOldRequests forgets up to limit requests whose answers are kept no longer,
+// oldest first. It returns how many; 0 means that none is left to forget.
+func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		WITH old AS (
+			SELECT merchant_id, mode, route, key FROM idempotent_request WHERE created_at < now() - $1::interval
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM idempotent_request i USING old
+		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route AND i.key = old.key`, KeepAnswers, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old requests: %w", err)
 	}
-	return nil
+	return int(tag.RowsAffected()), nil
 }

@@ -31,7 +31,7 @@ type SandboxCharge struct {
 	Failure       checkout.FailureCode
 	ReturnURL     string
 	Calls         int        // how often the charge was asked for
-	SettleAt      *time.Time // when a processing charge is decided
+	SettleAt      *time.Time // when a processing charge is decided, and then called back
 	Callbacks     int        // still to be made
 }
 
@@ -108,6 +108,15 @@ func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) 
 	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET callbacks = callbacks - 1 WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
 	if err != nil {
 		return fmt.Errorf("count sandbox callback: %w", err)
+	}
+	return nil
+}
+
+// PostponeSandboxCallback makes the next callback due after delay.
+func (s *Store) PostponeSandboxCallback(ctx context.Context, transactionID string, delay time.Duration) error {
+	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval WHERE transaction_id = $1`, transactionID, delay)
+	if err != nil {
+		return fmt.Errorf("postpone sandbox callback: %w", err)
 	}
 	return nil
 }

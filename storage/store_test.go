@@ -179,3 +179,28 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
 }
+
+// With it off, a crash of PostgreSQL loses commits that were answered: a charge, a
+// payout, a session that its merchant knows of.
+func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(t, `CREATE TABLE seen (value text)`)
+	f.exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NEW; END $$`)
+	f.exec(t, `CREATE TRIGGER see BEFORE INSERT ON merchant FOR EACH ROW EXECUTE FUNCTION see()`)
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	f.exec(t, `DELETE FROM master_key`)
+	for set, want := range map[string]string{"off": "on", "local": "local", "on": "on", "remote_apply": "remote_apply"} {
+		f.exec(t, `DELETE FROM seen`)
+		f.exec(t, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`)
+		store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
+		require.NoError(t, err)
+		m := f.merchant
+		m.ID = checkout.NewID(checkout.PrefixMerchant)
+		require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+		store.Close()
+		require.Equal(t, want, f.query(t, `SELECT value FROM seen`), set)
+	}
+}

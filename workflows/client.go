@@ -34,7 +34,7 @@ const callTimeout = 3 * time.Second
 const ActionTimeout = 10 * time.Minute
 
 // Client is the way into the workflows for everything outside them. It knows
-// their ids, messages and time-outs.
+// their ids, messages and time-outs. The namespace is that of Temporal.
 type Client struct {
 	Temporal client.Client
 }
@@ -224,8 +224,8 @@ func (c *Client) Terminated(ctx context.Context, within time.Duration) ([]string
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		Namespace: Namespace, PageSize: maxTerminated,
-		Query: fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'", time.Now().Add(-within).UTC().Format(time.RFC3339)),
+		PageSize: maxTerminated, // in the client's own namespace, as nothing else is said
+		Query:    fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'", time.Now().Add(-within).UTC().Format(time.RFC3339)),
 	})
 	if err != nil {
 		return nil, answer("list terminated", err)

@@ -7,9 +7,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Namespace is the Temporal namespace of the service.
-const Namespace = "checkout"
-
 // Deployment is the name of the workers as a Temporal worker deployment, whose
 // versions are builds.
 const Deployment = "checkout"

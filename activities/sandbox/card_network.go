@@ -133,6 +133,12 @@ func (n *CardNetwork) RunCallbacks(ctx context.Context, call func(ctx context.Co
 	}
 }
 
+// callbackRetry is when a callback that failed is tried again.
+const callbackRetry = 5 * time.Second
+
+// callBackDue makes the callbacks that are due. One that fails, such as that of a
+// session that takes no more signals, comes again later and holds up no other. The
+// error is PostgreSQL's.
 func (n *CardNetwork) callBackDue(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) error {
 	due, err := n.Store.DueSandboxCallbacks(ctx)
 	if err != nil {
@@ -142,13 +148,19 @@ func (n *CardNetwork) callBackDue(ctx context.Context, call func(ctx context.Con
 		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, ""); err != nil {
 			return err
 		}
+		note := n.Store.CountSandboxCallback
 		err := call(ctx, c.SessionID, c.TransactionID)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) { // not found: the session has closed; a duplicate
-			return err
+			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID, "transaction_id", c.TransactionID, "error", err)
+			note = n.postpone
 		}
-		if err := n.Store.CountSandboxCallback(ctx, c.TransactionID); err != nil {
+		if err := note(ctx, c.TransactionID); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (n *CardNetwork) postpone(ctx context.Context, transactionID string) error {
+	return n.Store.PostponeSandboxCallback(ctx, transactionID, callbackRetry)
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -136,6 +137,33 @@ func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 	got, err := n.Payment(t.Context(), req.TransactionID)
 	require.NoError(t, err)
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
+}
+
+// A session that has taken all the signals it may refuses each further one.
+func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t)
+	full, _, err := charge(t, n, "4000000000000077")
+	require.NoError(t, err)
+	next, _, err := charge(t, n, "4000000000000077") // due later
+	require.NoError(t, err)
+	calls := map[string]int{}
+	for range callbacks {
+		require.NoError(t, n.callBackDue(t.Context(), func(_ context.Context, sessionID, _ string) error {
+			calls[sessionID]++
+			if sessionID == full.SessionID {
+				return errors.New("it takes no more signals")
+			}
+			return nil
+		}))
+	}
+	require.Equal(t, callbacks, calls[next.SessionID])
+	require.Equal(t, 1, calls[full.SessionID], "it comes again, but not at once")
+	c, err := n.Store.SandboxCharge(t.Context(), full.TransactionID)
+	require.NoError(t, err)
+	require.Equal(t, callbacks, c.Callbacks, "none of its callbacks was made")
+	require.WithinDuration(t, time.Now().Add(callbackRetry), *c.SettleAt, time.Minute)
+	require.Equal(t, checkout.OutcomeSucceeded, c.Outcome, "the session finds it when it asks")
 }
 
 func TestChallenge_EndsAsTheCardSays(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -29,6 +29,7 @@ type Config struct {
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
 	TemporalUI  string // of Temporal's UI, for links to runs; "" for none
+	Namespace   string // of the runs in Temporal
 	// CheckAddress says why events cannot be sent to host; the text of its error
 	// reads on from a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
@@ -135,12 +136,9 @@ func (s *server) post(path string, needs checkout.Role, h handler) {
 	s.open(http.MethodPost, path, s.signedIn(needs, h))
 }
 
-// traced gives a span the route's template for a name.
+// traced traces and measures h under its route.
 func (s *server) traced(route string, h http.Handler) http.Handler {
-	span := otelhttp.NewHandler(h, route,
-		otelhttp.WithSpanNameFormatter(func(route string, r *http.Request) string { return r.Method + " " + route }),
-		otelhttp.WithServerName("checkout-dashboard"),
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true }))
+	span := observe.Handler("checkout-dashboard", h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = route
 		span.ServeHTTP(w, r)

@@ -46,7 +46,7 @@ func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	t.Cleanup(d.store.Close)
 	d.config = Config{
 		Store: d.store, Workflows: &workflows.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
-		CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example",
+		CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
 	}
 	for _, c := range change {

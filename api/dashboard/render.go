@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -125,11 +126,19 @@ type view struct {
 	Notice string
 	Data   any // of the page
 
-	ui string
+	runs string // in Temporal's UI; "" for none
 }
 
 func (s *server) view(v visit, title string, data any) view {
-	return view{visit: v, Title: title, Notice: v.notice, Data: data, ui: s.TemporalUI}
+	return view{visit: v, Title: title, Notice: v.notice, Data: data, runs: s.runs()}
+}
+
+// runs is where Temporal's UI has the service's runs, "" without a UI.
+func (s *server) runs() string {
+	if s.TemporalUI == "" {
+		return ""
+	}
+	return s.TemporalUI + "/namespaces/" + url.PathEscape(s.Namespace) + "/workflows/"
 }
 
 // SignedIn reports whether somebody is.
@@ -155,10 +164,10 @@ func (v view) OtherMode() string {
 
 // Run is the address of a run in Temporal's UI, "" where there is none.
 func (v view) Run(workflowID string) string {
-	if v.ui == "" {
+	if v.runs == "" {
 		return ""
 	}
-	return v.ui + "/namespaces/checkout/workflows/" + workflowID
+	return v.runs + workflowID
 }
 
 // Once is a token for a form that makes something: sent twice, it makes one.

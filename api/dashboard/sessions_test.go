@@ -177,7 +177,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	payout := storage.PayoutRef{ID: settled.PayoutID, MerchantID: d.merchant, Mode: checkout.ModeTest}
 	_, _, err = d.store.RecordTransfer(t.Context(), payout, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
 	require.NoError(t, err)
-	run := `href="https://temporal.example/namespaces/checkout/workflows/` + payout.ID + `"`
+	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
 	_, err = d.store.FinishPayout(t.Context(), payout, "")
 	require.NoError(t, err)
@@ -189,8 +189,8 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 		"order 7", "1.50", "Created", "Payment failed", "Paid", "Payout sent", "1319.913333 USDC", "0xfeed", "sandbox:shop",
 		"checkout.failed", "checkout.completed", "payout.sent", "https://shop.example/hook", "no answer in 10 s", "1.2 s",
 		`href="https://pay.example.com/` + s.ID + `"`, `href="/test/deliveries/` + delivery.ID + `"`,
-		`href="https://temporal.example/namespaces/checkout/workflows/` + s.ID + `"`,
-		`href="https://temporal.example/namespaces/checkout/workflows/` + delivery.ID + `"`,
+		`href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + s.ID + `"`,
+		`href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + delivery.ID + `"`,
 		`hx-trigger="every 10s"`, // a delivery will be tried again
 	} {
 		require.Contains(t, got.text(), want)

@@ -193,7 +193,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	text := dev.get(at).text()
 	for _, want := range []string{
 		"Attempt 1 of 6 failed", "data-countdown", "503", "took 1.5 s", "The answer was not 2xx.", "down for maintenance", "X-Service-Signature: t=<seconds since 1970>",
-		"X-Service-Delivery-Id: " + s.ref.ID, `"source_amount": 100.50`, string(s.event.Body), "https://temporal.example/namespaces/checkout/workflows/" + s.ref.ID,
+		"X-Service-Delivery-Id: " + s.ref.ID, `"source_amount": 100.50`, string(s.event.Body), "https://temporal.example/namespaces/shop.a1b2c/workflows/" + s.ref.ID,
 	} {
 		require.Contains(t, text, want)
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -100,13 +100,9 @@ func (s *server) handler() http.Handler {
 	return s.secured(s.inLanguage(s.router))
 }
 
-// traced gives a span the route's template for a name. The span's url.path
-// holds the session id; nothing of a query or form gets into it.
+// traced traces and measures h under its route.
 func traced(route string, h http.Handler) http.Handler {
-	span := otelhttp.NewHandler(h, route,
-		otelhttp.WithSpanNameFormatter(func(route string, r *http.Request) string { return r.Method + " " + route }),
-		otelhttp.WithServerName("checkout-page"),                                // not the Host header, which anybody can fill with anything
-		otelhttp.WithPublicEndpointFn(func(*http.Request) bool { return true })) // no customer's trace id becomes ours
+	span := observe.Handler("checkout-page", h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = route
 		span.ServeHTTP(w, r)

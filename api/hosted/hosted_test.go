@@ -925,4 +925,5 @@ func TestTelemetry_HoldsNeitherCardNorQuery(t *testing.T) {
 		}
 	}
 	require.NotContains(t, all.String(), h.paid[1], "the query is not traced")
+	require.NotContains(t, all.String(), id, "nor is the path, which opens the page")
 }

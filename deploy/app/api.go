@@ -67,7 +67,7 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL,
+		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace,
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 

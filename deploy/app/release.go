@@ -51,8 +51,7 @@ func showRuns(ctx context.Context, temporal client.Client, deployment client.Wor
 	}
 	for _, version := range got.Info.VersionSummaries {
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Namespace: workflows.Namespace,
-			Query:     fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", workflows.Deployment, version.Version.BuildID),
+			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", workflows.Deployment, version.Version.BuildID),
 		})
 		if err != nil {
 			return fmt.Errorf("release -runs: %w", err)

@@ -66,7 +66,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 // dial returns a client of the stack's Temporal; nil is the SDK's compression.
 func (r *rig) dial(ctx context.Context, compression client.GrpcCompression) (client.Client, error) {
 	return client.DialContext(ctx, client.Options{
-		HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(quiet),
+		HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(quiet),
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: compression},
 	})
 }

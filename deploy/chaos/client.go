@@ -85,6 +85,7 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 		return answer{}
 	}
 	req.Header = header
+	invariant.AddHeaderCanaries(req.Header)
 	res, err := browser.Do(req)
 	if err != nil {
 		return answer{}

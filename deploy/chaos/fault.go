@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"example.com/checkout/deploy/chaos/invariant"
-	"example.com/checkout/workflows"
 )
 
 // faultKind is one way to break the rig. The numbers of the fault matrix that a
@@ -268,7 +267,7 @@ func resetRun(ctx context.Context, c *chaos, id string) error {
 		}
 		c.noteOperator(invariant.OpReset, id)
 		_, err = c.rig.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
-			Namespace: workflows.Namespace, RequestId: fmt.Sprint(id, time.Now().UnixNano()), Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
+			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()), Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
 			WorkflowExecution:        &commonpb.WorkflowExecution{WorkflowId: id, RunId: described.WorkflowExecutionInfo.Execution.RunId},
 			ResetReapplyExcludeTypes: without,
 		})

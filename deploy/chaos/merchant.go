@@ -74,6 +74,9 @@ func (c *chaos) addCanaries() error {
 		invariant.Canary{Name: "database password", Value: password},
 		invariant.Canary{Name: "master key", Value: master},
 		invariant.Canary{Name: "e-mail address", Value: customerEmail, Tables: []string{"checkout_session", "transaction", "event"}})
+	for _, h := range invariant.HeaderCanaries {
+		c.canaries = append(c.canaries, h.Canary)
+	}
 	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
 		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
 	}
@@ -160,6 +163,7 @@ func (c *chaos) startReceiver(m *merchant, secret string) (address string, err e
 // reply is how a receiver treats a request: what misbehaves is chosen by delivery,
 // so that the same seed and ids give the same.
 func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
+	c.lookForCanaries(a)
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(a.Delivery)) // never fails
 	kind := sum.Sum32() % 100
@@ -188,6 +192,18 @@ func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 		return devstack.Reply{Status: http.StatusOK, After: 300 * time.Millisecond}
 	}
 	return devstack.Reply{Status: http.StatusOK}
+}
+
+// lookForCanaries notes what of a caller's headers came to a receiver.
+func (c *chaos) lookForCanaries(a devstack.Arrival) {
+	got := fmt.Sprint(a.Header, string(a.Body))
+	for _, h := range invariant.HeaderCanaries {
+		if strings.Contains(got, h.Value) {
+			c.mu.Lock()
+			c.leaks = append(c.leaks, invariant.Leak{Canary: h.Name, Where: "delivery " + a.Delivery, Times: 1})
+			c.mu.Unlock()
+		}
+	}
 }
 
 // terms is the body that creates a session; key is in its metadata, so that the

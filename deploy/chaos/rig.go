@@ -18,7 +18,6 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
-	"example.com/checkout/workflows"
 )
 
 // Times of the stack that is broken: so short that a run of a minute sees every
@@ -98,7 +97,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	if err := r.addMore(ctx, ports[6:11]); err != nil {
 		return nil, err
 	}
-	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: quiet})
+	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: quiet})
 	return r, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,6 +117,7 @@ type chaos struct {
 	canary     string // an address to which nothing may come
 	stopCanary func()
 	canaries   []invariant.Canary
+	leaks      []invariant.Leak // that receivers saw; under mu
 	out        io.Writer
 	began      time.Time
 	life       context.Context           // of the whole run
@@ -332,13 +334,19 @@ func (c *chaos) stopReceivers() {
 	c.stopCanary()
 }
 
+func (c *chaos) seenLeaks() []invariant.Leak {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.leaks)
+}
+
 // sources are the witnesses of this run.
 func (c *chaos) sources() (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{
-		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: "checkout", Schedule: schedule,
+		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(), Schedule: schedule,
 		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
-		Canaries: c.canaries, Logs: filepath.Join(c.dir, "stack"),
+		Canaries: c.canaries, Leaks: c.seenLeaks(), Logs: filepath.Join(c.dir, "stack"),
 		Progress: func(text string) { c.say("%s", text) },
 	}, err
 }

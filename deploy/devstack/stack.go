@@ -34,6 +34,7 @@ type Options struct {
 	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
+	Namespace                      string // in Temporal; "": the service's own default
 	// Through are the ports, Temporal's and PostgreSQL's, at which the processes of
 	// a command, "api" or "worker", reach the two: proxies that somebody else runs.
 	// 0 and no entry are the direct way.
@@ -175,7 +176,7 @@ func (s *Stack) startTemporal(ctx context.Context) (err error) {
 	}
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
 		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
-		FrontendPort: s.options.Ports.Temporal, Namespace: workflows.Namespace, SearchAttributes: attributes,
+		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace, SearchAttributes: attributes,
 	})
 	return err
 }
@@ -200,7 +201,7 @@ func (s *Stack) startUI(ctx context.Context) (err error) {
 		return nil
 	}
 	s.UI, err = StartUI(ctx, UIOptions{
-		Program: s.temporalProgram, Temporal: s.Temporal.Address(), Namespace: workflows.Namespace,
+		Program: s.temporalProgram, Temporal: s.Temporal.Address(), Namespace: s.Temporal.Namespace(),
 		Dir: filepath.Join(s.options.Dir, "temporal-ui"), Port: s.options.Ports.UI,
 	})
 	return err
@@ -289,7 +290,7 @@ func (s *Stack) Environment() []string {
 		"DATABASE_URL=" + s.DatabaseURL(),
 		"CHECKOUT_MASTER_KEYS=" + s.Demo.MasterKeys,
 		"TEMPORAL_ADDRESS=" + s.Temporal.Address(),
-		"TEMPORAL_NAMESPACE=" + workflows.Namespace,
+		"TEMPORAL_NAMESPACE=" + s.Temporal.Namespace(),
 		"CHECKOUT_API_ADDRESS=" + loopback(s.options.Ports.API),
 		"CHECKOUT_PAGE_ADDRESS=" + loopback(s.options.Ports.Page),
 		"CHECKOUT_PAGE_URL=" + s.PageURL(),

@@ -28,7 +28,7 @@ type TemporalOptions struct {
 	PostgresURL  string        // postgres:// URL of a role that may create databases; no spaces in its password
 	Dir          string        // for configuration, ports and log; made when missing
 	FrontendPort int           // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
-	Namespace    string        // empty: "checkout"
+	Namespace    string        // empty: that of the service's configuration, "checkout"
 	Retention    time.Duration // of closed workflows; 0 means seven days, less is an error
 
 	// SearchAttributes are added to the namespace when missing, by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -51,6 +52,13 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	m.must(http.StatusBadRequest, http.MethodPost, "/v1/checkout", strings.Replace(body, `"EUR"`, `"`+note+`"`, 1))
 	m.arrivals(3, 10*time.Second)
 	m.awaitStatus(id, checkout.StatusCompleted, 5*time.Second)
+	token := "canary-token-1107"
+	tellHeaders(t, m, token)
+	for _, a := range m.arrivals(4, 10*time.Second) {
+		for _, h := range invariant.HeaderCanaries {
+			require.NotContains(t, fmt.Sprint(a.Header, string(a.Body)), h.Value, "%s at the receiver", h.Name)
+		}
+	}
 	// A later request's span follows ours through the same exporter.
 	marker := m.create(terms)
 	awaitSpan(t, "api", marker, "")
@@ -70,11 +78,15 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		{Name: "database password", Value: databasePassword(t)},
 		{Name: "e-mail", Value: email, Tables: []string{"checkout_session", "transaction", "event"}},
 		{Name: "metadata", Value: note, Tables: []string{"checkout_session", "event"}},
+		{Name: "token in a path or query", Value: token},
+	}
+	for _, h := range invariant.HeaderCanaries {
+		canaries = append(canaries, h.Canary)
 	}
 	logs := stackLogs(t)
 	for _, c := range canaries {
 		for path, text := range logs {
-			require.NotContains(t, text, c.Value, "%s in %s", c.Name, path)
+			require.False(t, !c.Logged && strings.Contains(text, c.Value), "%s in %s", c.Name, path)
 		}
 	}
 	bare := regexp.MustCompile(`[^0-9A-Za-z.:_-]` + cvc + `[^0-9A-Za-z.:_-]`)
@@ -97,6 +109,40 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 			}
 		}
 		require.NoError(t, conn.Close(context.Background()))
+	}
+}
+
+// tellHeaders creates and pays a session with everything in the headers that a
+// caller's software may put there, and asks all three servers for paths and queries
+// that hold token, as an invitation does.
+func tellHeaders(t *testing.T, m *merchant, token string) {
+	t.Helper()
+	ask := func(method, address, contentType, body string) answer {
+		req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+m.key)
+		req.Header.Set("Content-Type", contentType)
+		invariant.AddHeaderCanaries(req.Header)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer func() { _ = res.Body.Close() }() // a test's answer
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return answer{res.StatusCode, res.Header, text}
+	}
+	got := ask(http.MethodPost, m.stack.APIURL()+"/v1/checkout", "application/json", terms)
+	require.Equal(t, http.StatusCreated, got.Status, string(got.Body))
+	id := got.field("id").(string)
+	form := url.Values{"card_number": {cardDeclined}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
+	got = ask(http.MethodPost, m.stack.PageURL()+"/"+id, "application/x-www-form-urlencoded", form.Encode())
+	require.Equal(t, http.StatusOK, got.Status)
+	for _, address := range []string{
+		m.stack.APIURL() + "/v1/checkout/" + token, m.stack.APIURL() + "/v1/checkout?starting_after=" + token, m.stack.APIURL() + "/" + token,
+		m.stack.PageURL() + "/" + token, m.stack.PageURL() + "/" + id + "?lang=" + token, m.stack.PageURL() + "/no/" + token,
+		m.stack.DashboardURL() + "/invitation/" + token, m.stack.DashboardURL() + "/signin?next=" + token, m.stack.DashboardURL() + "/no/" + token,
+	} {
+		got := ask(http.MethodGet, address, "", "")
+		require.Less(t, got.Status, 500, address)
 	}
 }
 

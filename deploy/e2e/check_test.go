@@ -17,7 +17,6 @@ import (
 	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/devstack"
-	"example.com/checkout/workflows"
 )
 
 // sharedSchedule is the retry schedule of most stacks of the tests.
@@ -91,14 +90,14 @@ func checkStack(ctx context.Context, stack *devstack.Stack, schedule string, log
 		return nil, err
 	}
 	c, err := client.DialContext(ctx, client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
+		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(discard),
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	facts, err := invariant.Gather(ctx, invariant.Sources{
-		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: workflows.Namespace, Schedule: delays,
+		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: stack.Temporal.Namespace(), Schedule: delays,
 		ReceiverLogs: append([]string{stack.ReceiverLogFile()}, logs...), DeliveryRetention: 24 * time.Hour,
 	})
 	if err != nil {

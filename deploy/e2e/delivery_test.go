@@ -11,7 +11,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -57,7 +56,7 @@ func TestDelivery_WaitsTheScheduleFailsAndIsReplayed(t *testing.T) {
 
 	// Replay by an operator: Reset in Temporal's UI.
 	_, err = c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: workflows.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: delivery},
+		Namespace: shared.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: delivery},
 		Reason: "test", WorkflowTaskFinishEventId: 4, RequestId: delivery,
 	})
 	require.NoError(t, err)

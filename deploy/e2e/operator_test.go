@@ -72,11 +72,11 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	delivery := m.refusedDelivery()
 	execution := &commonpb.WorkflowExecution{WorkflowId: delivery}
 	await(t, "the activity is there", 5*time.Second, func() bool {
-		run, err := service.DescribeWorkflowExecution(t.Context(), &workflowservice.DescribeWorkflowExecutionRequest{Namespace: workflows.Namespace, Execution: execution})
+		run, err := service.DescribeWorkflowExecution(t.Context(), &workflowservice.DescribeWorkflowExecutionRequest{Namespace: shared.Temporal.Namespace(), Execution: execution})
 		return err == nil && len(run.PendingActivities) == 1
 	})
 	_, err := service.PauseActivity(t.Context(), &workflowservice.PauseActivityRequest{
-		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "SendAttempt"},
+		Namespace: shared.Temporal.Namespace(), Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "SendAttempt"},
 	})
 	require.NoError(t, err)
 	paused, _ := m.receiver.Arrivals()
@@ -84,7 +84,7 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	still, _ := m.receiver.Arrivals()
 	require.LessOrEqual(t, len(still), len(paused)+1, "at most one was under way")
 	_, err = service.UnpauseActivity(t.Context(), &workflowservice.UnpauseActivityRequest{
-		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.UnpauseActivityRequest_Type{Type: "SendAttempt"},
+		Namespace: shared.Temporal.Namespace(), Execution: execution, Activity: &workflowservice.UnpauseActivityRequest_Type{Type: "SendAttempt"},
 	})
 	require.NoError(t, err)
 	next := m.arrivals(len(still)+1, 10*time.Second)
@@ -95,7 +95,7 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	})
 	m.receiver.Answer(http.StatusOK)
 	_, err = service.ResetActivity(t.Context(), &workflowservice.ResetActivityRequest{
-		Namespace: workflows.Namespace, Execution: execution, Activity: &workflowservice.ResetActivityRequest_Type{Type: "SendAttempt"},
+		Namespace: shared.Temporal.Namespace(), Execution: execution, Activity: &workflowservice.ResetActivityRequest_Type{Type: "SendAttempt"},
 	})
 	require.NoError(t, err)
 	end := m.awaitDelivery(delivery, "status", "delivered", 20*time.Second)

@@ -12,14 +12,13 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
-	"example.com/checkout/workflows"
 )
 
 // temporalClient connects to the stack's Temporal.
 func temporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 	t.Helper()
 	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: workflows.Namespace, Logger: log.NewStructuredLogger(discard),
+		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(discard),
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

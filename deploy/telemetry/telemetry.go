@@ -16,7 +16,6 @@ import (
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/instrumentation/runtime"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -36,6 +35,11 @@ type Options struct {
 	Level slog.Level
 }
 
+// propagator carries the ids of a trace and no baggage: that is what callers and
+// their software write, such as customers' e-mail addresses, and it would go to
+// Temporal's histories and to receivers.
+var propagator = propagation.TraceContext{}
+
 // Setup installs the global providers, the propagator and the default logger.
 // The returned function flushes what is left within five seconds.
 func Setup(ctx context.Context, o Options) (func(), error) {
@@ -44,7 +48,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	// receiver sent unasked.
 	log.SetOutput(io.Discard)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
-	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
+	otel.SetTextMapPropagator(propagator)
 
 	service := os.Getenv("OTEL_SERVICE_NAME")
 	if service == "" {
@@ -72,7 +76,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		if err != nil {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
-		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res), metric.WithView(withoutPort, inSeconds))
+		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res), metric.WithView(inSeconds))
 		otel.SetMeterProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)
 		if err := runtime.Start(); err != nil {
@@ -91,11 +95,6 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		}
 	}, nil
 }
-
-// withoutPort leaves out the port of the Host header, in which anybody can send
-// any: each would be a series of its own.
-var withoutPort = metric.NewView(metric.Instrument{Name: "http.server.*"},
-	metric.Stream{AttributeFilter: attribute.NewDenyKeysFilter(semconv.ServerPortKey)})
 
 // inSeconds are for latencies that Temporal's SDK measures in seconds: the default
 // buckets suit milliseconds.

@@ -13,7 +13,9 @@ const temporalMeter = "temporal"
 
 // Temporal carries traces and metrics into Temporal's client and its workers.
 func Temporal(o *client.Options) error {
-	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{SpanContextKey: spanKey{}})
+	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{
+		SpanContextKey: spanKey{}, TextMapPropagator: propagator, DisableBaggage: true,
+	})
 	if err != nil {
 		return err
 	}

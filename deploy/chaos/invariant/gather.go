@@ -29,6 +29,7 @@ type Sources struct {
 	Calls    []Call
 	Rest     *Rest
 	Canaries []Canary
+	Leaks    []Leak            // that receivers saw
 	Logs     string            // a directory with the logs of every process
 	Progress func(text string) // nil: nobody wants to know
 }
@@ -46,7 +47,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
 	f := &Facts{
-		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil, Calls: s.Calls, Rest: s.Rest,
+		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil, Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks,
 	}
 	if err := readPostgres(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,30 @@ type Canary struct {
 	// Tables of the service may hold it. No log may, and no table of Temporal,
 	// which has the histories.
 	Tables []string
+	Logged bool // the logs may hold it: it is there to be found
+}
+
+// HeaderCanaries are what a caller's software may put into the headers of a request.
+// They are for the service alone: nothing of them is kept or passed on.
+var HeaderCanaries = []struct {
+	Canary
+	Header, Form string // Form holds the value
+}{
+	{Canary{Name: "baggage", Value: "canary-baggage-2261"}, "Baggage", "customer=%s"},
+	{Canary{Name: "trace state", Value: "canary-state-7734"}, "Tracestate", "shop=%s"},
+	{Canary{Name: "user agent", Value: "canary-agent-9012"}, "User-Agent", "Mozilla/5.0 (%s)"},
+	{Canary{Name: "referrer", Value: "canary-referrer-4485"}, "Referer", "https://shop.example/?from=%s"},
+	{Canary{Name: "cookie", Value: "canary-cookie-3370"}, "Cookie", "theme=%s"},
+	{Canary{Name: "forwarded address", Value: "canary-forwarded-5518"}, "X-Forwarded-For", "%s"},
+	{Canary{Name: "request id", Value: "canary-request-6647", Logged: true}, "X-Request-Id", "%s"},
+}
+
+// AddHeaderCanaries puts them into a request, with a trace that they may hang on.
+func AddHeaderCanaries(h http.Header) {
+	h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	for _, c := range HeaderCanaries {
+		h.Set(c.Header, fmt.Sprintf(c.Form, c.Value))
+	}
 }
 
 // Leak is a canary that is where it does not belong.
@@ -31,7 +56,7 @@ type Leak struct {
 
 var leaks = Invariant{
 	Number: 19, Names: "canary",
-	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them",
+	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them, callers' headers nowhere",
 	needs: func(f *Facts) string {
 		if f.Searched == 0 {
 			return "nothing was looked for"
@@ -82,7 +107,7 @@ func searchLogs(s Sources, f *Facts) error {
 		}
 		for _, c := range s.Canaries {
 			f.Searched++
-			if strings.Contains(string(text), c.Value) {
+			if !c.Logged && strings.Contains(string(text), c.Value) {
 				f.Leaks = append(f.Leaks, Leak{c.Name, path, 1})
 			}
 		}

@@ -130,7 +130,7 @@ The service runs. Ctrl-C stops it.
   dashboard         %s
                     sign in as %s with the password %s
   sample receiver   %s
-  Temporal UI       %s/namespaces/checkout/workflows
+  Temporal UI       %s/namespaces/%s/workflows
   logs and data     %s
   test API key      %s
 
@@ -144,5 +144,5 @@ export $(xargs < %s)
 
 Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
 
-`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password, s.ReceiverURL(), s.UIURL(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
+`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password, s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
 }

@@ -1,0 +1,244 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// keeper has a database that Housekeeping works on, and a Temporal of which only
+// what goes wrong matters.
+type keeper struct {
+	t        *testing.T
+	url      string
+	store    *storage.Store
+	runs     *fakeRuns
+	env      *testsuite.TestActivityEnvironment
+	merchant string
+	endpoint string
+}
+
+// fakeRuns is a Temporal in which nothing has a run.
+type fakeRuns struct {
+	terminated error
+	refuses    map[string]bool // what is asked about these ids fails
+	resumed    []string
+}
+
+var errRefused = errors.New("Temporal refuses")
+
+func (r *fakeRuns) Terminated(context.Context, time.Duration) ([]string, error) {
+	return nil, r.terminated
+}
+
+func (r *fakeRuns) Open(_ context.Context, id string) (bool, error) { return false, r.about(id) }
+
+func (r *fakeRuns) ResumeDelivery(_ context.Context, id string) error {
+	r.resumed = append(r.resumed, id)
+	return r.about(id)
+}
+
+func (r *fakeRuns) CancelDelivery(_ context.Context, id string) error { return r.about(id) }
+
+func (r *fakeRuns) about(id string) error {
+	if r.refuses[id] {
+		return errRefused
+	}
+	return nil
+}
+
+func newKeeper(t *testing.T) *keeper {
+	t.Helper()
+	k := &keeper{t: t, url: pgtemp.ForTest(t, storage.Migrate), runs: &fakeRuns{refuses: map[string]bool{}}}
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	k.store, err = storage.Open(t.Context(), storage.Options{URL: k.url, Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(k.store.Close)
+	k.merchant, k.endpoint = checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixEndpoint)
+	require.NoError(t, k.store.CreateMerchant(t.Context(), checkout.Merchant{
+		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts,
+	}, checkout.ModeTest, nil))
+	_, err = k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		ID: k.endpoint, MerchantID: k.merchant, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(t, err)
+	k.env = (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	k.env.RegisterActivity(&Housekeeping{Store: k.store, Runs: k.runs})
+	return k
+}
+
+// exec changes rows behind the store's back.
+func (k *keeper) exec(sql string, args ...any) {
+	k.t.Helper()
+	_, err := k.conn().Exec(k.t.Context(), sql, args...)
+	require.NoError(k.t, err)
+}
+
+func (k *keeper) count(table string) (n int) {
+	k.t.Helper()
+	require.NoError(k.t, k.conn().QueryRow(k.t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n))
+	return n
+}
+
+func (k *keeper) conn() *pgx.Conn {
+	k.t.Helper()
+	conn, err := pgx.Connect(k.t.Context(), k.url)
+	require.NoError(k.t, err)
+	k.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // a test's connection
+	return conn
+}
+
+// deliveries makes n pending deliveries that are an hour late.
+func (k *keeper) deliveries(n int) []storage.DeliveryRef {
+	k.t.Helper()
+	var refs []storage.DeliveryRef
+	for range n {
+		_, ref, err := k.store.PublishTest(k.t.Context(), storage.TestEvent{
+			MerchantID: k.merchant, Mode: checkout.ModeTest, EndpointID: k.endpoint, SubjectID: checkout.NewID("test"),
+			Type: webhook.PayoutSent, Data: func(time.Time) any { return map[string]string{"a": "b"} },
+		})
+		require.NoError(k.t, err)
+		refs = append(refs, storage.DeliveryRef{ID: ref.ID, MerchantID: k.merchant, Mode: checkout.ModeTest})
+	}
+	k.exec(`UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour'`)
+	return refs
+}
+
+// orphans are the ids that FindOrphans finds.
+func (k *keeper) orphans() []string {
+	k.t.Helper()
+	var h *Housekeeping
+	value, err := k.env.ExecuteActivity(h.FindOrphans)
+	require.NoError(k.t, err)
+	var found []Orphan
+	require.NoError(k.t, value.Get(&found))
+	var ids []string
+	for _, o := range found {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// Without the list nothing was started again, however overdue: the visibility of
+// Temporal may be away or slow, or refuse to be asked so often, while all else works.
+func TestFindOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	late := k.deliveries(1)[0]
+	k.runs.terminated = errRefused
+	require.Equal(t, []string{late.ID}, k.orphans())
+}
+
+func TestFindOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	late := k.deliveries(3)
+	k.runs.refuses[late[1].ID] = true
+	require.ElementsMatch(t, []string{late[0].ID, late[2].ID}, k.orphans())
+	for _, ref := range k.deliveries(10) {
+		k.runs.refuses[ref.ID] = true
+	}
+	var h *Housekeeping
+	_, err := k.env.ExecuteActivity(h.FindOrphans)
+	require.Error(t, err, "when many fail, the reason is not in the rows")
+}
+
+// The run of a delivery takes 10,000 signals and no more.
+func TestResumeParked_OneRunThatRefusesHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	parked := k.deliveries(3)
+	k.exec(`UPDATE webhook_delivery SET parked_at = now()`)
+	k.runs.refuses[parked[0].ID] = true
+	var h *Housekeeping
+	value, err := k.env.ExecuteActivity(h.ResumeParked)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, value.Get(&n))
+	require.Equal(t, 2, n)
+	require.Equal(t, []string{parked[0].ID, parked[1].ID, parked[2].ID}, k.runs.resumed)
+}
+
+// slowToDelete makes removing a row of a table take a hundredth of a second: 600 in
+// one statement run into its time-out.
+func (k *keeper) slowToDelete(table string) {
+	k.exec(`CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN OLD; END $$`)
+	k.exec(`CREATE TRIGGER slow BEFORE DELETE ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION slow()`)
+}
+
+// oldRequests makes requests whose answers are kept no longer.
+func (k *keeper) oldRequests(n int) {
+	k.t.Helper()
+	k.exec(`INSERT INTO idempotent_request (merchant_id, mode, route, key, fingerprint, seed, master_key_id, created_at)
+		SELECT $1, 'test', 'POST /v1/checkout', 'key-' || i, '', '', 'k1', now() - interval '25 hours' FROM generate_series(1, $2::int) i`, k.merchant, n)
+}
+
+// oldDelivery makes a delivery that ended long ago.
+func (k *keeper) oldDelivery() {
+	k.t.Helper()
+	ref := k.deliveries(1)[0]
+	_, err := k.store.EndDelivery(k.t.Context(), ref, "", webhook.DeliveryFailed)
+	require.NoError(k.t, err)
+	long := 60 * 24 * time.Hour
+	k.exec(`UPDATE webhook_delivery SET id = $1, finished_at = finished_at - $2::interval WHERE id = $3`,
+		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-long))[:14]+ref.ID[14:], long, ref.ID)
+}
+
+func (k *keeper) deleteFinished() (n int, err error) {
+	k.t.Helper()
+	var h *Housekeeping
+	value, err := k.env.ExecuteActivity(h.DeleteFinished, DeleteFinishedInput{Age: 30 * 24 * time.Hour})
+	if err != nil {
+		return 0, err
+	}
+	require.NoError(k.t, value.Get(&n))
+	return n, nil
+}
+
+// One statement for all of a day's requests came first: once it took longer than a
+// statement may, nothing was ever removed again.
+func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	k.oldRequests(600)
+	k.slowToDelete("idempotent_request")
+	k.oldDelivery()
+	_, err := k.store.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 1, Burst: 1})
+	require.NoError(t, err)
+	k.exec(`UPDATE token_bucket SET at = at - interval '2 hours'`)
+	_, err = k.deleteFinished()
+	require.Error(t, err, "it is tried again")
+	require.Zero(t, k.count("webhook_delivery"))
+	require.Zero(t, k.count("event"))
+	require.Zero(t, k.count("token_bucket"))
+	require.Equal(t, 600, k.count("idempotent_request"))
+}
+
+func TestDeleteFinished_ForgetsAnyNumberOfRequestsInPages(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	k.oldRequests(2*retentionPage + 1)
+	k.exec(`CREATE TABLE statements (rows bigint)`)
+	k.exec(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO statements SELECT count(*) FROM gone; RETURN NULL; END $$`)
+	k.exec(`CREATE TRIGGER note AFTER DELETE ON idempotent_request REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note()`)
+	k.oldDelivery()
+	n, err := k.deleteFinished()
+	require.NoError(t, err)
+	require.Equal(t, 1, n, "deliveries and events count, requests do not")
+	require.Zero(t, k.count("idempotent_request"))
+	var most int
+	require.NoError(t, k.conn().QueryRow(t.Context(), `SELECT max(rows) FROM statements`).Scan(&most))
+	require.Equal(t, retentionPage, most)
+}
