@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -124,12 +125,13 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
-	case storage.Unavailable(err):
-		logger(ctx).WarnContext(ctx, "attempt not begun", "error", err)
-		return notMade, nil // nothing was sent, so nothing is used up
 	case err != nil:
-		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
-		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+		level := slog.LevelError
+		if storage.Unavailable(err) {
+			level = slog.LevelWarn
+		}
+		logger(ctx).Log(ctx, level, "attempt not begun", "error", err)
+		return notMade, nil // nothing was sent, so nothing is used up
 	case out.Reset && activity.GetInfo(ctx).IsLocalActivity: // by a worker that died: Temporal does not count these
 		notMade.Made, notMade.Wait = number, max(out.Early, time.Second)
 		return notMade, nil

@@ -157,6 +157,21 @@ func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 	}
 }
 
+func TestWebhookDelivery_WhateverGoesWrongBeforeTheRequestUsesUpNoAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { w.refuseWith("INSERT ON webhook_attempt", "XX001") }, 15*second)
+		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 35*second)
+	})
+	require.Len(t, got, 6)
+	require.Less(t, got[1], minute, "and the attempt is made soon after it was mended")
+	for i, gap := range []time.Duration{5 * minute, 30 * minute, 2 * hour, 12 * hour} {
+		require.Equal(t, gap, got[i+2]-got[i+1])
+	}
+}
+
 func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

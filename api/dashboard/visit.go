@@ -159,7 +159,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, checkout.ErrNotPending), errors.Is(err, checkout.ErrPaymentInFlight), errors.Is(err, webhook.ErrDeliveryInProgress),
 		errors.Is(err, webhook.ErrDeliveryNotPending), errors.Is(err, webhook.ErrDeliveryHeld), errors.Is(err, webhook.ErrEndpointDeleted):
 		status = http.StatusConflict
-	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, workflows.ErrOutcomeUnknown), storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	default:
 		s.Log.ErrorContext(r.Context(), "dashboard", "route", r.Pattern, "error", err)
