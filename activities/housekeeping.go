@@ -128,24 +128,33 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	})
 }
 
-// steer calls do with every delivery that find finds.
+// maxSteerErrors is how many deliveries may fail to be steered before all do.
+const maxSteerErrors = 10
+
+// steer calls do with every delivery that find finds. One that cannot be steered,
+// such as a run that takes no more signals, does not keep the others from it.
 func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]storage.DeliveryRef, error), do func(storage.DeliveryRef) error) (int, error) {
 	n := 0
+	var failed []error
 	err := eachPage(ctx, func(after string) (string, error) {
 		refs, err := find(ctx, after, housekeepingPage)
 		if err != nil || len(refs) == 0 {
 			return "", err
 		}
 		for _, ref := range refs {
-			if err := do(ref); err != nil {
+			switch err := do(ref); {
+			case err == nil:
+				n++
+			case len(failed) >= maxSteerErrors:
 				return "", err
+			default:
+				failed = append(failed, err)
 			}
-			n++
 			activity.RecordHeartbeat(ctx, n)
 		}
 		return refs[len(refs)-1].ID, nil
 	})
-	return n, asFinal(ctx, err, "")
+	return n, asFinal(ctx, errors.Join(append(failed, err)...), "")
 }
 
 // DeleteFinishedInput says how old a finished delivery becomes.

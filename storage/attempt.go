@@ -267,6 +267,21 @@ func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string
 	return n, nil
 }
 
+// DeliveryRunID returns Temporal's id of the run that began the delivery's last
+// run in the log, "" before the first. It returns checkout.ErrNotFound.
+func (s *Store) DeliveryRunID(ctx context.Context, ref DeliveryRef) (string, error) {
+	var id string
+	err := s.pool.QueryRow(ctx, `SELECT coalesce(run_id, '') FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", checkout.ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("run of a delivery: %w", err)
+	}
+	return id, nil
+}
+
 // LastAttempts returns the newest attempt of each of the deliveries that has one,
 // without the answer's body.
 func (s *Store) LastAttempts(ctx context.Context, merchantID string, mode checkout.Mode, deliveryIDs []string) (map[string]webhook.Attempt, error) {

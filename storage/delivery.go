@@ -136,6 +136,19 @@ func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef) error {
 	return s.steer(ctx, ref, `SET held = false WHERE d.status = 'pending'`)
 }
 
+// Parked reports whether the run of a delivery waits to be woken, although
+// nothing holds it any more.
+func (s *Store) Parked(ctx context.Context, ref DeliveryRef) (bool, error) {
+	var parked bool
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
+	if err != nil {
+		return false, fmt.Errorf("parked: %w", err)
+	}
+	return parked, nil
+}
+
 // HurryDelivery notes that a pending delivery's next attempt is wanted now. It
 // returns checkout.ErrNotFound, webhook.ErrDeliveryNotPending,
 // webhook.ErrDeliveryInProgress when an attempt is under way, and

@@ -78,12 +78,16 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 	return got, nil
 }
 
+// wakeable is the condition of a delivery d that came due while on hold and is on
+// hold no longer.
+const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled')`
+
 // ParkedDeliveries returns up to limit deliveries, after the id after, that
 // came due while on hold and are on hold no longer.
 func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
-		WHERE d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled') AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
+		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
 // OrphanedDeliveries returns up to limit pending deliveries, after the id

@@ -97,8 +97,10 @@ type session struct {
 // payment is the payment in flight.
 type payment struct {
 	transactionID string
-	asking        bool // an activity is asking the card network
-	waiting       bool // for the customer or the network, with a deadline
+	asking        bool                    // an activity is asking the card network
+	asked         int                     // questions so far
+	outcome       checkout.PaymentOutcome // the last answer
+	waiting       bool                    // for the customer or the network, with a deadline
 }
 
 func (s *session) free() bool { return s.payment == nil && !s.expiring }

@@ -37,6 +37,9 @@ func (s *session) listen(ctx workflow.Context) error {
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateComplete, func(ctx workflow.Context, in CompleteInput) (PaymentResult, error) {
 		return s.transition(ctx, message{opComplete, in.TransactionID})
 	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, in CompleteInput) error {
+		if p := s.payment; p != nil && p.transactionID == in.TransactionID && p.asked >= maxQuestions {
+			return refusal(ErrTypePaymentInFlight, s.status)
+		}
 		return s.refuses(ctx, message{opComplete, in.TransactionID})
 	}})
 	if err != nil {

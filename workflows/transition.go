@@ -47,6 +47,8 @@ func (s *session) refuses(ctx workflow.Context, m message) error {
 		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
 	case m.op == opComplete && (s.payment == nil || s.payment.transactionID != m.transactionID):
 		return refusal(ErrTypePaymentNotFound, s.status)
+	case m.op == opAdvance && s.due && s.payment != nil: // what it asks for comes already
+		return refusal(ErrTypePaymentInFlight, s.status)
 	case m.op == opComplete, m.op == opAdvance:
 		return nil
 	case s.payment != nil:
@@ -103,7 +105,7 @@ func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentR
 	if got, ok := s.decided[transactionID]; ok {
 		return got, nil
 	}
-	p := s.payment
+	p, asked := s.payment, s.payment.asked
 	if err := workflow.Await(ctx, func() bool { return !p.asking }); err != nil {
 		return PaymentResult{}, err
 	}
@@ -113,8 +115,18 @@ func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentR
 	if s.payment != p {
 		return PaymentResult{}, refusal(ErrTypePaymentNotFound, s.status)
 	}
-	return s.ask(ctx, p, confirm)
+	switch {
+	case p.asked == asked && p.asked < maxQuestions, workflow.GetVersion(ctx, changeShareAnswers, workflow.DefaultVersion, 1) == workflow.DefaultVersion:
+		return s.ask(ctx, p, confirm)
+	case p.asked == asked:
+		return PaymentResult{}, refusal(ErrTypePaymentInFlight, s.status)
+	}
+	return PaymentResult{Outcome: p.outcome, Status: s.status}, nil // somebody has asked since this message came
 }
+
+// maxQuestions bounds what is asked about one payment, whoever sends how many
+// messages: its deadline settles it in any case.
+const maxQuestions = 20
 
 // question is what the card network can be asked about a payment.
 type question string
@@ -128,8 +140,10 @@ const (
 // ask asks the card network, one question at a time, and applies the answer.
 func (s *session) ask(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
 	s.payment, p.asking = p, true
+	p.asked++
 	defer func() { p.asking = false }()
 	answer, err := s.askNetwork(ctx, p, q)
+	p.outcome = answer.Outcome
 	switch {
 	case isType(err, activities.ErrTypePaymentNotFound): // PostgreSQL does not know it: nothing was charged
 		s.payment = nil
