@@ -98,6 +98,7 @@ type session struct {
 type payment struct {
 	transactionID string
 	asking        bool                    // an activity is asking the card network
+	queued        bool                    // somebody waits for that, to ask next
 	asked         int                     // questions so far
 	outcome       checkout.PaymentOutcome // the last answer
 	waiting       bool                    // for the customer or the network, with a deadline

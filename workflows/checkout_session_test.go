@@ -385,7 +385,7 @@ func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T)
 					return w.payments.ConfirmPayment(ctx, in)
 				})
 			update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
-			for i := range 1000 {
+			for i := range 50 {
 				env.RegisterDelayedCallback(func() {
 					env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id})
 				}, 2*time.Minute+time.Duration(i)*c.apart)

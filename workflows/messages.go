@@ -91,6 +91,11 @@ func (s *session) state() SessionState {
 // signal acts on a message nobody waits for. A signal cannot be refused, so one
 // that comes late or makes no sense is logged and ignored.
 func (s *session) signal(ctx workflow.Context, m message) {
+	if p := s.payment; m.op == opComplete && p != nil && p.queued && p.transactionID == m.transactionID &&
+		workflow.GetVersion(ctx, changeShareAnswers, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		s.log.Info("signal ignored", "op", m.op, "reason", "another one asks the card network next")
+		return
+	}
 	s.handling++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { s.handling-- }()

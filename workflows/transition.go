@@ -106,7 +106,10 @@ func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentR
 		return got, nil
 	}
 	p, asked := s.payment, s.payment.asked
-	if err := workflow.Await(ctx, func() bool { return !p.asking }); err != nil {
+	p.queued = p.asking
+	err := workflow.Await(ctx, func() bool { return !p.asking })
+	p.queued = false
+	if err != nil {
 		return PaymentResult{}, err
 	}
 	if got, ok := s.decided[transactionID]; ok { // a duplicate: the first one decided it
