@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -98,8 +99,14 @@ type SendAttemptInput struct {
 	Due     time.Time `json:"due,omitzero"`
 }
 
-// lane returns what bounds the attempts in flight.
-func (in SendAttemptInput) lane() string { return in.EndpointID + " " + in.Host }
+// lane returns what bounds the attempts in flight: a registration, or for
+// sessions' own URLs the merchant's host, however many sessions name it.
+func (in SendAttemptInput) lane() string {
+	if in.EndpointID == "" {
+		return strings.Join([]string{in.MerchantID, string(in.Mode), in.Host}, " ")
+	}
+	return in.EndpointID + " " + in.Host
+}
 
 // number returns the number of the attempt that is to be made.
 func (in SendAttemptInput) number(ctx context.Context) int {

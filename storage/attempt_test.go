@@ -132,6 +132,24 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the one with that URL, if there is one")
 }
 
+func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 { // as of a merchant without registrations: each session has an endpoint
+		n, address := f.newSession(), "https://shop.example/own"
+		n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+		s := f.create(t, n)
+		_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		want := webhook.DeliveryRef{ID: got.Deliveries[0].ID, Host: "shop.example"}
+		require.Equal(t, want, got.Deliveries[0])
+		d := f.read(t, storage.DeliveryRef{ID: want.ID, MerchantID: s.MerchantID, Mode: s.Mode})
+		require.Equal(t, want, d.Ref(), "nor does a replay name the endpoint")
+		rows, err := f.Unfinished(t.Context(), []string{want.ID})
+		require.NoError(t, err)
+		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
+	}
+}
+
 func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -20,7 +20,7 @@ const selectDelivery = `
 		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
 			THEN NULL ELSE d.next_attempt_at END AS next_attempt_at,
-		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL
+		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL, d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
 // Delivery returns one delivery with its attempts. It returns
@@ -65,7 +65,7 @@ const maxAttemptsShown = 60
 
 func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
 	err = row.Scan(&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.Status, &d.Held,
-		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted)
+		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted, &d.SessionURL)
 	return d, err
 }
 

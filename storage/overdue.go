@@ -34,7 +34,7 @@ const unfinished = `
 	UNION ALL
 	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
 	UNION ALL
-	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url, d.next_attempt_at
+	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url, d.next_attempt_at
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
@@ -51,7 +51,7 @@ func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string,
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
-		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url
+		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, `+laneEndpoint+`, d.url
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
 }
 
