@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -24,6 +25,7 @@ const (
 type lanes struct {
 	mu     sync.Mutex
 	byName map[string]*lane
+	swept  time.Time // when those of which nobody is left to come were forgotten last
 }
 
 type lane struct {
@@ -31,6 +33,7 @@ type lane struct {
 	waiting  []chan struct{} // in line, oldest first; closed: its turn has come
 	sick     bool            // the last attempt ran into the time-out
 	pace     time.Duration   // how long the last attempt took
+	left     time.Time       // when the last attempt ended
 	lastTurn time.Time       // promised so far
 }
 
@@ -47,6 +50,7 @@ func (l *lane) width() int {
 // to come back. Whoever gets 0 must call leave.
 func (ls *lanes) enter(name string) time.Duration {
 	ls.mu.Lock()
+	ls.sweep(time.Now())
 	l := ls.byName[name]
 	if l == nil {
 		l = &lane{}
@@ -82,6 +86,18 @@ func (ls *lanes) enter(name string) time.Duration {
 	return 0 // its turn came in this very moment
 }
 
+// sweep forgets, now and then, sick lanes that nobody has come to for longer than
+// anybody is told to wait: a host that hung once may never be sent to again.
+func (ls *lanes) sweep(now time.Time) {
+	if now.Sub(ls.swept) < longestWait {
+		return
+	}
+	ls.swept = now
+	maps.DeleteFunc(ls.byName, func(_ string, l *lane) bool {
+		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait && l.lastTurn.Before(now)
+	})
+}
+
 // promise returns how long until the next turn that nobody was promised.
 func (l *lane) promise(now time.Time) time.Duration {
 	step := max(l.pace, linePatience) / time.Duration(l.width())
@@ -99,7 +115,7 @@ func (ls *lanes) leave(name string, took time.Duration, timedOut bool) {
 	defer ls.mu.Unlock()
 	l := ls.byName[name]
 	l.inFlight--
-	l.sick, l.pace = timedOut, took
+	l.sick, l.pace, l.left = timedOut, took, time.Now()
 	for l.inFlight < l.width() && len(l.waiting) > 0 {
 		close(l.waiting[0])
 		l.waiting = l.waiting[1:]

@@ -1,11 +1,14 @@
 package activities
 
 import (
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 func TestLanes_LetAFewThroughAtOnceAndQueueAFewForAMoment(t *testing.T) {
@@ -70,6 +73,32 @@ func TestLanes_ABacklogComesBackAtThePaceOfItsReceiver(t *testing.T) {
 		}
 		require.Equal(t, longestWait, last)
 	})
+}
+
+func TestLanes_ForgetASickEndpointThatNobodyComesTo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLanes()
+		for i := range 1000 {
+			name := strconv.Itoa(i)
+			require.Zero(t, ls.enter(name))
+			ls.leave(name, 10*time.Second, true)
+		}
+		require.Zero(t, ls.enter("under way"))
+		time.Sleep(longestWait + time.Second)
+		require.Zero(t, ls.enter("another"))
+		require.Len(t, ls.byName, 2)
+	})
+}
+
+func TestLane_OfSessionsOwnURLsIsTheMerchantsHost(t *testing.T) {
+	t.Parallel()
+	of := func(merchant, endpoint, host string) string {
+		return SendAttemptInput{DeliveryInput: DeliveryInput{MerchantID: merchant, Mode: checkout.ModeTest}, EndpointID: endpoint, Host: host}.lane()
+	}
+	require.NotEqual(t, of("mer_1", "wh_1", "a.example"), of("mer_1", "wh_2", "a.example"), "a registration has a lane of its own")
+	require.NotEqual(t, of("mer_1", "", "a.example"), of("mer_2", "", "a.example"))
+	require.NotEqual(t, of("mer_1", "", "a.example"), of("mer_1", "", "b.example"))
 }
 
 func TestLanes_RememberNothingOfAHealthyEndpoint(t *testing.T) {

@@ -2,9 +2,12 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -42,6 +45,25 @@ type DeliveryInput struct {
 	MerchantID string        `json:"merchant_id"`
 	Mode       checkout.Mode `json:"mode"`
 	DeliveryID string        `json:"delivery_id"`
+	// Continues is set when Temporal's run goes on with what an earlier one began.
+	Continues *ContinuedRun `json:"continues,omitempty"`
+}
+
+// ContinuedRun says that Temporal's run By goes on with the run of the delivery's
+// log that Temporal's run RunID began.
+type ContinuedRun struct {
+	RunID string `json:"run_id"`
+	By    string `json:"by"`
+}
+
+// runID names the run of the delivery's log. One that an operator reset has the
+// inputs of the run before, and is a new run all the same.
+func (in DeliveryInput) runID(ctx context.Context) string {
+	id := activity.GetInfo(ctx).WorkflowExecution.RunID
+	if in.Continues != nil && in.Continues.By == id {
+		return in.Continues.RunID
+	}
+	return id
 }
 
 func (in DeliveryInput) ref() storage.DeliveryRef {
@@ -77,8 +99,14 @@ type SendAttemptInput struct {
 	Due     time.Time `json:"due,omitzero"`
 }
 
-// lane returns what bounds the attempts in flight.
-func (in SendAttemptInput) lane() string { return in.EndpointID + " " + in.Host }
+// lane returns what bounds the attempts in flight: a registration, or for
+// sessions' own URLs the merchant's host, however many sessions name it.
+func (in SendAttemptInput) lane() string {
+	if in.EndpointID == "" {
+		return strings.Join([]string{in.MerchantID, string(in.Mode), in.Host}, " ")
+	}
+	return in.EndpointID + " " + in.Host
+}
 
 // number returns the number of the attempt that is to be made.
 func (in SendAttemptInput) number(ctx context.Context) int {
@@ -91,6 +119,7 @@ type SendAttemptResult struct {
 	Status   webhook.DeliveryStatus `json:"status"`
 	Recorded bool                   `json:"recorded"` // false: RecordAttempt must note it
 	Attempt  AttemptResult          `json:"attempt"`
+	RunID    string                 `json:"run_id,omitempty"` // of the delivery's log
 
 	// The others are for Status pending: no attempt was made, and none used up.
 	Reset  bool          `json:"reset,omitempty"`  // an operator reset the activity: begin a new run
@@ -124,12 +153,13 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
-	case storage.Unavailable(err):
-		logger(ctx).WarnContext(ctx, "attempt not begun", "error", err)
-		return notMade, nil // nothing was sent, so nothing is used up
 	case err != nil:
-		logger(ctx).ErrorContext(ctx, "attempt not begun", "error", err)
-		return SendAttemptResult{}, d.refused(in.Mode, number, "attempt not begun: "+publicReason(err))
+		level := slog.LevelError
+		if storage.Unavailable(err) {
+			level = slog.LevelWarn
+		}
+		logger(ctx).Log(ctx, level, "attempt not begun", "error", err)
+		return notMade, nil // nothing was sent, so nothing is used up
 	case out.Reset && activity.GetInfo(ctx).IsLocalActivity: // by a worker that died: Temporal does not count these
 		notMade.Made, notMade.Wait = number, max(out.Early, time.Second)
 		return notMade, nil
@@ -144,7 +174,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 		notMade.Parked = true
 		return notMade, nil
 	case out.Status != webhook.DeliveryPending: // canceled: the registration was deleted
-		return SendAttemptResult{Status: out.Status, Recorded: true}, nil
+		return SendAttemptResult{Status: out.Status, Recorded: true, RunID: in.runID(ctx)}, nil
 	}
 	a := d.send(ctx, in.DeliveryInput, out)
 	timedOut = a.ErrorKind == webhook.ErrorTimeout
@@ -175,7 +205,7 @@ func (d *Deliveries) now() time.Time {
 func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn {
 	info := activity.GetInfo(ctx)
 	turn := storage.Turn{
-		RunID: info.WorkflowExecution.RunID, Number: in.number(ctx), Once: info.IsLocalActivity,
+		RunID: in.runID(ctx), Number: in.number(ctx), Once: info.IsLocalActivity,
 		Hurried: in.Hurried && info.Attempt == 1, NewRun: in.NewRun && info.Attempt == 1,
 	}
 	if d.Now != nil {
@@ -204,7 +234,7 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 	// A 2xx is never turned into an error because PostgreSQL is away: the
 	// receiver would get the event again for an outage of ours.
 	return SendAttemptResult{
-		Status: webhook.DeliveryDelivered, Recorded: recordErr == nil,
+		Status: webhook.DeliveryDelivered, Recorded: recordErr == nil, RunID: in.runID(ctx),
 		Attempt: AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration},
 	}, nil
 }
@@ -256,7 +286,7 @@ func refusedUntil(delay time.Duration, number int, text string) error {
 
 // CountAttempts returns how many attempts this run has made.
 func (d *Deliveries) CountAttempts(ctx context.Context, in DeliveryInput) (int, error) {
-	return d.Store.CountAttempts(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID)
+	return d.Store.CountAttempts(ctx, in.ref(), in.runID(ctx))
 }
 
 // RecordAttemptInput is a success that SendAttempt could not note.
@@ -272,19 +302,38 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 	}, 0), ErrTypeDeliveryNotFound)
 }
 
-// FailDelivery marks the delivery permanently failed and returns the status that
-// it has then: a receiver may have accepted an attempt whose report was lost.
-func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (webhook.DeliveryStatus, error) {
+// DeliveryEnd is what a delivery's row says after its run has ended.
+type DeliveryEnd struct {
+	Status webhook.DeliveryStatus `json:"status"`
+	RunID  string                 `json:"run_id,omitempty"` // of the log's last run; "": there was none, or an older build did not say
+}
+
+// UnmarshalJSON also reads the status alone, which older histories have.
+func (e *DeliveryEnd) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '"' {
+		return json.Unmarshal(text, &e.Status)
+	}
+	type plain DeliveryEnd
+	return json.Unmarshal(text, (*plain)(e))
+}
+
+// FailDelivery marks the delivery permanently failed and returns how it is then:
+// a receiver may have accepted an attempt whose report was lost.
+func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryEnd, error) {
 	return d.end(ctx, in, webhook.DeliveryFailed)
 }
 
-// CancelDelivery marks the delivery canceled, by an operator, and returns the
-// status that it has then.
-func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (webhook.DeliveryStatus, error) {
+// CancelDelivery marks the delivery canceled, by an operator, and returns how it
+// is then.
+func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryEnd, error) {
 	return d.end(ctx, in, webhook.DeliveryCanceled)
 }
 
-func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
-	is, err := d.Store.EndDelivery(ctx, in.ref(), activity.GetInfo(ctx).WorkflowExecution.RunID, status)
-	return is, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) (DeliveryEnd, error) {
+	is, err := d.Store.EndDelivery(ctx, in.ref(), in.runID(ctx), status)
+	if err != nil {
+		return DeliveryEnd{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	}
+	runID, err := d.Store.DeliveryRunID(ctx, in.ref())
+	return DeliveryEnd{Status: is, RunID: runID}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }

@@ -167,15 +167,17 @@ func (m merchant) key(mode checkout.Mode) string {
 
 // front is a front end on a PostgreSQL of its own.
 type front struct {
-	t        *testing.T
-	url      string // of the database
-	keys     *storage.Keyring
-	store    *storage.Store
-	temporal *temporalDouble
-	config   Config
-	handler  http.Handler
-	log      *safeBuffer
-	merchant merchant
+	t    *testing.T
+	url  string // of the database
+	keys *storage.Keyring
+	// masterKey is the one of keys.
+	masterKey string
+	store     *storage.Store
+	temporal  *temporalDouble
+	config    Config
+	handler   http.Handler
+	log       *safeBuffer
+	merchant  merchant
 }
 
 // plenty is more than the tests ask for that are not about limits.
@@ -190,7 +192,8 @@ var errPrivate = errors.New("must not lead to a private address")
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
 	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	f.masterKey = storage.NewMasterKey("k1")
+	keys, err := storage.ParseKeyring(f.masterKey)
 	require.NoError(t, err)
 	f.keys = keys
 	f.store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 4})

@@ -256,8 +256,15 @@ func TestHoldDelivery_AndResume(t *testing.T) {
 		require.Equal(t, got.body, f.get().body)
 	}
 	require.Empty(t, signals, "an attempt that comes due asks the row")
+	for range 3 {
+		f.steer("hold")
+		require.Equal(t, 200, f.steer("resume").status)
+		require.Equal(t, 200, f.steer("resume").status)
+	}
+	require.Empty(t, signals, "each would stay in the history of a run that does not wait for it")
 	for _, answer = range []error{nil, serviceerror.NewNotFound("x"), errors.New("Temporal is away")} {
 		f.steer("hold")
+		f.exec(`UPDATE webhook_delivery SET parked_at = now()`) // it came due
 		got := f.steer("resume")
 		require.Equal(t, 200, got.status)
 		require.Equal(t, false, got.json["held"])

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -111,6 +112,24 @@ func TestIdempotency_ARepeatGetsTheFirstAnswerByteForByte(t *testing.T) {
 			require.Equal(t, first.body, f.do("POST", path, key, body, idempotent, "k 1").body, "a conflict changes nothing")
 		})
 	}
+}
+
+func TestIdempotency_AProcessWithoutTheNewMasterKeyIsUnavailable(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	path, body, _, _ := f.prepare("registration")
+	newer := *f
+	var err error
+	newer.keys, err = storage.ParseKeyring(storage.NewMasterKey("k2") + "," + f.masterKey)
+	require.NoError(t, err)
+	first := newer.second().do("POST", path, f.merchant.testKey, body, idempotent, "k")
+	require.Equal(t, 201, first.status, first.body)
+	again := f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+	require.Equal(t, 503, again.status, again.body)
+	require.Equal(t, "unavailable", again.json["error"])
+	require.Equal(t, "1", again.header.Get("Retry-After"))
+	require.NotContains(t, again.body, "k2")
+	require.Contains(t, f.log.String(), "wrong master key", "the chain is in the log")
 }
 
 func TestIdempotency_KeepsNothingThatCanBeRead(t *testing.T) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"example.com/checkout/workflows/checkout"
@@ -25,7 +26,7 @@ func (s *Server) advanceSession(r *http.Request) (int, any, error) {
 		return s.ended(session)
 	}
 	state, err := s.Workflows.Advance(r.Context(), session.ID)
-	if err == nil && state.PaymentInFlight {
+	if errors.Is(err, checkout.ErrPaymentInFlight) || err == nil && state.PaymentInFlight {
 		session, err = s.session(r)
 		return http.StatusOK, s.withURL(session), err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -75,4 +76,9 @@ func TestAdvanceSession_WithAPaymentInFlightAnswersTheSessionAsItIs(t *testing.T
 	got := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
 	require.Equal(t, 200, got.status, got.body)
 	require.Equal(t, "pending", got.json["status"])
+
+	f.expireAs(func(string) error { return temporal.NewApplicationError("no", workflows.ErrTypePaymentInFlight) })
+	again := f.do("POST", "/v1/test/checkout/"+id+"/advance", f.merchant.testKey, "")
+	require.Equal(t, 200, again.status, "the workflow need not be told twice")
+	require.Equal(t, got.body, again.body)
 }

@@ -97,7 +97,103 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	require.False(t, f.read(t, ref).EndpointDeleted)
 	out = f.begin(t, ref, "run-a", 2)
 	require.Equal(t, webhook.DeliveryPending, out.Status, "nor ended by its deletion")
+	require.NotEmpty(t, out.Digests)
+}
+
+func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	leaked := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	disabled := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
+	status := webhook.EndpointDisabled
+	_, err := f.ChangeEndpoint(t.Context(), disabled.MerchantID, disabled.Mode, disabled.ID, storage.EndpointChange{Status: &status})
+	require.NoError(t, err)
+	ref := f.sessionURLDelivery(t, leaked)
+	signs := func(number int) [][]byte {
+		out := f.begin(t, ref, "run-a", number)
+		require.Equal(t, "https://shop.example/own", out.URL)
+		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, number), time.Minute))
+		return out.Digests
+	}
+	require.Equal(t, [][]byte{webhook.SecretDigest(leaked.Secret)}, signs(1))
+
+	require.NoError(t, f.DeleteEndpoint(t.Context(), leaked.MerchantID, leaked.Mode, leaked.ID))
+	untold := signs(2)
+	require.Len(t, untold, 1)
+	require.NotEqual(t, webhook.SecretDigest(leaked.Secret), untold[0], "with nothing else to sign, a secret of the session does")
+	require.NotEqual(t, webhook.SecretDigest(disabled.Secret), untold[0])
+	require.Equal(t, untold, signs(3), "the same one")
+
+	other := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
+	require.Equal(t, [][]byte{webhook.SecretDigest(other.Secret)}, signs(4), "until there is a registration")
+	require.Equal(t, other.ID, f.read(t, ref).EndpointID, "and the log says whose secret signs")
+	same := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
+	require.NoError(t, f.DeleteEndpoint(t.Context(), other.MerchantID, other.Mode, other.ID))
+	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the one with that URL, if there is one")
+}
+
+func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 { // as of a merchant without registrations: each session has an endpoint
+		n, address := f.newSession(), "https://shop.example/own"
+		n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+		s := f.create(t, n)
+		_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		want := webhook.DeliveryRef{ID: got.Deliveries[0].ID, Host: "shop.example"}
+		require.Equal(t, want, got.Deliveries[0])
+		d := f.read(t, storage.DeliveryRef{ID: want.ID, MerchantID: s.MerchantID, Mode: s.Mode})
+		require.Equal(t, want, d.Ref(), "nor does a replay name the endpoint")
+		rows, err := f.Unfinished(t.Context(), []string{want.ID})
+		require.NoError(t, err)
+		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
+	}
+}
+
+func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	n, address := f.newSession(), "https://shop.example/own"
+	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
+	s := f.create(t, n)
+	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
+	out := f.begin(t, storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, "run-a", 1)
+	require.Equal(t, [][]byte{webhook.SecretDigest(n.Secret)}, out.Digests)
+}
+
+func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	newer := f.newerKey(t)
+	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
+	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
+	for _, runID := range []string{"run-a", "run-a", "run-b"} {
+		_, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: runID, Number: 1})
+		require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+		require.True(t, storage.Unavailable(err), "another process has the key")
+		d := f.read(t, ref)
+		require.Empty(t, d.Attempts)
+		require.Zero(t, d.Run)
+	}
+	out := newer.begin(t, ref, "run-a", 1)
 	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, out.Digests)
+	require.Len(t, f.read(t, ref).Attempts, 1)
+}
+
+func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	newer := f.newerKey(t)
+	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
+	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
+	newer.begin(t, ref, "run-a", 1)
+	_, err := newer.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	_, err = f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: "run-b", Number: 1})
+	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
+	require.Equal(t, 2, f.read(t, ref).Run)
 }
 
 func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {

@@ -20,7 +20,7 @@ const selectDelivery = `
 		d.status = 'pending' AND (d.held OR (NOT d.session_url AND w.status = 'disabled')) AS held, d.run,
 		CASE WHEN d.sending_until > clock_timestamp() OR d.held OR (NOT d.session_url AND w.status = 'disabled')
 			THEN NULL ELSE d.next_attempt_at END AS next_attempt_at,
-		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL
+		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL, d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
 // Delivery returns one delivery with its attempts. It returns
@@ -65,7 +65,7 @@ const maxAttemptsShown = 60
 
 func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
 	err = row.Scan(&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.Status, &d.Held,
-		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted)
+		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted, &d.SessionURL)
 	return d, err
 }
 
@@ -135,6 +135,19 @@ func (s *Store) HoldDelivery(ctx context.Context, ref DeliveryRef, by ...checkou
 // HoldDelivery, and so is by.
 func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
+}
+
+// Parked reports whether the run of a delivery waits to be woken, although
+// nothing holds it any more.
+func (s *Store) Parked(ctx context.Context, ref DeliveryRef) (bool, error) {
+	var parked bool
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
+	if err != nil {
+		return false, fmt.Errorf("parked: %w", err)
+	}
+	return parked, nil
 }
 
 // HurryDelivery notes that a pending delivery's next attempt is wanted now. It

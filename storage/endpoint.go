@@ -211,7 +211,8 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 }
 
 // DeleteEndpoint removes a registration: nothing more is sent to it, and
-// Reconcile cancels its pending deliveries. Its row stays for the log. It
+// Reconcile cancels its pending deliveries. Its secret signs nothing more, for
+// sessions' own addresses either; see signerOf. Its row stays for the log. It
 // returns checkout.ErrNotFound. by is as of CreateEndpoint.
 func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, by ...checkout.AuditEntry) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -292,7 +293,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 
 // SigningKeys returns the digests that sign for each of the merchant's
 // registrations, and those that signed the deliveries of the event with that
-// id, to find out which one signed something; eventID may be empty. They never
+// id, deleted ones too, to find out which one signed something; eventID may be empty. They never
 // leave the process.
 func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
@@ -300,7 +301,9 @@ func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkou
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END, CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
 		FROM webhook_endpoint, LATERAL (SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
-			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2))
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
+			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s JOIN event e ON e.session_id = s.id
+				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, merchantID, mode, eventID, ExplainedFor)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)

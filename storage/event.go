@@ -67,7 +67,7 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryR
 		)
 		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, next_attempt_at, created_at)
 		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url, 'pending', $6, $6 FROM target
-		RETURNING id, endpoint_id, url`,
+		RETURNING id, `+laneEndpoint+`, url`,
 		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryR
 // published returns the deliveries of an event that publish stored before.
 func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.Mode, subjectID string, typ webhook.EventType) ([]webhook.DeliveryRef, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT d.id, d.endpoint_id, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 ORDER BY d.id`,
 		merchantID, mode, subjectID, typ)
 	if err != nil {
@@ -86,6 +86,11 @@ func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.
 	}
 	return collectDeliveryRefs(rows)
 }
+
+// laneEndpoint is the endpoint of a webhook_delivery that bounds its attempts
+// under way. A session's own URL has none: another session may have the same URL
+// and another endpoint.
+const laneEndpoint = `CASE WHEN session_url THEN '' ELSE endpoint_id END`
 
 func collectDeliveryRefs(rows pgx.Rows) ([]webhook.DeliveryRef, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.DeliveryRef, err error) {
@@ -203,7 +208,7 @@ func (s *Store) Events(ctx context.Context, merchantID string, mode checkout.Mod
 // EventDeliveries returns the deliveries of an event, oldest first.
 func (s *Store) EventDeliveries(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]webhook.DeliveryRef, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, endpoint_id, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, merchantID, mode, eventID)
+		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, merchantID, mode, eventID)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries of an event: %w", err)
 	}

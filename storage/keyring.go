@@ -9,14 +9,17 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // ErrWrongMasterKey: the key with this id is missing or is not the one that
-// sealed what is in the database. The process must not start: it would sign
-// wrongly.
+// sealed what is in the database. A process that meets it at its start must not
+// start: it would sign wrongly. One that runs has met what another process, which
+// has a newer key, sealed meanwhile: it is Unavailable to this one.
 var ErrWrongMasterKey = errors.New("wrong master key")
 
 // Keyring seals webhook secrets' digests. The first key seals; all unseal.
@@ -63,6 +66,9 @@ func NewMasterKey(id string) string {
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return id + ":" + base64.StdEncoding.EncodeToString(b[:])
 }
+
+// ids names the keys.
+func (k *Keyring) ids() []string { return slices.Collect(maps.Keys(k.aeads)) }
 
 // seal encrypts plain, bound to owner: moved to another row it does not unseal.
 func (k *Keyring) seal(owner string, plain []byte) (keyID string, sealed []byte) {

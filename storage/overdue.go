@@ -34,7 +34,7 @@ const unfinished = `
 	UNION ALL
 	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
 	UNION ALL
-	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url, d.next_attempt_at
+	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url, d.next_attempt_at
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
@@ -51,7 +51,7 @@ func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string,
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
-		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, d.endpoint_id, d.url
+		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, `+laneEndpoint+`, d.url
 			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
 }
 
@@ -78,12 +78,16 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 	return got, nil
 }
 
+// wakeable is the condition of a delivery d that came due while on hold and is on
+// hold no longer.
+const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled')`
+
 // ParkedDeliveries returns up to limit deliveries, after the id after, that
 // came due while on hold and are on hold no longer.
 func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
-		WHERE d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled') AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
+		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
 // OrphanedDeliveries returns up to limit pending deliveries, after the id

@@ -127,23 +127,37 @@ func Migrate(ctx context.Context, url string) error {
 }
 
 // Unavailable reports whether err means that PostgreSQL could not answer now:
-// it is away, full, read-only, or a lock or time-out ran out. The same call may
-// succeed later; whether this one took effect is unknown.
+// it is away, full, read-only, lets nobody in, or a lock or time-out ran out; or
+// that another process sealed the answer with a newer key. The same call may
+// succeed later; whether this one took effect is unknown, unless no connection
+// came to be.
 func Unavailable(err error) bool {
 	if err == nil {
 		return false
 	}
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		var connectErr *pgconn.ConnectError
-		return errors.As(err, &connectErr) || pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
-			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+	var (
+		connectErr *pgconn.ConnectError
+		pgErr      *pgconn.PgError
+	)
+	switch {
+	case errors.As(err, &connectErr), errors.Is(err, ErrWrongMasterKey):
+		return true
+	case !errors.As(err, &pgErr):
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) || isNetError(err)
 	}
 	switch pgErr.Code[:2] {
 	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
 		return true
 	}
 	return pgErr.Code == "55P03" || pgErr.Code == "25006" // lock not available, read-only
+}
+
+// Misconfigured reports whether err means at the start of a process that a
+// setting is wrong: a master key, or a role, password or database that PostgreSQL
+// does not know. Somebody may be changing them while processes run, which wait.
+func Misconfigured(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) && (pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
 }
 
 // violates reports whether err is a violation of the named constraint.

@@ -3,6 +3,8 @@ package storage_test
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +20,16 @@ import (
 // fixture is a store on a database of its own with one merchant.
 type fixture struct {
 	*storage.Store
-	url      string
-	merchant checkout.Merchant
+	url       string
+	masterKey string
+	merchant  checkout.Merchant
 }
 
 func newFixture(t testing.TB) fixture {
 	t.Helper()
 	url := pgtemp.ForTest(t, storage.Migrate)
-	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	masterKey := storage.NewMasterKey("k1")
+	keys, err := storage.ParseKeyring(masterKey)
 	require.NoError(t, err)
 	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
 	require.NoError(t, err)
@@ -37,7 +41,7 @@ func newFixture(t testing.TB) fixture {
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, []checkout.PayoutAddress{
 		{Currency: checkout.USDC, Network: "ethereum", Address: "0xabc"},
 	}))
-	return fixture{store, url, m}
+	return fixture{store, url, masterKey, m}
 }
 
 // query returns the one value that sql selects.
@@ -159,6 +163,62 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrWrongMasterKey, name)
 	}
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
+}
+
+// newerKey is a second process on f's database, whose first key the first does not have.
+func (f fixture) newerKey(t *testing.T) fixture {
+	t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k2") + "," + f.masterKey)
+	require.NoError(t, err)
+	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(f.Store.Close)
+	return f
+}
+
+func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at, err := url.Parse(f.url)
+	require.NoError(t, err)
+	name := strings.TrimPrefix(at.Path, "/")
+	other := func(change func(*url.URL)) error {
+		elsewhere := *at
+		change(&elsewhere)
+		conn, err := pgx.Connect(t.Context(), elsewhere.String())
+		if err == nil {
+			_ = conn.Close(t.Context())
+		}
+		return err
+	}
+	unknownDatabase := other(func(u *url.URL) { u.Path = "/nowhere" })
+	require.True(t, storage.Unavailable(unknownDatabase), "%v", unknownDatabase)
+	require.True(t, storage.Misconfigured(unknownDatabase), "at the start it is a wrong setting")
+	unknownRole := other(func(u *url.URL) { u.User = url.UserPassword("nobody_at_all", "x") })
+	require.True(t, storage.Unavailable(unknownRole), "%v", unknownRole)
+	require.True(t, storage.Misconfigured(unknownRole))
+
+	// From another database of the cluster: nobody gets into this one any more.
+	elsewhere := *at
+	elsewhere.Path = "/postgres"
+	admin, err := pgx.Connect(t.Context(), elsewhere.String())
+	require.NoError(t, err)
+	defer func() { _ = admin.Close(context.Background()) }()
+	quoted := pgx.Identifier{name}.Sanitize()
+	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`)
+	require.NoError(t, err)
+	_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
+	require.NoError(t, err)
+	for range 30 { // connections of the pool that were open are found broken first
+		if err = f.Ping(t.Context()); err != nil && strings.Contains(err.Error(), "55000") {
+			break
+		}
+	}
+	require.ErrorContains(t, err, "55000")
+	require.True(t, storage.Unavailable(err))
+	require.False(t, storage.Misconfigured(err))
+	_, err = admin.Exec(t.Context(), `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS true`)
+	require.NoError(t, err)
 }
 
 func TestOpen_SaysThatTheSchemaIsMissing(t *testing.T) {

@@ -105,8 +105,11 @@ type session struct {
 // payment is the payment in flight.
 type payment struct {
 	transactionID string
-	asking        bool // an activity is asking the card network
-	followed      bool // it waits for the customer or the network, with a deadline
+	asking        bool                    // an activity is asking the card network
+	queued        bool                    // somebody waits for that, to ask next
+	asked         int                     // questions so far
+	outcome       checkout.PaymentOutcome // the last answer
+	followed      bool                    // it waits for the customer or the network, with a deadline
 }
 
 func (s *session) free() bool { return s.payment == nil && !s.expiring }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -360,6 +361,60 @@ func TestCheckoutSession_DuplicateCallbacksDecideOnce(t *testing.T) {
 	}, 2*time.Minute)
 	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
 	require.Equal(t, 1, w.count(`SELECT count(*) FROM event WHERE type = 'checkout.completed'`))
+}
+
+func TestCheckoutSession_AnyNumberOfSignalsAsksTheNetworkAFewTimes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		apart time.Duration // between the signals
+		most  int
+	}{
+		"at once":         {0, 2}, // the one under way, and one for those that came meanwhile
+		"one after other": {100 * time.Millisecond, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s, in := w.session()
+			id := w.payment(s.ID, card3DS)
+			env := w.env(s.ID, s.CreatedAt)
+			asked := 0
+			env.OnActivity(w.payments.ConfirmPayment, mock.Anything, mock.Anything).Return(
+				func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
+					asked++
+					return w.payments.ConfirmPayment(ctx, in)
+				})
+			update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+			for i := range 50 {
+				env.RegisterDelayedCallback(func() {
+					env.SignalWorkflow(workflows.SignalComplete, workflows.CompleteInput{TransactionID: id})
+				}, 2*time.Minute+time.Duration(i)*c.apart)
+			}
+			last := update(env, 5*time.Minute, workflows.UpdateComplete, "c", workflows.CompleteInput{TransactionID: id})
+			require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status, "the payment's deadline settles it")
+			require.LessOrEqual(t, asked, c.most+1)
+			require.Equal(t, c.most < 20, last.accepted, "what changes nothing is refused before it leaves a trace")
+		})
+	}
+}
+
+func TestCheckoutSession_TheTestClockIsAdvancedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	id := w.payment(s.ID, card3DS)
+	env := w.env(s.ID, s.CreatedAt)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	var advanced []*reply
+	for i := range 100 {
+		advanced = append(advanced, update(env, 2*time.Minute+time.Duration(i)*time.Second, workflows.UpdateAdvance, "a"+strconv.Itoa(i)))
+	}
+	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)
+	require.True(t, advanced[0].accepted)
+	for _, again := range advanced[1:] {
+		require.False(t, again.accepted, "each that is accepted counts toward Temporal's limit of the run")
+		require.Equal(t, workflows.ErrTypePaymentInFlight, errType(again.err))
+	}
 }
 
 func TestCheckoutSession_APaymentInFlightHoldsExpiryBack(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/singleflight"
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -37,6 +38,8 @@ const ActionTimeout = 10 * time.Minute
 // their ids, messages and time-outs. The namespace is that of Temporal.
 type Client struct {
 	Temporal client.Client
+
+	underWay singleflight.Group // updates
 }
 
 // StartSession starts the workflow of a session that is being created. A run
@@ -64,29 +67,25 @@ func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 // checkout.ErrNotFound (closed or unknown: read the row again),
 // ErrPaymentNotFound and ErrOutcomeUnknown.
 func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (PaymentResult, error) {
-	var got PaymentResult
-	return got, c.update(ctx, sessionID, UpdatePay, transactionID, &got, PayInput{transactionID})
+	return update[PaymentResult](ctx, c, sessionID, UpdatePay, transactionID, PayInput{transactionID})
 }
 
 // Complete asks the session to find out from the card network whether a payment
 // in flight was decided. Errors as Pay.
 func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (PaymentResult, error) {
-	var got PaymentResult
-	return got, c.update(ctx, sessionID, UpdateComplete, askAgain, &got, CompleteInput{transactionID})
+	return update[PaymentResult](ctx, c, sessionID, UpdateComplete, askAgain, CompleteInput{transactionID})
 }
 
 // Expire asks the session to expire and returns the state it has then. Errors
 // as Pay.
 func (c *Client) Expire(ctx context.Context, sessionID string) (SessionState, error) {
-	var got SessionState
-	return got, c.update(ctx, sessionID, UpdateExpire, askAgain, &got)
+	return update[SessionState](ctx, c, sessionID, UpdateExpire, askAgain)
 }
 
 // Advance asks a test session to behave as if its time were over and returns
 // the state it has then. Errors as Pay.
 func (c *Client) Advance(ctx context.Context, sessionID string) (SessionState, error) {
-	var got SessionState
-	return got, c.update(ctx, sessionID, UpdateAdvance, askAgain, &got)
+	return update[SessionState](ctx, c, sessionID, UpdateAdvance, askAgain)
 }
 
 // askAgain is the update id of messages that may be repeated with another
@@ -255,18 +254,24 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 }
 
 // update sends an update and waits until it is answered. The same updateID
-// again returns the first answer, also after the workflow has closed.
-func (c *Client) update(ctx context.Context, workflowID, name, updateID string, result any, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: workflowID, UpdateID: updateID, UpdateName: name, Args: args,
-		WaitForStage: client.WorkflowUpdateStageCompleted,
+// again returns the first answer, also after the workflow has closed. Those who
+// ask for the same at once get one answer: Temporal takes ten updates of a run
+// at a time, and refuses more.
+func update[T any](ctx context.Context, c *Client, workflowID, name, updateID string, args ...any) (T, error) {
+	got, err, _ := c.underWay.Do(fmt.Sprint(workflowID, name, updateID, args), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		var got T
+		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: workflowID, UpdateID: updateID, UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = handle.Get(ctx, &got)
+		}
+		return got, answer(name, err)
 	})
-	if err == nil {
-		err = handle.Get(ctx, result)
-	}
-	return answer(name, err)
+	return got.(T), err
 }
 
 // answer turns Temporal's error into one that callers know.

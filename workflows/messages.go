@@ -37,6 +37,9 @@ func (s *session) listen(ctx workflow.Context) error {
 	err = workflow.SetUpdateHandlerWithOptions(ctx, UpdateComplete, func(ctx workflow.Context, in CompleteInput) (PaymentResult, error) {
 		return s.transition(ctx, message{opComplete, in.TransactionID})
 	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in CompleteInput) error {
+		if p := s.payment; p != nil && p.transactionID == in.TransactionID && p.asked >= maxQuestions {
+			return refusal(ErrTypePaymentInFlight, s.status)
+		}
 		return s.refuses(message{opComplete, in.TransactionID})
 	}})
 	if err != nil {
@@ -88,6 +91,11 @@ func (s *session) state() SessionState {
 // signal acts on a message nobody waits for. A signal cannot be refused, so one
 // that comes late or makes no sense is logged and ignored.
 func (s *session) signal(ctx workflow.Context, m message) {
+	if p := s.payment; m.op == opComplete && p != nil && p.queued && p.transactionID == m.transactionID &&
+		workflow.GetVersion(ctx, changeShareAnswers, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		s.log.Info("signal ignored", "op", m.op, "reason", "another one asks the card network next")
+		return
+	}
 	s.handling++
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		defer func() { s.handling-- }()

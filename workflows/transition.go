@@ -49,6 +49,8 @@ func (s *session) refuses(m message) error {
 		return refusal(ErrTypeSessionNotPending, checkout.StatusExpired)
 	case m.op == opComplete && (s.payment == nil || s.payment.transactionID != m.transactionID):
 		return refusal(ErrTypePaymentNotFound, s.status)
+	case m.op == opAdvance && s.due && s.payment != nil: // what it asks for comes already
+		return refusal(ErrTypePaymentInFlight, s.status)
 	case m.op == opComplete, m.op == opAdvance:
 		return nil
 	case s.payment != nil:
@@ -110,8 +112,11 @@ func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentR
 	if got, ok := s.decided[transactionID]; ok {
 		return got, nil
 	}
-	p := s.payment
-	if err := workflow.Await(ctx, func() bool { return !p.asking }); err != nil {
+	p, asked := s.payment, s.payment.asked
+	p.queued = p.asking
+	err := workflow.Await(ctx, func() bool { return !p.asking })
+	p.queued = false
+	if err != nil {
 		return PaymentResult{}, err
 	}
 	if got, ok := s.decided[transactionID]; ok { // a duplicate: the first one decided it
@@ -120,8 +125,18 @@ func (s *session) complete(ctx workflow.Context, transactionID string) (PaymentR
 	if s.payment != p {
 		return PaymentResult{}, refusal(ErrTypePaymentNotFound, s.status)
 	}
-	return s.ask(ctx, p, confirm)
+	switch {
+	case p.asked == asked && p.asked < maxQuestions, workflow.GetVersion(ctx, changeShareAnswers, workflow.DefaultVersion, 1) == workflow.DefaultVersion:
+		return s.ask(ctx, p, confirm)
+	case p.asked == asked:
+		return PaymentResult{}, refusal(ErrTypePaymentInFlight, s.status)
+	}
+	return PaymentResult{Outcome: p.outcome, Status: s.status}, nil // somebody has asked since this message came
 }
+
+// maxQuestions bounds what is asked about one payment, whoever sends how many
+// messages: its deadline settles it in any case.
+const maxQuestions = 20
 
 // question is what the card network can be asked about a payment.
 type question string
@@ -136,8 +151,9 @@ const (
 // Whatever comes of it, a payment that stays in flight is followed.
 func (s *session) ask(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
 	s.payment, p.asking = p, true
+	p.asked++
 	got, err := s.decide(ctx, p, q)
-	p.asking = false
+	p.asking, p.outcome = false, got.Outcome
 	var inFlight string
 	switch {
 	case err == nil:
@@ -165,7 +181,7 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) (PaymentResu
 
 // followsErrors is false in a run that had such an error before errors were followed.
 func followsErrors(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, "follow-after-error", workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	return workflow.GetVersion(ctx, changeFollowErrors, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // decide asks the question and writes the decision, if the answer is one. One that

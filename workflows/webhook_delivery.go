@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -19,6 +20,18 @@ type WebhookDeliveryInput struct {
 	EventType  webhook.EventType `json:"event_type"`
 	EndpointID string            `json:"endpoint_id,omitempty"`
 	Host       string            `json:"host"` // of the address, for operators' eyes
+	// Continued is where an earlier run left off whose history had grown long;
+	// nil: this one begins with attempt 1.
+	Continued *ContinuedDelivery `json:"continued,omitempty"`
+}
+
+// ContinuedDelivery is what a run needs to go on with the attempts of another.
+type ContinuedDelivery struct {
+	RunID   string `json:"run_id"` // that began the run of the delivery's log
+	Made    int    `json:"made,omitempty"`
+	Hurried bool   `json:"hurried,omitempty"`
+	Reset   bool   `json:"reset,omitempty"`
+	Away    int    `json:"away,omitempty"`
 }
 
 func (in WebhookDeliveryInput) summary() string { return string(in.EventType) + " to " + in.Host }
@@ -27,8 +40,53 @@ func (in WebhookDeliveryInput) searchAttribute() temporal.SearchAttributeUpdate 
 	return SearchAttributeEventType.ValueSet(string(in.EventType))
 }
 
-func (in WebhookDeliveryInput) ref() activities.DeliveryInput {
-	return activities.DeliveryInput{MerchantID: in.MerchantID, Mode: in.Mode, DeliveryID: in.DeliveryID}
+// begun returns the input for this run: a copy that an operator starts of a run
+// that went on with another is a replay.
+func (in WebhookDeliveryInput) begun(ctx workflow.Context) WebhookDeliveryInput {
+	if workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+		in.Continued = nil
+	}
+	return in
+}
+
+func (in WebhookDeliveryInput) ref(ctx workflow.Context) activities.DeliveryInput {
+	ref := activities.DeliveryInput{MerchantID: in.MerchantID, Mode: in.Mode, DeliveryID: in.DeliveryID}
+	if in.Continued != nil {
+		// After a reset the run has another id than the one that it began with.
+		ref.Continues = &activities.ContinuedRun{RunID: in.Continued.RunID, By: originalRunID(ctx)}
+	}
+	return ref
+}
+
+// logRun names the run of the delivery's log that this run makes.
+func (in WebhookDeliveryInput) logRun(ctx workflow.Context) string {
+	if in.Continued != nil && !wasReset(ctx) {
+		return in.Continued.RunID
+	}
+	return workflow.GetInfo(ctx).WorkflowExecution.RunID
+}
+
+// wasReset reports whether an operator reset a run, and this is the new one.
+func wasReset(ctx workflow.Context) bool {
+	return originalRunID(ctx) != workflow.GetInfo(ctx).WorkflowExecution.RunID
+}
+
+// originalRunID is of the run that this one was before it was reset.
+func originalRunID(ctx workflow.Context) string {
+	info := workflow.GetInfo(ctx)
+	return cmp.Or(info.OriginalRunID, info.WorkflowExecution.RunID)
+}
+
+// inherited reports whether the end that the log's run had is that of the run
+// that an operator reset, at an event after its last attempt.
+func (in WebhookDeliveryInput) inherited(ctx workflow.Context, runID string) bool {
+	return wasReset(ctx) && runID != "" && runID != in.logRun(ctx)
+}
+
+// again is a replay: a new run that begins with attempt 1.
+func (in WebhookDeliveryInput) again(ctx workflow.Context) error {
+	in.Continued = nil
+	return workflow.NewContinueAsNewError(ctx, TypeWebhookDelivery, in)
 }
 
 // WebhookDeliveryResult says how a run ended that did not fail.
@@ -39,8 +97,10 @@ type WebhookDeliveryResult struct {
 // WebhookDelivery brings one event to one address in at most six attempts, on
 // the schedule of the interface document ("Delivery and retries"). A run that
 // used them all up fails with DeliveryPermanentlyFailed. A new run of the same
-// workflow id, however it is started, is a replay. Signals: retry_now makes the
-// next attempt at once, resume wakes a delivery that is parked.
+// workflow id, however it is started, is a replay; also a reset to an event after
+// the last attempt. Only a run that continues as new goes on with its attempts.
+// Signals: retry_now makes the next attempt at once, resume wakes a delivery that
+// is parked.
 func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
 	var a *activities.Deliveries
 	record := func(activity, input, result any) error {
@@ -48,30 +108,38 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, recordOptions), activity, input).Get(ctx, result)
 	}
 
+	in = in.begun(ctx)
 	sent, err := sendAttempts(ctx, in)
 	var (
 		failure *temporal.ApplicationError
-		ended   webhook.DeliveryStatus // other than thought when the report of an attempt that was accepted is lost
+		ended   activities.DeliveryEnd // other than thought when the report of an attempt that was accepted is lost
 	)
 	switch {
+	case workflow.IsContinueAsNewError(err):
+		return WebhookDeliveryResult{}, err
+	case err == nil && in.inherited(ctx, sent.RunID):
+		return WebhookDeliveryResult{}, in.again(ctx)
 	case err == nil && sent.Recorded:
 		return WebhookDeliveryResult{sent.Status}, nil
 	case err == nil: // the receiver has it, PostgreSQL was away
-		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(), Attempt: sent.Attempt}, nil)
+		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(ctx), Attempt: sent.Attempt}, nil)
 	case errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound:
 		return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
 	case temporal.IsCanceledError(err), ctx.Err() != nil: // also when an attempt was under way then, and failed
-		err := record(a.CancelDelivery, in.ref(), &ended)
-		if ended != webhook.DeliveryDelivered {
-			ended = webhook.DeliveryCanceled
+		err := record(a.CancelDelivery, in.ref(ctx), &ended)
+		if ended.Status != webhook.DeliveryDelivered {
+			ended.Status = webhook.DeliveryCanceled
 		}
-		return WebhookDeliveryResult{ended}, err
+		return WebhookDeliveryResult{ended.Status}, err
 	}
-	if err := record(a.FailDelivery, in.ref(), &ended); err != nil {
+	if err := record(a.FailDelivery, in.ref(ctx), &ended); err != nil {
 		return WebhookDeliveryResult{}, err
 	}
-	if ended == webhook.DeliveryDelivered || ended == webhook.DeliveryCanceled {
-		return WebhookDeliveryResult{ended}, nil
+	if in.inherited(ctx, ended.RunID) {
+		return WebhookDeliveryResult{}, in.again(ctx)
+	}
+	if ended.Status == webhook.DeliveryDelivered || ended.Status == webhook.DeliveryCanceled {
+		return WebhookDeliveryResult{ended.Status}, nil
 	}
 	if err := workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))); err != nil {
 		return WebhookDeliveryResult{}, err
@@ -83,10 +151,17 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 // attempt. Its first round is one local attempt, its second has the activity
 // whose retry policy is the schedule. Another follows when no attempt could be
 // made, because of a hold, of a busy endpoint or of PostgreSQL, and when
-// retry_now cut the waiting short.
+// retry_now cut the waiting short. Signals can make it wait as often as they like;
+// when its history has grown long by that, the run continues as new.
 func sendAttempts(ctx workflow.Context, in WebhookDeliveryInput) (activities.SendAttemptResult, error) {
 	d := delivery{in: in, retryNow: workflow.GetSignalChannel(ctx, SignalRetryNow), resume: workflow.GetSignalChannel(ctx, SignalResume)}
+	if c := in.Continued; c != nil {
+		d.made, d.hurried, d.reset, d.away = c.Made, c.Hurried, c.Reset, c.Away
+	}
 	for {
+		if d.refused == "" && historyIsLong(ctx) {
+			return activities.SendAttemptResult{}, d.continued(ctx)
+		}
 		sent, err := d.send(ctx)
 		switch {
 		case err == nil && sent.Status != webhook.DeliveryPending:
@@ -134,17 +209,38 @@ type delivery struct {
 	away             int       // times in a row that PostgreSQL was away
 }
 
+// drain reads the signals that came before an attempt: what comes now is the
+// attempt that was asked for, and a hold that is put after them needs another
+// resume. Else each resume that came while nothing was parked would wake the
+// delivery once it is.
+func (d *delivery) drain(ctx workflow.Context) {
+	for d.retryNow.ReceiveAsync(nil) {
+		d.hurried = true
+	}
+	if d.resume.Len() == 0 || workflow.GetVersion(ctx, changeDropResumes, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	for d.resume.ReceiveAsync(nil) {
+	}
+}
+
+// continued lets a new run of Temporal's go on with the same run of the log.
+func (d *delivery) continued(ctx workflow.Context) error {
+	d.drain(ctx)
+	in := d.in
+	in.Continued = &ContinuedDelivery{RunID: in.logRun(ctx), Made: d.made, Hurried: d.hurried, Reset: d.reset, Away: d.away}
+	return workflow.NewContinueAsNewError(ctx, TypeWebhookDelivery, in)
+}
+
 // send makes attempts until one succeeds, none is left, none can be made, or
 // retry_now comes.
 func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult, err error) {
 	if ctx.Err() != nil {
 		return sent, ctx.Err()
 	}
-	for d.retryNow.ReceiveAsync(nil) { // what comes now is the attempt that was asked for
-		d.hurried = true
-	}
+	d.drain(ctx)
 	asked, in := d.hurried, activities.SendAttemptInput{
-		DeliveryInput: d.in.ref(), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: d.hurried, NewRun: d.reset,
+		DeliveryInput: d.in.ref(ctx), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: d.hurried, NewRun: d.reset,
 	}
 	d.hurried = false
 	if d.made == 0 && d.refused == "" && !d.reset {
@@ -239,5 +335,5 @@ func waiting(ctx workflow.Context, signal workflow.ReceiveChannel, came *bool) w
 // count finds out how many attempts were made: a canceled activity does not say.
 func (d *delivery) count(ctx workflow.Context) error {
 	var a *activities.Deliveries
-	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.CountAttempts, d.in.ref()).Get(ctx, &d.made)
+	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.CountAttempts, d.in.ref(ctx)).Get(ctx, &d.made)
 }

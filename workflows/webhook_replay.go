@@ -46,7 +46,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
 	for done := 0; ctx.Err() == nil; {
-		if done >= replaysPerRun {
+		if done >= replaysPerRun || historyIsLong(ctx) {
 			if _, err := note(webhook.ReplayRunning); err != nil {
 				return WebhookReplayResult{}, err
 			}

@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
@@ -75,6 +77,76 @@ func TestWebhookDelivery_AHoldThatEndsBeforeTheAttemptIsDueChangesNothing(t *tes
 		}, 20*second)
 	})
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got)
+}
+
+func TestWebhookDelivery_ResumesThatCameBeforeAHoldDoNotWakeIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	looks := 0
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+				looks++
+				return w.deliveries.SendAttempt(ctx, in)
+			})
+		env.RegisterDelayedCallback(func() {
+			for range 1000 {
+				env.SignalWorkflow(workflows.SignalResume, nil)
+			}
+			require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
+		}, 10*second)
+		env.RegisterDelayedCallback(func() {
+			require.NoError(t, w.ResumeDelivery(t.Context(), w.ref(in)))
+			env.SignalWorkflow(workflows.SignalResume, nil)
+		}, 10*minute)
+	})
+	require.Equal(t, []time.Duration{0, 10 * minute, 15 * minute, 45 * minute, 2*hour + 45*minute, 14*hour + 45*minute}, got)
+	require.Less(t, looks, 12, "each look is an activity in the history")
+}
+
+func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	w.receiver.status = http.StatusInternalServerError
+	env := w.env(in.DeliveryID, time.Now())
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, minute) // the third
+	env.RegisterDelayedCallback(func() {
+		env.SetContinueAsNewSuggested(true)
+		env.SignalWorkflow(workflows.SignalRetryNow, nil)
+	}, 2*minute)
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
+	var next *workflow.ContinueAsNewError
+	require.ErrorAs(t, env.GetWorkflowError(), &next)
+	var continued workflows.WebhookDeliveryInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &continued))
+	require.Equal(t, &workflows.ContinuedDelivery{RunID: w.runID(in), Made: 3, Hurried: true}, continued.Continued)
+	require.Len(t, w.receiver.arrivals, 3)
+
+	for name, c := range map[string]struct {
+		continues string // the run before, as Temporal says
+		run, made int
+	}{
+		"the next run":                   {"the run before", 1, 6},
+		"a copy that an operator starts": {"", 2, 6},
+	} {
+		env = w.env(in.DeliveryID, time.Now())
+		env.SetContinuedExecutionRunID(c.continues)
+		w.exec(`UPDATE webhook_delivery SET status = 'pending', run = 1, run_id = 'the first'; DELETE FROM webhook_attempt WHERE run > 1 OR number > 3`)
+		copied := continued
+		copied.Continued = &workflows.ContinuedDelivery{RunID: "the first", Made: 3, Hurried: true}
+		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, copied)
+		require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), name)
+		require.Equal(t, c.run, w.deliveryRow(in).Run, name)
+		require.Equal(t, c.made, w.count(`SELECT count(*) FROM webhook_attempt WHERE run = $1`, c.run), name)
+	}
+}
+
+func (w *world) runID(in workflows.WebhookDeliveryInput) (id string) {
+	w.t.Helper()
+	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.DeliveryID)
+	return id
 }
 
 func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
@@ -154,6 +226,21 @@ func TestWebhookDelivery_AnOutageOfPostgreSQLUsesUpNoAttempt(t *testing.T) {
 	require.Less(t, got[0], minute)
 	for i, gap := range []time.Duration{30 * second, 5 * minute, 30 * minute, 2 * hour, 12 * hour} {
 		require.Equal(t, gap, got[i+1]-got[i])
+	}
+}
+
+func TestWebhookDelivery_WhateverGoesWrongBeforeTheRequestUsesUpNoAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { w.refuseWith("INSERT ON webhook_attempt", "XX001") }, 15*second)
+		env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 35*second)
+	})
+	require.Len(t, got, 6)
+	require.Less(t, got[1], minute, "and the attempt is made soon after it was mended")
+	for i, gap := range []time.Duration{5 * minute, 30 * minute, 2 * hour, 12 * hour} {
+		require.Equal(t, gap, got[i+2]-got[i+1])
 	}
 }
 

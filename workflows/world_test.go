@@ -145,7 +145,12 @@ func (w *world) exec(sql string) {
 // it does while it is away. Who drops the trigger away of the table mends it.
 func (w *world) refuse(statement string) {
 	w.t.Helper()
-	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '57P01'; END $$`)
+	w.refuseWith(statement, "57P01")
+}
+
+func (w *world) refuseWith(statement, code string) {
+	w.t.Helper()
+	w.exec(`CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'away' USING ERRCODE = '` + code + `'; END $$`)
 	w.exec(`CREATE TRIGGER away BEFORE ` + statement + ` EXECUTE FUNCTION away()`)
 }
 

@@ -86,7 +86,10 @@ func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef, b
 	if err != nil {
 		return d, err
 	}
-	if !d.Held { // else its registration holds it still
+	// Each signal stays in the run's history, so only a run that waits gets one.
+	waits, err := w.Store.Parked(ctx, ref)
+	w.left(ctx, err)
+	if waits {
 		if err := w.Workflows.ResumeDelivery(ctx, d.ID); !errors.Is(err, checkout.ErrNotFound) {
 			w.left(ctx, err)
 		}

@@ -114,6 +114,21 @@ type answered struct{ client.WorkflowUpdateHandle }
 
 func (answered) Get(context.Context, any) error { return nil }
 
+func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleDeveloper)
+	conn, err := pgx.Connect(t.Context(), d.url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(t.Context(), `BEGIN; LOCK TABLE webhook_endpoint`)
+	require.NoError(t, err)
+	res, err := b.http.Get(b.base + "/test/webhooks")
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+}
+
 // browser is somebody's, with cookies, following no redirect.
 type browser struct {
 	t    *testing.T

@@ -167,7 +167,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, limit.ErrBusy):
 		s.problem(busy).ServeHTTP(w, r)
 		return
-	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, workflows.ErrOutcomeUnknown), storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	default:
 		s.Log.ErrorContext(r.Context(), "dashboard", "route", r.Pattern, "error", err)

@@ -92,7 +92,7 @@ func openStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	err := wait(ctx, "PostgreSQL", func() (err error) {
 		store, err = storage.Open(ctx, storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns})
 		return err
-	}, storage.Unavailable)
+	}, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		err = fmt.Errorf("CHECKOUT_MASTER_KEYS has not the key that sealed what is in the database: %w", err)
 	}

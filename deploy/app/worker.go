@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"log/slog"
+	"os"
+	"strconv"
+	"time"
 
 	"go.temporal.io/sdk/client"
 
@@ -11,6 +14,7 @@ import (
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Worker runs the workflows and activities until ctx ends. It waits for
@@ -27,6 +31,9 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	}
 	defer temporal.Close()
 
+	if err := quietSlowTasks(); err != nil {
+		return err
+	}
 	flows := &workflows.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter}
 	workers, err := worker.Start(temporal, worker.Options{
@@ -52,6 +59,20 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	}
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	return nil
+}
+
+// slowTask is the variable with which Temporal's SDK learns after how many seconds
+// a workflow task is worth a warning.
+const slowTask = "TEMPORAL_WORKFLOW_TASK_DURATION_WARN_SECONDS"
+
+// quietSlowTasks keeps the SDK from warning of each receiver that takes long over a
+// first attempt, which is made within a workflow task: the attempt has its own line
+// in the log. An operator's own setting stays.
+func quietSlowTasks() error {
+	if os.Getenv(slowTask) != "" {
+		return nil
+	}
+	return os.Setenv(slowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
 }
 
 // dialTemporal connects, waiting until Temporal is there.

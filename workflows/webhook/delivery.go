@@ -56,6 +56,7 @@ type Delivery struct {
 	// EndpointDeleted: its endpoint is gone, so nothing is sent. Never so for a
 	// session's own URL, which outlives the endpoint whose secret signs.
 	EndpointDeleted bool
+	SessionURL      bool // URL is a session's own, not its registration's
 }
 
 // MarshalJSON writes the delivery. Source: api/decisions.md, "deliveries".
@@ -85,13 +86,16 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 // DeliveryRef is what a workflow needs to start a delivery: no URL, no body.
 type DeliveryRef struct {
 	ID         string `json:"id"`
-	EndpointID string `json:"endpoint_id,omitempty"`
-	Host       string `json:"host"` // shown to operators
+	EndpointID string `json:"endpoint_id,omitempty"` // "": a session's own URL
+	Host       string `json:"host"`                  // shown to operators
 }
 
 // Ref returns what starts the delivery again.
 func (d Delivery) Ref() DeliveryRef {
 	ref := DeliveryRef{ID: d.ID, EndpointID: d.EndpointID}
+	if d.SessionURL {
+		ref.EndpointID = ""
+	}
 	if u, err := url.Parse(d.URL); err == nil {
 		ref.Host = u.Hostname()
 	}
