@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,13 +40,18 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 
 // CreateReplay stores a bulk replay, which is running from then on; the caller
 // starts its workflow, and Reconcile does if that failed. It returns r with its
-// total, status and time. by is as of CreateEndpoint.
+// total, status and time. by is as of CreateEndpoint; its detail is put behind the
+// total.
 func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
 		return webhook.Replay{}, err
 	}
 	r.Total, r.Status = total, webhook.ReplayRunning
+	by = slices.Clone(by)
+	for i := range by {
+		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
+	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
