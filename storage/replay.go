@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,13 +42,18 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 // starts its workflow, and Reconcile does if that failed. It returns r with its
 // total, status and time; the same request again returns what is stored. It
 // returns checkout.ErrNotFound, webhook.ErrReplayRunning and
-// webhook.ErrReplayRate. by is as of CreateEndpoint.
+// webhook.ErrReplayRate. by is as of CreateEndpoint; its detail is put behind the
+// total.
 func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
 		return webhook.Replay{}, err
 	}
 	r.Total, r.Status = total, webhook.ReplayRunning
+	by = slices.Clone(by)
+	for i := range by {
+		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
+	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		// The registrations of a merchant may be replayed at once, but not by more than the merchant's rate, so all wait here.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`, r.MerchantID); err != nil {

@@ -41,7 +41,7 @@ func RotationDetail(hours int) string {
 // DeliveryDetail says what is sent where.
 func DeliveryDetail(d webhook.Delivery) string { return string(d.EventType) + " to " + HostOf(d.URL) }
 
-// ReplayDetail says what is sent again. How many that is, its page shows.
+// ReplayDetail says what is sent again, to be read after how many that is.
 func ReplayDetail(r webhook.Replay) string {
 	return fmt.Sprintf("%s deliveries of %s, %s to %s", r.Filter, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until))
 }

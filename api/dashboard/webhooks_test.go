@@ -343,7 +343,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	got = dev.post(at, "since", "2020-01-01T00:00:00Z", "until", "2100-01-01T00:00:00Z", "status", "failed", "rate", "5")
 	require.Len(t, started, 1)
 	require.Equal(t, "/test/replays/"+started[0]+" replay_started", got.to())
-	require.Contains(t, s.audited("replay.started"), started[0]+" test failed deliveries of "+s.endpoint.ID+", 2020-01-01T00:00:00.000Z to ")
+	require.Contains(t, s.audited("replay.started"), started[0]+" test 1 failed deliveries of "+s.endpoint.ID+", 2020-01-01T00:00:00.000Z to ")
 	page := dev.get("/test/replays/" + started[0])
 	require.Contains(t, page.body, `hx-trigger="every 1s"`)
 	require.Contains(t, page.text(), "of 1 sent again")

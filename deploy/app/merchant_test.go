@@ -126,10 +126,10 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	require.Equal(t, lines[0], bob.MerchantID)
 
 	for want, args := range map[string][]string{
-		"signs in with that address": {lines[0], "--email", "ANN@shop.example"},
-		"bare e-mail address":        {lines[0], "--email", "Ann <ann@shop.example>"},
-		"--role must be one of":      {lines[0], "--email", "eve@shop.example", "--role", "admin"},
-		"no such merchant":           {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
+		"the merchant has somebody with that address": {lines[0], "--email", "ANN@shop.example"},
+		"bare e-mail address":                         {lines[0], "--email", "Ann <ann@shop.example>"},
+		"--role must be one of":                       {lines[0], "--email", "eve@shop.example", "--role", "admin"},
+		"no such merchant":                            {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
 	} {
 		_, _, err := o.run(append([]string{"merchant", "invite"}, args...)...)
 		require.ErrorContains(t, err, want)
