@@ -202,7 +202,7 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 	if holder.Status == checkout.StatusExpired || holder.Status == checkout.StatusFailed {
 		return unavailable(err)
 	}
-	return err
+	return orderIDInUse(s.withURL(holder))
 }
 
 // listSessions serves GET /v1/checkout, newest first.
