@@ -20,6 +20,7 @@ const (
 	codeNotFound         = "not_found"
 	codeMethodNotAllowed = "method_not_allowed"
 	codeNotPending       = "session_not_pending"
+	codePayment          = "payment_in_progress"
 	codeOrderIDInUse     = "order_id_in_use"
 	codeInProgress       = "delivery_in_progress"
 	codeDeliveryEnded    = "delivery_not_pending"
@@ -41,7 +42,7 @@ type errorBody struct {
 	Message   string          `json:"message"`
 	Param     string          `json:"param,omitempty"`      // the first fault's
 	Errors    []fault         `json:"errors,omitempty"`     // all faults
-	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending
+	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending, payment_in_progress, order_id_in_use
 	SessionID string          `json:"session_id,omitempty"` // order_id_in_use
 	URL       string          `json:"url,omitempty"`        // order_id_in_use
 	Checks    *checks         `json:"checks,omitempty"`     // readyz
@@ -91,15 +92,32 @@ func tooLarge() *refusal {
 	return e
 }
 
-// notPending tells the status of a session that is no longer pending, or that a
-// payment is in flight.
+// notPending tells the status of a session that is no longer pending.
 func notPending(status checkout.Status) *refusal {
-	message := "The session is " + string(status) + "; only a pending session can be expired."
-	if status == checkout.StatusPending {
-		message = "A payment of the session is in flight; the session cannot be expired until it is decided."
-	}
-	e := refuse(http.StatusConflict, codeNotPending, message)
+	e := refuse(http.StatusConflict, codeNotPending, "The session is "+string(status)+"; only a pending session can be expired.")
 	e.body.Status = status
+	return e
+}
+
+// paymentInProgress says that a pending session must wait for its payment. Most
+// are decided within seconds; one with 3-D Secure waits for the customer.
+func paymentInProgress() *refusal {
+	e := refuse(http.StatusConflict, codePayment,
+		"A payment of the session is being decided. Only when it fails can the session be expired; try again then.")
+	e.header = map[string]string{"Retry-After": "5"}
+	e.body.Status = checkout.StatusPending
+	return e
+}
+
+// orderIDInUse tells which session has the order id, and what can be done about
+// it: nothing when it is completed.
+func orderIDInUse(holder checkout.Session) *refusal {
+	message := "A pending session has this metadata.order_id already. Send the customer to its url, or expire it first."
+	if holder.Status == checkout.StatusCompleted {
+		message = "The order with this metadata.order_id is paid already: its session is completed."
+	}
+	e := refuse(http.StatusConflict, codeOrderIDInUse, message)
+	e.body.Status, e.body.SessionID, e.body.URL = holder.Status, holder.ID, holder.URL
 	return e
 }
 
@@ -147,10 +165,7 @@ func conflict(err error) *refusal {
 // refusal is the one door by which errors leave: it turns err into what the
 // merchant is told. Nothing of the text of an unknown error passes.
 func (s *Server) refusal(err error) *refusal {
-	var (
-		known *refusal
-		taken *storage.OrderIDInUseError
-	)
+	var known *refusal
 	if e := conflict(err); e != nil {
 		return e
 	}
@@ -167,15 +182,9 @@ func (s *Server) refusal(err error) *refusal {
 	case errors.Is(err, checkout.ErrNotFound):
 		return refuse(http.StatusNotFound, codeNotFound, "There is nothing at this address.")
 	case errors.Is(err, checkout.ErrPaymentInFlight):
-		return notPending(checkout.StatusPending)
+		return paymentInProgress()
 	case errors.Is(err, checkout.ErrNotPending):
 		return refuse(http.StatusConflict, codeNotPending, "The session is no longer pending.")
-	case errors.As(err, &taken) && taken.SessionID != "":
-		e := refuse(http.StatusConflict, codeOrderIDInUse,
-			"A pending or completed session has the same metadata.order_id. Use it, or expire it first.")
-		e.body.SessionID = taken.SessionID
-		e.body.URL = checkout.PageURL(s.CheckoutURL, taken.SessionID)
-		return e
 	case errors.Is(err, storage.ErrIdempotencyConflict):
 		return refuse(http.StatusConflict, codeIdempotency, "This Idempotency-Key came before with another body. Use another key for another request.")
 	case errors.Is(err, storage.ErrRequestInProgress):

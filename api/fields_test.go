@@ -88,6 +88,23 @@ func TestFields_Amount(t *testing.T) {
 	}
 }
 
+func TestFields_AmountSaysWhatCameAndHowToMendIt(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		`59.970000000000006`: "amount 59.970000000000006 has more than 2 decimals; send 59.97",
+		`"10.50"`:            "amount must be a number, not a string; send 10.50 without quotes",
+		`"1E+1"`:             "amount must be a number, not a string; 1E+1 has an exponent; send 10.00",
+		`"ten"`:              "amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`"12,50"`:            "amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`true`:               "amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`[10]`:               "amount must be a number in major units with at most 2 decimals, for example 10.50",
+	} {
+		f, found := readFields(t, `{"amount":`+value+`}`, "amount")
+		f.amount()
+		require.Equal(t, faults{{"amount", want}}, *found, value)
+	}
+}
+
 func TestFields_Metadata(t *testing.T) {
 	t.Parallel()
 	pairs := func(n int) string {
@@ -110,7 +127,7 @@ func TestFields_Metadata(t *testing.T) {
 	require.Len(t, sized(16<<10), 16<<10)
 	for name, tc := range map[string]struct{ in, out string }{
 		"empty":                {`{}`, `{}`},
-		"kept":                 {`{"b":"x","a":1.50,"c":true,"d":false,"e":-0,"f":1e400}`, `{"b":"x","a":1.50,"c":true,"d":false,"e":-0,"f":1e400}`},
+		"kept":                 {`{"b":"x","a":1.50,"c":true,"d":false,"e":-0,"f":1e300}`, `{"b":"x","a":1.50,"c":true,"d":false,"e":-0,"f":1e300}`},
 		"escapes kept":         {`{"\u0061":"\u00e9\/<\ud83d\ude00"}`, `{"\u0061":"\u00e9\/<\ud83d\ude00"}`},
 		"white space goes":     {"{ \"a\" :\t\"b c\"\n}", `{"a":"b c"}`},
 		"__proto__":            {`{"__proto__":"x","constructor":"y"}`, `{"__proto__":"x","constructor":"y"}`},
@@ -121,7 +138,7 @@ func TestFields_Metadata(t *testing.T) {
 		"newline in value":     {`{"a":"x\ny"}`, `{"a":"x\ny"}`},
 		"16 KiB":               {sized(16 << 10), sized(16 << 10)},
 		"names that differ":    {`{"a":1,"A":2}`, `{"a":1,"A":2}`},
-		"a number of 500":      {`{"a":` + strings.Repeat("9", 500) + `}`, `{"a":` + strings.Repeat("9", 500) + `}`},
+		"a number of 500":      {`{"a":1.` + strings.Repeat("0", 498) + `}`, `{"a":1.` + strings.Repeat("0", 498) + `}`},
 		"not supplied at all":  {`null`, `{}`},
 		"SQL and HTML is text": {`{"a":"'; DROP TABLE x; --","b":"<script>"}`, `{"a":"'; DROP TABLE x; --","b":"<script>"}`},
 	} {
@@ -154,6 +171,41 @@ func TestFields_Metadata(t *testing.T) {
 		f.metadata()
 		require.NotEmpty(t, *found, name)
 		require.Equal(t, tc.param, (*found)[0].Param, name)
+	}
+}
+
+// TestFields_MetadataHasNoNumberThatADoubleChanges: most readers take a number for a double, so that such a number would
+// come back as another one, as infinity, or make a whole page of a list unreadable.
+func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
+	t.Parallel()
+	const tooLarge = "metadata.a must not be larger than a 64-bit float holds (1.8e308); send it as a string"
+	for number, want := range map[string]string{
+		"1e999999999":                    tooLarge,
+		"1E400":                          tooLarge,
+		"-1e400":                         tooLarge,
+		"1e309":                          tooLarge,
+		"1e99999999999999999999":         tooLarge,
+		strings.Repeat("9", 500):         tooLarge,
+		"9007199254740993":               "metadata.a must be a number that a 64-bit float holds: readers would get 9007199254740992; send it as a string",
+		"-9007199254740993":              "metadata.a must be a number that a 64-bit float holds: readers would get -9007199254740992; send it as a string",
+		"1234567890123456789":            "metadata.a must be a number that a 64-bit float holds: readers would get 1234567890123456800; send it as a string",
+		"0.1000000000000000055511151231": "metadata.a must be a number that a 64-bit float holds: readers would get 0.1; send it as a string",
+		"1e-400":                         "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
+		"1e-999999999":                   "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
+		"1e-99999999999999999999":        "metadata.a must be a number that a 64-bit float holds: readers would get 0; send it as a string",
+	} {
+		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
+		f.metadata()
+		require.Equal(t, faults{{"metadata.a", want}}, *found, number)
+	}
+	for _, number := range []string{
+		"0", "-0", "0.0", "0e5", "0e999999999", "1", "-1", "1.50", "0.1", "59.970000000000006", "9007199254740992", "-9007199254740992",
+		"9007199254740994", "1e23", "100000000000000000000000", "1.7976931348623157e308", "5e-324", "0.00001e5", "123.456E-2", "1e300",
+	} {
+		f, found := readFields(t, `{"metadata":{"a":`+number+`}}`, "metadata")
+		got, _ := f.metadata()
+		require.Empty(t, *found, number)
+		require.Equal(t, `{"a":`+number+`}`, string(got))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // Limits of metadata. Source: interface document, "Limits", and decisions.md.
@@ -75,10 +77,25 @@ func (f fields) metadataPair(pair member) {
 	case '0':
 		if len(pair.value) > maxMetadataValue {
 			f.add(param, fmt.Sprintf("must have at most %d digits", maxMetadataValue))
+			return
 		}
+		f.double(param, string(pair.value))
 	case 't', 'f':
 	default:
 		f.add(param, "must be a string, a number or a boolean")
+	}
+}
+
+// double refuses a number that a reader with 64-bit floats, which most are, would
+// take for another one or, when it is infinite, not read at all: with it a list
+// or an event could not be read. Order ids beyond 2^53 are such numbers.
+func (f fields) double(param, token string) {
+	number, _ := checkout.ParseDecimal(token) // checkSyntax has seen it
+	switch next, same, fits := number.Double(); {
+	case !fits:
+		f.add(param, "must not be larger than a 64-bit float holds (1.8e308); send it as a string")
+	case !same:
+		f.add(param, fmt.Sprintf("must be a number that a 64-bit float holds: readers would get %s; send it as a string", next))
 	}
 }
 

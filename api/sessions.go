@@ -142,15 +142,31 @@ func (f fields) amount() checkout.Amount {
 	if !ok {
 		return 0
 	}
-	if value.Kind() != '0' {
+	switch value.Kind() {
+	case '0':
+		amount, err := checkout.ParseAmount(string(value))
+		if err != nil {
+			f.add(name, err.Error()) // one of ours, meant for merchants
+		}
+		return amount
+	case '"': // what libraries for decimals write
+		f.add(name, quotedAmount(unquote(value)))
+	default:
 		f.add(name, checkout.ErrAmountFormat.Error())
-		return 0
 	}
-	amount, err := checkout.ParseAmount(string(value))
-	if err != nil {
-		f.add(name, err.Error()) // one of ours, meant for merchants
+	return 0
+}
+
+// quotedAmount says what is wrong with an amount that was sent as a string.
+func quotedAmount(text string) string {
+	amount, err := checkout.ParseAmount(text)
+	switch {
+	case err == nil:
+		return fmt.Sprintf("must be a number, not a string; send %s without quotes", amount)
+	case errors.Is(err, checkout.ErrAmountFormat):
+		return err.Error()
 	}
-	return amount
+	return "must be a number, not a string; " + err.Error()
 }
 
 // checkLive refuses live sessions that could not be paid or paid out.
@@ -186,7 +202,7 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 	if holder.Status == checkout.StatusExpired || holder.Status == checkout.StatusFailed {
 		return unavailable(err)
 	}
-	return err
+	return orderIDInUse(s.withURL(holder))
 }
 
 // listSessions serves GET /v1/checkout, newest first.

@@ -238,6 +238,8 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	require.Equal(t, "order_id_in_use", again.json["error"])
 	require.Equal(t, first.json["id"], again.json["session_id"])
 	require.Equal(t, first.json["url"], again.json["url"])
+	require.Equal(t, "pending", again.json["status"])
+	require.Equal(t, "A pending session has this metadata.order_id already. Send the customer to its url, or expire it first.", again.json["message"])
 	require.Empty(t, again.header.Get("Location"))
 
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, body).status, "the other mode")
@@ -250,6 +252,22 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	f.expireAs(f.endsExpired(f.merchant, checkout.ModeTest))
 	require.Equal(t, 200, f.do("POST", "/v1/checkout/"+first.json["id"].(string)+"/expire", f.merchant.testKey, "").status)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status, "expired frees it")
+}
+
+// TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire: using or expiring the session that was paid is impossible, and a
+// shop must be able to tell that its order is paid.
+func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	body := with("metadata", `{"order_id":"A-1"}`)
+	paid := f.do("POST", "/v1/checkout", f.merchant.testKey, body).json["id"]
+	f.exec(`UPDATE checkout_session SET status = 'completed', ended_at = now() WHERE id = $1`, paid)
+	again := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+	require.Equal(t, 409, again.status)
+	require.Equal(t, "order_id_in_use", again.json["error"])
+	require.Equal(t, paid, again.json["session_id"])
+	require.Equal(t, "completed", again.json["status"])
+	require.Equal(t, "The order with this metadata.order_id is paid already: its session is completed.", again.json["message"])
 }
 
 func TestCreateSession_OrderIDGuardCanBeOff(t *testing.T) {
@@ -417,7 +435,7 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 		"closed, still pending":    {serviceerror.NewNotFound("x"), "attempts = 0", 503, "unavailable"},
 		"not pending, failed":      {refused(workflows.ErrTypeSessionNotPending), "status = 'failed', ended_at = now()", 409, "session_not_pending"},
 		"not pending, row behind":  {refused(workflows.ErrTypeSessionNotPending), "attempts = 0", 503, "unavailable"},
-		"payment in flight":        {refused(workflows.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "session_not_pending"},
+		"payment in flight":        {refused(workflows.ErrTypePaymentInFlight), "payment_in_flight = true", 409, "payment_in_progress"},
 		"Temporal is away":         {serviceerror.NewUnavailable("10.1.1.1 is down"), "attempts = 0", 503, "unavailable"},
 		"Temporal is slow":         {context.DeadlineExceeded, "attempts = 0", 503, "unavailable"},
 		"Temporal says who knows":  {errors.New("secret inner words"), "attempts = 0", 503, "unavailable"},
@@ -440,8 +458,9 @@ func TestExpireSession_AnswersFromTheRowWhenTheWorkflowHasEnded(t *testing.T) {
 			require.Equal(t, "1", got.header.Get("Retry-After"), name)
 		}
 		if name == "payment in flight" {
-			require.Contains(t, got.json["message"], "in flight")
+			require.Contains(t, got.json["message"], "being decided")
 			require.Equal(t, "pending", got.json["status"])
+			require.Equal(t, "5", got.header.Get("Retry-After"))
 		}
 	}
 }

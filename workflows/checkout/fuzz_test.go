@@ -15,7 +15,7 @@ import (
 func FuzzParseAmount(f *testing.F) {
 	for _, seed := range []string{
 		"0.50", "0.5", "10.50", "999999.99", "1000000", "1e2", "-1", "-0", "01", "10.", ".5", "0.001", "10.500", "99999999999999999999", "184467440737095526.16",
-		"+1", "1_0", "0x1", "NaN", "", ".", "١", "0.30000000000000004", "10.505", strings.Repeat("9", 400), "1." + strings.Repeat("0", 400),
+		"+1", "1_0", "0x1", "NaN", "", ".", "١", "0.30000000000000004", "59.970000000000006", "1e999999999", "1e-999999999", "1E+1", "10.505", strings.Repeat("9", 400), "1." + strings.Repeat("0", 400),
 	} {
 		f.Add(seed)
 	}
@@ -25,6 +25,7 @@ func FuzzParseAmount(f *testing.F) {
 			if got != 0 {
 				t.Fatalf("%q: %d with %v", token, got, err)
 			}
+			requireCure(t, token, err)
 			return
 		}
 		exact, ok := new(big.Rat).SetString(token)
@@ -42,4 +43,22 @@ func FuzzParseAmount(f *testing.F) {
 			t.Fatalf("%q: %s, not %s", token, text, want)
 		}
 	})
+}
+
+// requireCure: what a refusal tells to send instead is accepted, and at most half a cent away.
+func requireCure(t *testing.T, token string, refused error) {
+	t.Helper()
+	_, cure, ok := strings.Cut(refused.Error(), "; send ")
+	if !ok {
+		return
+	}
+	got, err := checkout.ParseAmount(cure)
+	exact, isNumber := new(big.Rat).SetString(token) // short: it rounds to an amount
+	if err != nil || !isNumber {
+		t.Fatalf("%q: told to send %q, which is refused: %v", token, cure, err)
+	}
+	away := exact.Sub(exact, big.NewRat(int64(got), 100))
+	if away.Abs(away).Cmp(big.NewRat(1, 200)) > 0 {
+		t.Fatalf("%q: told to send %q", token, cure)
+	}
 }

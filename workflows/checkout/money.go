@@ -3,6 +3,7 @@ package checkout
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,47 +76,60 @@ const (
 	MaxAmount Amount = 99_999_999
 )
 
-// Errors of ParseAmount; their texts are shown to merchants.
-var (
-	ErrAmountFormat = errors.New("must be a number in major units with at most 2 decimals, for example 10.50")
-	ErrAmountRange  = fmt.Errorf("must be between %s and %s", MinAmount, MaxAmount)
-)
+// ErrAmountFormat says what an amount looks like, for merchants.
+var ErrAmountFormat = errors.New("must be a number in major units with at most 2 decimals, for example 10.50")
 
 // ParseAmount reads a JSON number token in major units ("10.5" is 1050) and
 // never goes through a float. It accepts digits with at most two decimals, no
-// exponent, and returns ErrAmountFormat or ErrAmountRange.
+// exponent. The text of its error reads on from a field's name, is shown to
+// merchants, and says how to mend the token when that can be told.
 func ParseAmount(token string) (Amount, error) {
-	whole, cents, hasCents := strings.Cut(token, ".")
-	if !digits(whole) || (len(whole) > 1 && whole[0] == '0') {
-		return 0, ErrAmountFormat
+	if !plainAmount.MatchString(token) {
+		return 0, explainAmount(token)
 	}
-	if hasCents && (!digits(cents) || len(cents) > 2) {
-		return 0, ErrAmountFormat
-	}
-	if len(whole) > 9 {
-		return 0, ErrAmountRange
-	}
+	whole, cents, _ := strings.Cut(token, ".")
 	minor, err := strconv.ParseInt(whole+(cents + "00")[:2], 10, 64)
-	if err != nil {
-		return 0, ErrAmountFormat
+	if a := Amount(minor); err == nil && a.inRange() {
+		return a, nil
 	}
-	a := Amount(minor)
-	if a < MinAmount || a > MaxAmount {
-		return 0, ErrAmountRange
-	}
-	return a, nil
+	return 0, errAmountRange(token)
 }
 
-func digits(s string) bool {
-	if s == "" {
-		return false
+// plainAmount is how an amount must be written.
+var plainAmount = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]{1,2})?$`)
+
+func (a Amount) inRange() bool { return a >= MinAmount && a <= MaxAmount }
+
+// explainAmount says why a token that is not a plainAmount is refused, and what
+// to send instead.
+func explainAmount(token string) error {
+	number, ok := ParseDecimal(token)
+	if !ok {
+		return ErrAmountFormat
 	}
-	for _, r := range s {
-		if r < '0' || r > '9' {
-			return false
-		}
+	const maxWhole = 6 // digits before the point that MaxAmount has
+	minor, ok := number.cents(maxWhole)
+	rounded := Amount(minor)
+	switch {
+	case !ok || !rounded.inRange():
+		return errAmountRange(token)
+	case strings.ContainsAny(token, "eE"):
+		return fmt.Errorf("%s has an exponent; send %s", shownToken(token), rounded)
 	}
-	return true
+	return fmt.Errorf("%s has more than 2 decimals; send %s", shownToken(token), rounded)
+}
+
+func errAmountRange(token string) error {
+	return fmt.Errorf("must be between %s and %s, not %s", MinAmount, MaxAmount, shownToken(token))
+}
+
+// shownToken cuts a number that may be as long as the body.
+func shownToken(token string) string {
+	const most = 40
+	if len(token) <= most {
+		return token
+	}
+	return token[:most] + "…"
 }
 
 // String returns the amount in major units with two decimals, such as "10.50".

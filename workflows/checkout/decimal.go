@@ -1,0 +1,76 @@
+package checkout
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Decimal is a JSON number as it was written, without going through a float. Two
+// of the same value are equal.
+type Decimal struct {
+	negative bool
+	digits   string // without zeros at its ends, "" for zero
+	exponent int    // the value is digits × 10^exponent
+}
+
+var jsonNumber = regexp.MustCompile(`^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$`)
+
+// maxExponent is beyond every exponent that makes a difference, and far from
+// overflowing when a length is added.
+const maxExponent = 1 << 40
+
+// ParseDecimal reads a JSON number token, however large or small; false when it
+// is none.
+func ParseDecimal(token string) (Decimal, bool) {
+	part := jsonNumber.FindStringSubmatch(token)
+	if part == nil {
+		return Decimal{}, false
+	}
+	sign, whole, fraction, exponent := part[1], part[2], part[3], part[4]
+	digits := strings.TrimLeft(whole+fraction, "0")
+	if digits = strings.TrimRight(digits, "0"); digits == "" {
+		return Decimal{}, true
+	}
+	e, _ := strconv.Atoi(exponent) // the largest or smallest int when it is beyond them
+	e = min(max(e, -maxExponent), maxExponent) - len(fraction)
+	trailing := len(whole+fraction) - len(strings.TrimRight(whole+fraction, "0"))
+	return Decimal{sign == "-", digits, e + trailing}, true
+}
+
+// Double returns the float64 next to d in the shortest notation without an
+// exponent, and whether it is d; false for fits when it is infinite.
+func (d Decimal) Double() (next string, same, fits bool) {
+	sign := ""
+	if d.negative {
+		sign = "-"
+	}
+	f, err := strconv.ParseFloat(sign+"0"+d.digits+"e"+strconv.Itoa(d.exponent), 64)
+	if err != nil {
+		return "", false, false
+	}
+	next = strconv.FormatFloat(f, 'f', -1, 64)
+	if f == 0 {
+		next = "0"
+	}
+	got, _ := ParseDecimal(next)
+	return next, got == d, true
+}
+
+// cents returns d in hundredths, rounded half away from zero; false when it is
+// negative or has more than maxWhole digits before the point.
+func (d Decimal) cents(maxWhole int) (int64, bool) {
+	if d.negative || len(d.digits)+d.exponent > maxWhole {
+		return 0, false
+	}
+	keep := len(d.digits) + d.exponent + 2 // digits before the place that is rounded
+	if keep < 0 {
+		return 0, true
+	}
+	padded := d.digits + strings.Repeat("0", max(0, keep+1-len(d.digits)))
+	n, err := strconv.ParseInt("0"+padded[:keep], 10, 64)
+	if padded[keep] >= '5' {
+		n++
+	}
+	return n, err == nil
+}
