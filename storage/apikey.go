@@ -157,10 +157,13 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 	return c, allowance(ok, tokens, rate, burst), nil
 }
 
-// DeleteOldBuckets removes token buckets that nobody has used for age: they are
-// full again.
+// DeleteOldBuckets removes token buckets that nobody has used for age, and for an
+// hour those that are not a key's, which anybody can make many of: they are full
+// again. A key's tells when it was used last.
 func (s *Store) DeleteOldBuckets(ctx context.Context, age time.Duration) error {
-	if _, err := s.pool.Exec(ctx, `DELETE FROM token_bucket WHERE at < clock_timestamp() - $1::interval`, age); err != nil {
+	if _, err := s.pool.Exec(ctx, `
+		DELETE FROM token_bucket
+		WHERE at < clock_timestamp() - $1::interval OR kind NOT IN ('read', 'write') AND at < clock_timestamp() - interval '1 hour'`, age); err != nil {
 		return fmt.Errorf("delete old token buckets: %w", err)
 	}
 	return nil
