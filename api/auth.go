@@ -164,7 +164,7 @@ var DefaultLimits = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	BadKeys: storage.Rate{PerSecond: 1, Burst: 100},
-	Verify:  storage.Rate{PerSecond: 2, Burst: 30},
+	Verify:  storage.Rate{PerSecond: 2.5, Burst: 25},
 }
 
 func (l Limits) rates(kind storage.RequestKind) storage.Rates {
