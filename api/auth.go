@@ -27,17 +27,11 @@ func (s *Server) keyed(resource string, h handler) handler {
 		if write {
 			kind = storage.RequestWrite
 		}
-		turn, err := s.Shares.Enter(r.Context(), s.ownerOf(r)+" "+string(kind))
-		if errors.Is(err, limit.ErrBusy) {
-			return 0, nil, rateLimited(storage.Allowance{Wait: time.Second})
-		}
+		turn, err := s.admit(r, kind)
 		if err != nil {
 			return 0, nil, err
 		}
-		defer func() { turn.Leave(comesTooOften(err)) }()
-		if err := s.authenticate(r, kind); err != nil {
-			return 0, nil, err
-		}
+		defer turn.Leave(false)
 		if !callerFrom(r.Context()).Key.Scopes.Allow(resource, write) {
 			return 0, nil, forbidden("The key's scopes do not allow this: it needs " + resource + ":" + string(kind) + ".")
 		}
@@ -46,6 +40,34 @@ func (s *Server) keyed(resource string, h handler) handler {
 		}
 		return h(r)
 	}
+}
+
+// admit waits for the turn of whoever makes the request and finds out who it is.
+func (s *Server) admit(r *http.Request, kind storage.RequestKind) (*limit.Turn, error) {
+	owner := s.ownerOf(r)
+	turn, err := s.enter(r, owner, kind)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.authenticate(r, kind); err != nil {
+		turn.Leave(comesTooOften(err))
+		return nil, err
+	}
+	merchantID := callerFrom(r.Context()).Merchant.ID
+	if owner == merchantID {
+		return turn, nil
+	}
+	turn.Leave(false) // the key's first request here
+	return s.enter(r, merchantID, kind)
+}
+
+// enter waits for owner's turn.
+func (s *Server) enter(r *http.Request, owner string, kind storage.RequestKind) (*limit.Turn, error) {
+	turn, err := s.Shares.Enter(r.Context(), owner+" "+string(kind))
+	if errors.Is(err, limit.ErrBusy) {
+		err = rateLimited(storage.Allowance{Wait: time.Second})
+	}
+	return turn, err
 }
 
 // ownerOf is whose share of this process a request uses: that of the merchant
@@ -142,7 +164,7 @@ var DefaultLimits = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	BadKeys: storage.Rate{PerSecond: 1, Burst: 100},
-	Verify:  storage.Rate{PerSecond: 2, Burst: 30},
+	Verify:  storage.Rate{PerSecond: 2.5, Burst: 25},
 }
 
 func (l Limits) rates(kind storage.RequestKind) storage.Rates {

@@ -184,6 +184,8 @@ func TestPosts_EndInARedirect(t *testing.T) {
 	s.exec(`UPDATE checkout_session SET expires_at = now() - interval '1 second' WHERE id = $1`, session.ID)
 	s.attempt("run", 1, 500, "")
 	key, at, delivery := s.newKey(s.merchant, s.mode, "x"), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
+	other := newSender(s.desk, s.merchant, s.mode, "https://other.example/", "", `{}`)
+	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE id = $1`, other.replay.ID) // one at a time
 	posts := []struct {
 		route, path string
 		fields      []string
@@ -204,7 +206,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/test/webhooks/x/resume", at + "/resume", nil},
 		{"/test/webhooks/x/test", at + "/test", nil},
 		{"/test/webhooks/x/rotate", at + "/rotate", nil},
-		{"/test/webhooks/x/replay", at + "/replay", []string{"since", "2020-01-01T00:00", "status", "failed", "rate", "5"}},
+		{"/test/webhooks/x/replay", "/test/webhooks/" + other.endpoint.ID + "/replay", []string{"since", "2020-01-01T00:00", "status", "failed", "rate", "5"}},
 		{"/test/replays/x/cancel", "/test/replays/" + s.replay.ID + "/cancel", nil},
 		{"/test/deliveries/x/retry", delivery + "/retry", nil},
 		{"/test/deliveries/x/hold", delivery + "/hold", nil},

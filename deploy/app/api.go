@@ -89,13 +89,17 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 // told 429.
 const badKeyBurst = 100
 
-// limits lets a key make as many requests at once as it may in a second.
+// limits lets a key make as many requests at once as it may in a second. An
+// explained signature counts for ten of a test key, because it is work.
 func limits(cfg config.Config) api.Limits {
 	rate := func(perSecond float64) storage.Rate {
 		return storage.Rate{PerSecond: perSecond, Burst: max(1, int(perSecond))}
 	}
 	rates := storage.Rates{Test: rate(cfg.TestRateLimit), Live: rate(cfg.LiveRateLimit)}
-	return api.Limits{Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst}}
+	return api.Limits{
+		Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst},
+		Verify: storage.Rate{PerSecond: cfg.TestRateLimit / 10, Burst: rates.Test.Burst},
+	}
 }
 
 // pageLimits lets an address that was quiet ask for a while: many customers may

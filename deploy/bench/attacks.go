@@ -15,6 +15,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -163,8 +164,8 @@ func send(ctx context.Context, method, url string, body []byte, header ...string
 	if err != nil {
 		panic(err) // the addresses are those of the stack
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+	for pair := range slices.Chunk(header, 2) {
+		r.Header.Set(pair[0], pair[1])
 	}
 	return r
 }
