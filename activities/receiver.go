@@ -50,14 +50,15 @@ func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  http2Limits,
 		MaxResponseHeaderBytes: maxResponseHeaders,
-		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        idleTime,
+		DisableKeepAlives:      true, // see below
 	}
 }
 
-// idleTime is less than the 5 s after which Node.js and Apache hang up on an idle
-// connection: an attempt that meets the hang-up is lost.
-const idleTime = 4 * time.Second
+// A connection is for one attempt. On one that is kept a receiver may hang up just
+// when the next attempt goes out on it, which is then lost for 30 seconds or more
+// and cannot be sent again safely; what a receiver says unasked would be taken for
+// the next answer; and merchants whose servers share a host would share
+// connections. It costs a handshake: BenchmarkPost.
 
 // http2Limits keep what a receiver can make us hold: left alone, Go would take
 // 4 MiB of a body that nobody reads. A connection that has fallen silent is given

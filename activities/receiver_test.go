@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,4 +86,24 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	require.EqualValues(t, 1, target.connections.Load())
 	t.Logf("%d redirects, none followed", refused)
+}
+
+// BenchmarkPost is an attempt at a receiver over TLS, with a connection for each
+// and with one that is kept.
+func BenchmarkPost(b *testing.B) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	for name, keep := range map[string]bool{"a connection each": false, "kept": true} {
+		b.Run(name, func(b *testing.B) {
+			r := newReceivers(NewAddressGuard(true))
+			transport := server.Client().Transport.(*http.Transport).Clone()
+			transport.DisableKeepAlives = !keep
+			transport.ForceAttemptHTTP2 = true
+			r.test = transport
+			for b.Loop() {
+				status, _, _ := r.post(b.Context(), checkout.ModeTest, server.URL, http.Header{}, []byte("{}"))
+				require.Equal(b, 200, status)
+			}
+		})
+	}
 }

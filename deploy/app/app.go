@@ -28,6 +28,7 @@ const Usage = `usage: checkout COMMAND
   replay whd_…     start a delivery again: a new run of the same workflow id
   merchant         create, list and show merchants; merchant -h
   key              create, list and revoke merchants' API keys; key -h
+  delivery         list the deliveries that are permanently failed now; delivery -h
   listen           forward a merchant's test-mode events to a local server; listen -h
 
 Settings come from the environment; README.md, "Configuration", lists them.
@@ -56,6 +57,8 @@ func Main(ctx context.Context, args, environment []string, out, notes io.Writer)
 			return runAccounts(ctx, merchantCommands, args[1:], environment, out, notes)
 		case "key":
 			return runAccounts(ctx, keyCommands, args[1:], environment, out, notes)
+		case "delivery":
+			return runAccounts(ctx, deliveryCommands, args[1:], environment, out, notes)
 		}
 	}
 	if len(args) == 0 || commands[args[0]] == nil {

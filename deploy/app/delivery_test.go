@@ -1,0 +1,50 @@
+package app_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	merchant := o.merchant()
+	store := o.store()
+	e, err := store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+	})
+	require.NoError(t, err)
+	fail := func() storage.DeliveryRef {
+		_, ref, err := store.PublishTest(t.Context(), storage.TestEvent{
+			MerchantID: merchant, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+			Data: func(time.Time) any { return nil },
+		})
+		require.NoError(t, err)
+		got := storage.DeliveryRef{ID: ref.ID, MerchantID: merchant, Mode: e.Mode}
+		_, err = store.BeginAttempt(t.Context(), got, storage.Turn{RunID: "run 1", Number: 1})
+		require.NoError(t, err)
+		_, err = store.EndDelivery(t.Context(), got, "run 1", webhook.DeliveryFailed)
+		require.NoError(t, err)
+		return got
+	}
+	failed, replayed := fail(), fail()
+	out, err := store.BeginAttempt(t.Context(), replayed, storage.Turn{RunID: "run 2", Number: 1})
+	require.NoError(t, err)
+	require.NoError(t, store.FinishAttempt(t.Context(), replayed, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
+
+	require.Contains(t, o.must("delivery", "failed"), failed.ID)
+	var listed []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(o.must("delivery", "failed", "--json")), &listed))
+	require.Len(t, listed, 1)
+	require.Equal(t, failed.ID, listed[0]["id"])
+	require.Equal(t, "shop.example", listed[0]["host"])
+	o.refused("--limit must be 1 or more", "delivery", "failed", "--limit", "0")
+}

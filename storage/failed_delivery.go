@@ -1,0 +1,44 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// FailedDelivery is a delivery that is permanently failed now.
+type FailedDelivery struct {
+	ID         string
+	MerchantID string
+	Mode       checkout.Mode
+	EventType  webhook.EventType
+	Host       string
+	Runs       int
+	FailedAt   time.Time
+}
+
+// FailedDeliveries returns up to limit deliveries that are permanently failed
+// now, those that ended last first. It is for operators: it looks at all merchants.
+func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
+	rows, err := a.pool.Query(ctx, `
+		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE d.status = 'failed' AND d.status <> 'delivered' ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
+	if err != nil {
+		return nil, fmt.Errorf("failed deliveries: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d FailedDelivery, err error) {
+		var address string
+		err = row.Scan(&d.ID, &d.MerchantID, &d.Mode, &d.EventType, &address, &d.Runs, &d.FailedAt)
+		d.Host = hostOf(address)
+		return d, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failed deliveries: %w", err)
+	}
+	return got, nil
+}
