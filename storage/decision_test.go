@@ -449,7 +449,7 @@ var registrationDecisions = []decision{
 				return fmt.Sprint(got.Secret, got.RotatingUntil), err
 			}, nil
 		}},
-	{name: "a registration is deleted", first: "<nil>", second: "refused: not found", rows: registrationRows, hold: "",
+	{name: "a registration is deleted", first: "<nil>", second: "refused: delete webhook registration: not found", rows: registrationRows, hold: "",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 			return func(ctx context.Context) (any, error) { return nil, f.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID) }, nil
