@@ -43,20 +43,26 @@ func (s *Server) keyed(resource string, h handler) handler {
 }
 
 // admit waits for the turn of whoever makes the request and finds out who it is.
-func (s *Server) admit(r *http.Request, kind storage.RequestKind) (*limit.Turn, error) {
+func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn, err error) {
 	owner := s.ownerOf(r)
 	turn, err := s.enter(r, owner, kind)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.authenticate(r, kind); err != nil {
-		turn.Leave(comesTooOften(err))
+	kept := false
+	defer func() {
+		if !kept { // also after a panic: a place that is never given back is lost for good
+			turn.Leave(comesTooOften(err))
+		}
+	}()
+	if err = s.authenticate(r, kind); err != nil {
 		return nil, err
 	}
 	merchantID := callerFrom(r.Context()).Merchant.ID
-	if owner == merchantID {
+	if kept = owner == merchantID; kept {
 		return turn, nil
 	}
+	kept = true
 	turn.Leave(false) // the key's first request here
 	return s.enter(r, merchantID, kind)
 }

@@ -59,12 +59,6 @@ func TestAdvanceSession_SaysWhyNot(t *testing.T) {
 		require.Equal(t, "session_not_pending", got.json["error"])
 		require.Equal(t, status, got.json["status"])
 	}
-	// A run that was reset does not know the payment that its row knows.
-	f.expireAs(func(string) error { return temporal.NewApplicationError("no", workflows.ErrTypePaymentInFlight) })
-	got := advance(f.newSession(f.merchant.testKey), "")
-	require.Equal(t, 409, got.status)
-	require.Equal(t, "payment_in_progress", got.json["error"])
-	require.Equal(t, "5", got.header.Get("Retry-After"))
 	for _, err := range []error{serviceerror.NewUnavailable("10.1.1.1"), errors.New("inner words"), serviceerror.NewNotFound("closed, but the row is behind")} {
 		f.expireAs(func(string) error { return err })
 		got := advance(f.newSession(f.merchant.testKey), "")
