@@ -49,12 +49,17 @@ func (s *Server) admit(r *http.Request, kind storage.RequestKind) (*limit.Turn, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.authenticate(r, kind); err != nil {
-		turn.Leave(comesTooOften(err))
+	kept := false
+	defer func() { // after a panic, too
+		if !kept {
+			turn.Leave(comesTooOften(err))
+		}
+	}()
+	if err = s.authenticate(r, kind); err != nil {
 		return nil, err
 	}
 	merchantID := callerFrom(r.Context()).Merchant.ID
-	if owner == merchantID {
+	if kept = owner == merchantID; kept {
 		return turn, nil
 	}
 	turn.Leave(false) // the key's first request here
