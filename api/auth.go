@@ -50,8 +50,8 @@ func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn
 		return nil, err
 	}
 	kept := false
-	defer func() {
-		if !kept { // also after a panic: a place that is never given back is lost for good
+	defer func() { // after a panic, too
+		if !kept {
 			turn.Leave(comesTooOften(err))
 		}
 	}()

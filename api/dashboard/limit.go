@@ -50,11 +50,16 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) (*limit.Turn, boo
 	if r.Method == http.MethodPost {
 		buckets = append(buckets, storage.Bucket{Owner: address, Kind: bucketForms, Rate: s.Limits.Forms})
 	}
+	admitted := false
+	defer func() { // after a panic, too
+		if !admitted {
+			turn.Leave(err == nil)
+		}
+	}()
 	got, err := s.Store.Allow(r.Context(), buckets...)
-	if err == nil && got.OK {
+	if admitted = err == nil && got.OK; admitted {
 		return turn, true
 	}
-	turn.Leave(err == nil)
 	if err != nil {
 		s.fail(w, r, err)
 	} else {
