@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -53,7 +54,22 @@ func histories(t testing.TB) []history {
 func replay(path string, register func(worker.WorkflowReplayer)) error {
 	r := worker.NewWorkflowReplayer()
 	register(r)
-	return r.ReplayWorkflowHistoryFromJSONFile(quiet, path)
+	text, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = text.Close() }() // read only
+	history, err := client.HistoryFromJSON(text, client.HistoryJSONOptions{})
+	if err != nil {
+		return err
+	}
+	var options worker.ReplayWorkflowHistoryOptions
+	for _, e := range history.Events { // a run that an operator reset has another id than the one that it began with
+		if reset := e.GetWorkflowTaskFailedEventAttributes().GetNewRunId(); reset != "" {
+			options.OriginalExecution = workflow.Execution{ID: "replayed", RunID: reset}
+		}
+	}
+	return r.ReplayWorkflowHistoryWithOptions(quiet, history, options)
 }
 
 func registered(r worker.WorkflowReplayer) {

@@ -136,7 +136,7 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 	m.receiver.Answer(http.StatusOK)
 	runID := failed[0].GetWorkflowExecutionStartedEventAttributes().OriginalExecutionRunId
 	for i, task := range tasks {
-		_, err := c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		reset, err := c.WorkflowService().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
 			Namespace: shared.Temporal.Namespace(), WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: delivery, RunId: runID},
 			Reason: "test", WorkflowTaskFinishEventId: task, RequestId: checkout.NewID("req"),
 		})
@@ -149,6 +149,9 @@ func TestReset_AfterTheLastAttemptIsAReplay(t *testing.T) {
 		await(t, "the run is Completed", 10*time.Second, func() bool {
 			return statusOf(t, c, delivery) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 		})
+		if i == len(tasks)-1 {
+			recordRun(t, c, "webhook_delivery_reset_late", delivery, reset.RunId)
+		}
 	}
 	require.GreaterOrEqual(t, len(tasks), 3)
 }

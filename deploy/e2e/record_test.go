@@ -104,8 +104,13 @@ func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *merchant) strin
 // record writes the history of a workflow as it is now.
 func record(t *testing.T, c client.Client, name, id string) {
 	t.Helper()
+	recordRun(t, c, name, id, "")
+}
+
+func recordRun(t *testing.T, c client.Client, name, id, runID string) {
+	t.Helper()
 	var h historypb.History
-	for i := c.GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
 		e, err := i.Next()
 		require.NoError(t, err)
 		h.Events = append(h.Events, e)

@@ -186,8 +186,9 @@ func newWorld(f *Facts) *world {
 	for _, r := range f.Runs {
 		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
 	}
-	for _, runs := range w.runs {
+	for id, runs := range w.runs {
 		slices.SortStableFunc(runs, Run.compare)
+		w.runs[id] = joined(runs)
 	}
 	for _, r := range f.Requests {
 		if r.Started {
@@ -325,6 +326,24 @@ func lost(from, to time.Time, first, last int) bool {
 func (r Run) abandoned() bool {
 	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
 		r.Result == webhook.DeliveryCanceled
+}
+
+// joined makes one run of those that continued as new and what they continued as:
+// together they are one run of the delivery's log.
+func joined(runs []Run) []Run {
+	var all []Run
+	for _, r := range runs {
+		if n := len(all); n > 0 && all[n-1].Status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			before := all[n-1]
+			r.StartedAt, r.Parent = before.StartedAt, before.Parent
+			r.Sent = r.Sent || before.Sent
+			r.RetryNow = slices.Concat(before.RetryNow, r.RetryNow)
+			all[n-1] = r
+			continue
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // compare orders the runs of one id by age.

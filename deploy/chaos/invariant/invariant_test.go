@@ -245,6 +245,9 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		{"7: a workflow without a row", func(f *Facts) { f.run("whd_x", noon, failed) }, []string{"7 whd_x"}},
 		{"7: whose row may be gone", func(f *Facts) { f.run("whd_x", noon, failed); f.DeliveryRetention = 24 * time.Hour }, nil},
 		{"7: a run that the row does not count", func(f *Facts) { f.run("whd_ok", noon.Add(time.Hour), completed) }, []string{"7 whd_ok"}},
+		{"7: one that continued as new is one with what it continued as", func(f *Facts) {
+			f.Runs = slices.Insert(f.Runs, 0, Run{WorkflowID: "whd_ok", RunID: "before", StartedAt: noon.Add(-time.Second), Status: enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW})
+		}, nil},
 		{"7: one whose history shows no attempt is not counted", func(f *Facts) {
 			f.run("whd_ok", noon.Add(time.Hour), completed)
 			f.lastRun("whd_ok").History = true
