@@ -5,6 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
+
+	"example.com/checkout/deploy/app"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -18,4 +21,12 @@ func checkoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	cmd.Env = append(os.Environ(), stack.Environment()...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// release runs checkout release.
+func release(t *testing.T, stack *devstack.Stack, build string) {
+	t.Helper()
+	await(t, "build "+build+" is released", 30*time.Second, func() bool { // its workers are seen after a moment
+		return app.Main(t.Context(), []string{"release", build}, stack.Environment(), os.Stderr, os.Stderr) == nil
+	})
 }

@@ -10,9 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -21,18 +19,6 @@ import (
 // many is how many calls and signals the tests of this file send; 10000 shows
 // what Temporal's limits of a run do.
 var many = flag.Int("many", 500, "calls and signals that must not make a history long")
-
-// events returns the history of a run, the last one of an id when runID is "".
-func events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
-	t.Helper()
-	var all []*historypb.HistoryEvent
-	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
-		e, err := i.Next()
-		require.NoError(t, err)
-		all = append(all, e)
-	}
-	return all
-}
 
 // TestHold_AnyNumberOfSignalsKeepsTheHistoryShort wakes a delivery on hold again
 // and again, as only an operator can.

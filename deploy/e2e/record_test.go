@@ -3,16 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -99,29 +95,6 @@ func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *merchant) strin
 		workflows.TypePayout, workflows.PayoutInput{Owner: workflows.Owner{MerchantID: m.id, Mode: checkout.ModeLive}, PayoutID: id})
 	require.NoError(t, err)
 	return id
-}
-
-// record writes the history of a workflow as it is now.
-func record(t *testing.T, c client.Client, name, id string) {
-	t.Helper()
-	recordRun(t, c, name, id, "")
-}
-
-func recordRun(t *testing.T, c client.Client, name, id, runID string) {
-	t.Helper()
-	var h historypb.History
-	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
-		e, err := i.Next()
-		require.NoError(t, err)
-		h.Events = append(h.Events, e)
-	}
-	require.NotEmpty(t, h.Events)
-	if *recordHistories == "" {
-		return
-	}
-	text, err := protojson.Marshal(&h)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(*recordHistories, name+".json"), text, 0o600))
 }
 
 // TestHistories_OfSteering is TestHistories for deliveries that were steered,

@@ -3,7 +3,11 @@ package e2e
 import (
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -44,4 +48,39 @@ func statusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
 	require.NoError(t, err)
 	return run.WorkflowExecutionInfo.Status
+}
+
+// events returns the history of a run, the last one of an id when runID is "".
+func events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
+	t.Helper()
+	var all []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// record writes the history of a workflow as it is now.
+func record(t *testing.T, c client.Client, name, id string) {
+	t.Helper()
+	recordRun(t, c, name, id, "")
+}
+
+func recordRun(t *testing.T, c client.Client, name, id, runID string) {
+	t.Helper()
+	var h historypb.History
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		h.Events = append(h.Events, e)
+	}
+	require.NotEmpty(t, h.Events)
+	if *recordHistories == "" {
+		return
+	}
+	text, err := protojson.Marshal(&h)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*recordHistories, name+".json"), text, 0o600))
 }

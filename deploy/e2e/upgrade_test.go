@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"example.com/checkout/deploy/app"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -105,14 +104,6 @@ func TestUpgrade_ABadBuildBlocksAndIsRolledBack(t *testing.T) {
 		return m.session(id).field("status") == "completed"
 	})
 	require.Equal(t, 1, m.charges(id))
-}
-
-// release runs checkout release.
-func release(t *testing.T, stack *devstack.Stack, build string) {
-	t.Helper()
-	await(t, "build "+build+" is released", 30*time.Second, func() bool { // its workers are seen after a moment
-		return app.Main(t.Context(), []string{"release", build}, stack.Environment(), os.Stderr, os.Stderr) == nil
-	})
 }
 
 // migrate changes the schema as a migration for the next build may: something
