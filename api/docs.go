@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ var assets = []asset{
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("index.html")},
 	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},
 	{"/docs/page.js", "text/javascript; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.js")},
-	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", docsFile("redoc-3.0.1.js")},
+	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", redoc},
 }
 
 func docsFile(name string) func() []byte {
@@ -66,6 +67,14 @@ func docsFile(name string) func() []byte {
 		return content
 	}
 }
+
+// redoc is its bundle, which would ask another host for pictures: of its own logo, and of icons that this document does
+// not use. The policy of the page refuses that, and the browser would say so in its console.
+func redoc() []byte {
+	return otherHosts.ReplaceAll(docsFile("redoc-3.0.1.js")(), []byte("data:,"))
+}
+
+var otherHosts = regexp.MustCompile("https://cdn\\.redoc(ly\\.com|\\.ly)/[^`]*")
 
 // assetRoutes adds the routes of assets. As elsewhere, another method is 405.
 func (s *Server) assetRoutes(router *mux.Router) {

@@ -78,6 +78,7 @@ func TestDocs_NeedNoOtherHost(t *testing.T) {
 		require.Equal(t, 200, f.fetch("/"+l[1]).Code, l[1])
 	}
 	require.Contains(t, f.fetch("/docs/page.js").Body.String(), `"./redoc-3.0.1.js"`)
+	require.NotContains(t, f.fetch("/docs/redoc-3.0.1.js").Body.String(), "//cdn.")
 }
 
 // TestDocs_RedocIsTheOneOfNPM pins the bundle of redoc 3.0.1 as npm has it.

@@ -198,7 +198,7 @@ var scopeTexts = map[string]string{
 	"checkout:read":    "read sessions",
 	"checkout:write":   "create, read and expire sessions",
 	"webhooks:read":    "read webhooks",
-	"webhooks:write":   "change, test and read webhooks",
+	"webhooks:write":   "change, test and read webhooks, and so be sent every event",
 	"deliveries:read":  "read deliveries",
 	"deliveries:write": "replay, hold, retry and read deliveries",
 	"events:read":      "read events",

@@ -26,7 +26,7 @@ var english = language{
 		FiveMinutes: "Five minutes left to pay.",
 		OneMinute:   "One minute left to pay.",
 		ReturnsTo:   "After payment you return to %s",
-		Privacy:     "Your card details go to the card network only. They are not stored here and %s never sees them.",
+		Privacy:     "We pass your card number and security code on to the card network and do not store them. %s never sees them.",
 
 		FormHeading: "Pay by card",
 		Email:       "Email",

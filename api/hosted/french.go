@@ -27,7 +27,7 @@ var french = language{
 		FiveMinutes: "Il vous reste cinq minutes pour payer.",
 		OneMinute:   "Il vous reste une minute pour payer.",
 		ReturnsTo:   "Après le paiement, vous reviendrez sur %s",
-		Privacy:     "Les données de votre carte sont transmises uniquement au réseau de cartes. Elles ne sont pas conservées ici, et %s ne les voit jamais.",
+		Privacy:     "Nous transmettons le numéro et le code de sécurité de votre carte au réseau de cartes et ne les conservons pas. %s ne les voit jamais.",
 
 		FormHeading: "Payer par carte",
 		Email:       "Adresse e-mail",

@@ -26,7 +26,7 @@ var german = language{
 		FiveMinutes: "Sie haben noch fünf Minuten Zeit, um zu zahlen.",
 		OneMinute:   "Sie haben noch eine Minute Zeit, um zu zahlen.",
 		ReturnsTo:   "Nach der Zahlung kehren Sie zu %s zurück",
-		Privacy:     "Ihre Kartendaten gehen nur an das Kartennetzwerk. Sie werden hier nicht gespeichert, und %s sieht sie nie.",
+		Privacy:     "Wir geben Kartennummer und Prüfnummer an das Kartennetzwerk weiter und speichern sie nicht. %s sieht sie nie.",
 
 		FormHeading: "Mit Karte zahlen",
 		Email:       "E-Mail-Adresse",

@@ -26,7 +26,7 @@ var spanish = language{
 		FiveMinutes: "Le quedan cinco minutos para pagar.",
 		OneMinute:   "Le queda un minuto para pagar.",
 		ReturnsTo:   "Después del pago volverá a %s",
-		Privacy:     "Los datos de su tarjeta se envían únicamente a la red de tarjetas. No se guardan aquí y %s nunca los ve.",
+		Privacy:     "Transmitimos el número y el código de seguridad de su tarjeta a la red de tarjetas y no los guardamos. %s nunca los ve.",
 
 		FormHeading: "Pagar con tarjeta",
 		Email:       "Correo electrónico",

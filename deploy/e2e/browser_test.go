@@ -786,11 +786,6 @@ func testOperatorPages(t *testing.T, browser context.Context) {
 	b.takeFaults() // not ours
 }
 
-// seeText waits until a page of a program that is not ours says something.
-func seeText(what string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
-}
-
 // shootOnce writes one picture of the page as it is.
 func (b *tab) shootOnce(name string) {
 	b.t.Helper()

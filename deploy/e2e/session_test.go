@@ -92,7 +92,7 @@ func TestSlowCard_IsDecidedByCallbacks(t *testing.T) {
 	m.mustPay(id, cardSlow)
 	require.Equal(t, "pending", m.session(id).field("status"))
 	refused := m.must(http.StatusConflict, http.MethodPost, "/v1/checkout/"+id+"/expire", "")
-	require.Equal(t, "session_not_pending", refused.field("error"))
+	require.Equal(t, "payment_in_progress", refused.field("error"))
 	m.awaitStatus(id, checkout.StatusCompleted, 20*time.Second)
 	m.arrivals(2, 10*time.Second)
 	require.Equal(t, 1, query[int](t, shared, `SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.completed'`, id))

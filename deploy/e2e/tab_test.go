@@ -288,3 +288,8 @@ func (b *tab) script(line string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void]("void (" + line + ")"))
 }
+
+// seeText waits until a page of a program that is not ours says something.
+func seeText(what string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
+}
