@@ -189,12 +189,25 @@ type DeleteFinishedInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// retentionPage is how many rows one statement of Retention removes: few enough
-// for its time-out, however many there are.
+// retentionPage is how many rows one statement of Retention removes. When they are
+// so large, or the disk so slow, that it takes too long, the next removes a tenth.
 const retentionPage = 1000
 
-// sweep removes a page of what is old, and says whether there may be more.
-type sweep func() (more bool, err error)
+// sweep is a part of Retention: it removes pages of what is old.
+type sweep struct {
+	limit int
+	page  func(limit int) (more bool, err error)
+}
+
+// next removes a page, and says whether there may be more to do.
+func (s *sweep) next() (more bool, err error) {
+	more, err = s.page(s.limit)
+	if storage.TookTooLong(err) && s.limit > 1 {
+		s.limit /= 10
+		return true, nil
+	}
+	return more && err == nil, err
+}
 
 // DeleteFinished removes deliveries that are older, and events without any; and
 // idempotent requests, token buckets and secrets to be shown that are of no use any
@@ -208,34 +221,39 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 		bucket    storage.Bucket
 		errs      []error
 	)
-	parts := []sweep{
-		func() (bool, error) {
-			n, err := h.Store.DeleteFinished(ctx, in.Age, retentionPage)
+	parts := []*sweep{
+		{retentionPage, func(limit int) (bool, error) {
+			n, err := h.Store.DeleteFinished(ctx, in.Age, limit)
 			total += n
 			return n > 0, err
-		},
-		func() (more bool, err error) {
-			var n int
-			lastEvent, n, err = h.Store.DeleteUnsentEvents(ctx, in.Age, lastEvent, retentionPage)
+		}},
+		{retentionPage, func(limit int) (bool, error) {
+			last, n, err := h.Store.DeleteUnsentEvents(ctx, in.Age, lastEvent, limit)
+			if err == nil {
+				lastEvent = last
+			}
 			total += n
-			return lastEvent != "", err
-		},
-		func() (bool, error) {
-			n, err := h.Store.DeleteOldRequests(ctx, retentionPage)
+			return last != "", err
+		}},
+		{retentionPage, func(limit int) (bool, error) {
+			n, err := h.Store.DeleteOldRequests(ctx, limit)
 			return n > 0, err
-		},
-		func() (more bool, err error) {
-			bucket, err = h.Store.DeleteOldBuckets(ctx, in.Age, bucket, retentionPage)
-			return bucket.Owner != "", err
-		},
-		func() (bool, error) { return false, h.Store.ForgetReveals(ctx) },
+		}},
+		{retentionPage, func(limit int) (bool, error) {
+			last, err := h.Store.DeleteOldBuckets(ctx, in.Age, bucket, limit)
+			if err == nil {
+				bucket = last
+			}
+			return last.Owner != "", err
+		}},
+		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
 	}
 	for len(parts) > 0 && ctx.Err() == nil {
-		parts = slices.DeleteFunc(parts, func(next sweep) bool {
+		parts = slices.DeleteFunc(parts, func(s *sweep) bool {
 			activity.RecordHeartbeat(ctx, total)
-			more, err := next()
+			more, err := s.next()
 			errs = append(errs, err)
-			return !more || err != nil
+			return !more
 		})
 	}
 	return total, asFinal(ctx, errors.Join(append(errs, ctx.Err())...), "")

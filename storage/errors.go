@@ -46,6 +46,13 @@ func Malformed(err error) bool {
 	return errors.As(err, &pgErr) && strings.HasPrefix(pgErr.Code, "22")
 }
 
+// TookTooLong reports whether a statement ran into its time-out. Waiting for a lock
+// has another.
+func TookTooLong(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "57014"
+}
+
 // newMigrationLock waits up to a minute for another process that migrates.
 func newMigrationLock() (lock.SessionLocker, error) {
 	return lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
