@@ -35,7 +35,7 @@ type fakeRuns struct {
 	resumed    []string
 }
 
-var errRefused = errors.New("Temporal refuses")
+var errRefused = errors.New("refused by Temporal")
 
 func (r *fakeRuns) Terminated(context.Context, time.Duration) ([]string, error) {
 	return nil, r.terminated
