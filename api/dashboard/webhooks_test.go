@@ -207,6 +207,7 @@ func TestDeliveries_SteeringSaysWhatHappens(t *testing.T) {
 	goes("hold", "delivery_held")
 	require.Contains(t, dev.get(at).text(), "until it is resumed")
 	require.Equal(t, 409, dev.post(at+"/retry").status, "held")
+	s.exec(`UPDATE webhook_delivery SET parked_at = now() WHERE id = $1`, s.ref.ID) // as its run does when the attempt is due
 	goes("resume", "delivery_resumed")
 	require.Equal(t, []string{s.ref.ID + " retry_now", s.ref.ID + " resume"}, signals)
 	require.Equal(t, 409, dev.post(at+"/replay").status, "in progress")

@@ -5,38 +5,75 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// Free returns n different ports of 127.0.0.1 on which nothing listens. All are below 32768: from there on Linux takes
-// the ports of outgoing connections, so one of those could be gone again before it is used, and Temporal keeps its
-// membership ports in a column of 16 signed bits. No port comes twice in one process: stacks that start side by side
-// bind theirs only later.
+// The ports that Free gives. All are below 32768: from there on Linux takes the ports of outgoing connections, so one of
+// those could be gone again before it is used, and Temporal keeps its membership ports in a column of 16 signed bits.
+const (
+	firstPort = 10000
+	lastPort  = 32767
+	blockSize = 64 // ports
+)
+
+// Free returns n different ports of 127.0.0.1 on which nothing listens. No port comes twice in one process, nor in two
+// of one user that run at the same time: stacks that start side by side bind theirs only later.
 func Free(n int) ([]int, error) {
-	given.Lock()
-	defer given.Unlock()
+	reserved.Lock()
+	defer reserved.Unlock()
 	ports := make([]int, 0, n)
-	for tries := 0; len(ports) < n; tries++ {
-		if tries > 100*n {
-			return nil, fmt.Errorf("found only %d of %d free ports on 127.0.0.1", len(ports), n)
+	for len(ports) < n {
+		if len(reserved.ports) == 0 {
+			if err := reserveBlock(); err != nil {
+				return nil, fmt.Errorf("found only %d of %d free ports on 127.0.0.1: %w", len(ports), n, err)
+			}
 		}
-		port := 10000 + rand.IntN(32768-10000)
-		if given.ports[port] || CheckFree(loopback(port), "") != nil {
-			continue
+		port := reserved.ports[0]
+		reserved.ports = reserved.ports[1:]
+		if CheckFree(loopback(port), "") == nil {
+			ports = append(ports, port)
 		}
-		given.ports[port] = true
-		ports = append(ports, port)
 	}
 	return ports, nil
 }
 
-// given are the ports that Free has returned.
-var given = struct {
+// reserved are the ports of this process's blocks that Free has not given yet. The open files hold the blocks until the
+// process ends, however it ends.
+var reserved struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+	ports []int
+	files []*os.File
+}
+
+// reserveBlock takes a block of ports that no other process has.
+func reserveBlock() error {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("checkout-devstack-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, block := range rand.Perm((lastPort - firstPort + 1) / blockSize) {
+		file, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(block)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			file.Close()
+			continue // another process has it
+		}
+		reserved.files = append(reserved.files, file)
+		for i := range blockSize {
+			reserved.ports = append(reserved.ports, firstPort+block*blockSize+i)
+		}
+		return nil
+	}
+	return errors.New("other processes have all blocks of ports")
+}
 
 // CheckFree returns an error when something listens on addr. The error names the address and flag, the option of the
 // command that chooses another port.

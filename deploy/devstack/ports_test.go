@@ -1,8 +1,12 @@
 package devstack_test
 
 import (
+	"bufio"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +22,33 @@ func TestFree_GivesDifferentPortsBelowTheEphemeralRange(t *testing.T) {
 	slices.Sort(ports)
 	require.Len(t, slices.Compact(ports), 20)
 	require.Less(t, ports[19], 32768)
+}
+
+// TestFree_GivesNoPortToTwoProcesses: the packages of go test run side by side, and bind what they were given later.
+func TestFree_GivesNoPortToTwoProcesses(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 8 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), role+"=ports")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			require.NoError(t, in.Close())
+			require.NoError(t, cmd.Wait())
+		})
+		line, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		ports := strings.Fields(strings.Trim(line, "[]\n"))
+		require.Len(t, ports, 500)
+		for _, port := range ports {
+			require.False(t, seen[port], "port %s was given twice", port)
+			seen[port] = true
+		}
+	}
 }
 
 func TestCheckFree_NamesTheAddressAndTheFlag(t *testing.T) {
