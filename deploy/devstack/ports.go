@@ -63,8 +63,8 @@ func reserveBlock() error {
 			return err
 		}
 		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			file.Close()
-			continue // another process has it
+			_ = file.Close() // nothing was written
+			continue         // another process has it
 		}
 		reserved.files = append(reserved.files, file)
 		for i := range blockSize {
