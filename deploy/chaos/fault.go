@@ -55,7 +55,9 @@ var faultKinds = []faultKind{
 	{"net-reset", 3, "", resetLink},                                             // D9
 	{"run-terminated", 3, "", operate(terminateRun)},                            // C8
 	{"run-canceled", 2, "", operate(cancelRun)},
-	{"run-reset", 3, "", operate(resetRun)}, // C9
+	{"run-reset", 3, "", operate(resetRun)},                     // C9
+	{"twice-terminate", 2, "", decideTwice(terminateRun)},       // C8, D7
+	{"twice-reset", 2, "", decideTwice(terminateRun, resetRun)}, // C9, D7
 }
 
 // kindsNamed returns the kinds with these names, separated by commas; all of them

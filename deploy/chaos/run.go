@@ -26,9 +26,9 @@ Proves that the service keeps its word under faults. Starts a stack of its own
 receivers that misbehave and customers with cards of every outcome work on it, and
 breaks it meanwhile, about once in 4 s: processes are killed, stopped and paused,
 connections are cut, delayed and lost, rows locked, runs terminated, canceled and
-reset by operators. When as much has happened as was asked for, it waits until
-everything has come to rest and checks every invariant, as "check" does and with
-what its clients were told.
+reset by operators, also while they decide a payment. When as much has happened as
+was asked for, it waits until everything has come to rest and checks every
+invariant, as "check" does and with what its clients were told.
 
 Faults, customers and receivers are drawn from -seed; what happens at the same time
 is up to the computer, so that two runs of one seed are alike and not the same.

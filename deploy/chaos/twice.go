@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows"
+)
+
+// asksTheBank is a card whose payment is in flight until the customer has been at
+// the bank, so that the session's row can be locked meanwhile.
+const asksTheBank = "4000000000003220"
+
+// decideTwice lets several runs of one session decide its payment at once: while
+// the row is locked and a run waits for it, operators end that run, and the next one
+// waits as well.
+func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+		defer cancel()
+		m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
+		id, _ := c.create(ctx, m, key, m.terms(key, "", ""), 3, 2)
+		conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+		if id == "" || err != nil {
+			return false
+		}
+		var customer sync.WaitGroup
+		defer customer.Wait()
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the lock ends with it
+		customer.Go(func() { c.pay(ctx, m, id, asksTheBank) })
+		if !lockInFlight(ctx, conn, id) || !c.awaitWaiting(ctx, conn, 1) {
+			return false
+		}
+		for i, operator := range operators {
+			if operator(ctx, c, id) != nil || !c.awaitWaiting(ctx, conn, i+2) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// lockInFlight locks a session's row once its payment is in flight. It returns
+// false when none is for a while.
+func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
+	tx, err := conn.Begin(ctx)
+	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
+		tag, failed := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`, id)
+		if tag.RowsAffected() == 1 {
+			return true
+		}
+		err = failed
+	}
+	return false
+}
+
+// awaitWaiting makes Reconcile start what has no run until so many wait for the
+// locks of a connection. It returns false when they do not for a while.
+func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bool {
+	service := workflows.Client{Temporal: c.rig.temporal}
+	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {
+		waiting, err := query[int](ctx, c.rig, `
+			WITH RECURSIVE waiting AS (
+				SELECT $1::int AS pid UNION SELECT a.pid FROM pg_stat_activity a JOIN waiting w ON w.pid = ANY(pg_blocking_pids(a.pid)))
+			SELECT count(*) - 1 FROM waiting`, conn.PgConn().PID())
+		if err == nil && waiting >= wanted {
+			return true
+		}
+		if wanted > 1 {
+			_ = service.ReconcileNow(ctx) // its schedule comes anyway
+		}
+	}
+	return false
+}
