@@ -38,7 +38,7 @@ func TestDocsPage_AsksNoOtherHost(t *testing.T) {
 		}),
 		chromedp.Navigate(shared.APIURL()+"/docs"),
 		see(`a[href^="https://redocly.com/redoc"]`), // where the picture was asked for
-		seeText("Create a session"),
+		seeText("Checkout sessions"),
 	)
 	mu.Lock()
 	defer mu.Unlock()
