@@ -599,7 +599,7 @@ func (x *example) send(secret string, c verdict) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // it has answered or failed
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return 0, err
 	}

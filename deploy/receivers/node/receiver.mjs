@@ -9,9 +9,9 @@
 //
 // - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
 // - 405 to another method than POST.
-// - 400 to a body that did not arrive as a whole, has more than 1 MiB or is not signed, or was signed more than five minutes
-//   ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte order mark, at most 100 levels deep) whose
-//   id is evt_ and 1 to 64 of 0-9, A-Z, a-z and _. Of two members of a name the last counts.
+// - 400 to a body that did not arrive as a whole, has more than 1 MiB or is not signed, or was signed more than five
+//   minutes ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte order mark, at most 100 levels deep)
+//   whose id is evt_ and 1 to 64 of 0-9, A-Z, a-z and _. Of two members of a name the last counts.
 // - 200 to an event, also when it comes again.
 //
 // What is not proper HTTP is refused by the server of each language in its own way.
