@@ -48,7 +48,7 @@ func TestListen_CatchesUpOnWhatItMissed(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0)
 		require.Equal(t, string(delivered[i].Body), a.body, "the bytes of the delivery")
 		want := delivered[i].Header.Clone()
-		for _, name := range []string{webhook.SignatureHeader, "X-Service-Delivery-Id", "Traceparent"} {
+		for _, name := range []string{webhook.SignatureHeader, "X-Service-Delivery-Id", "Traceparent", "Connection"} {
 			want.Del(name)
 			if name != webhook.SignatureHeader {
 				require.Empty(t, a.header.Get(name))

@@ -1,7 +1,14 @@
 package e2e
 
 import (
+	"bufio"
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -351,6 +358,296 @@ func TestReceivers_RefuseWhatIsForged(t *testing.T) {
 			t.Logf("%d requests, %d of them accepted", len(all), len(processed))
 			x.stop()
 			require.Equal(t, processed, x.processed())
+		})
+	}
+}
+
+// verdict is a request whose signature fits, and what it must be answered.
+type verdict struct {
+	name      string
+	target    string        // /webhook when it is empty
+	method    string        // POST when it is empty
+	signature string        // how the header is written; "X-Service-Signature: %s" when it is empty
+	head      string        // further header lines
+	bare      bool          // no Content-Length is added to them
+	body      string        // what is signed
+	sent      string        // the body as it is framed, when it is not sent as it is
+	ago       time.Duration // how old it is
+	form      string        // of the timestamp; %d when it is empty
+	want      int
+}
+
+// verdicts is the table of TestReceivers_GiveTheSameVerdict. The service sends little of it; proxies on the way, other
+// hands on the secret and the next version of the service may send the rest.
+type verdicts []verdict
+
+func newVerdicts() verdicts {
+	var all verdicts
+	all.ids()
+	all.refusedJSON()
+	all.acceptedJSON()
+	all.levels()
+	all.targets()
+	all.heads()
+	all.chunks()
+	all.lengths()
+	all.timestamps()
+	return all
+}
+
+func newEventID() string { return checkout.NewID(checkout.PrefixEvent) }
+
+// newEvent is a body that is accepted, filled with white space up to a size.
+func newEvent(size int) string {
+	text := `{"id":"` + newEventID() + `","type":"checkout.completed"}`
+	return text + strings.Repeat(" ", max(0, size-len(text)))
+}
+
+// body adds a body whose § is a member with a new id.
+func (all *verdicts) body(want int, name, text string) {
+	*all = append(*all, verdict{name: name, body: strings.ReplaceAll(text, "§", `"id":"`+newEventID()+`"`), want: want})
+}
+
+func (all *verdicts) add(c verdict) { *all = append(*all, c) }
+
+// inChunks frames a body as a proxy does that does not know its length.
+func inChunks(body, extension, trailer string) string {
+	half := len(body) / 2
+	return fmt.Sprintf("%x%s\r\n%s\r\n%X\r\n%s\r\n0\r\n%s\r\n", half, extension, body[:half], len(body)-half, body[half:], trailer)
+}
+
+func (all *verdicts) ids() {
+	all.body(200, "a name with an escape", `{"\u0069d":"`+newEventID()+`"}`)
+	all.body(200, "an id with an escape", `{"id":"\u0065vt`+newEventID()[3:]+`"}`)
+	all.body(200, "beside another case", `{§,"Id":"evt_2","ID":7}`)
+	all.body(400, "another case only", `{"Id":"evt_1"}`)
+	all.body(400, "upper case only", `{"ID":"evt_1"}`)
+	all.body(200, "two ids, the last right", `{"id":"evt_0",§}`)
+	all.body(200, "two ids, the first a number", `{"id":7,§}`)
+	all.body(400, "two ids, the last null", `{§,"id":null}`)
+	all.body(400, "two ids, the last a number", `{§,"id":7}`)
+	all.body(400, "two ids, the last empty", `{§,"id":""}`)
+	all.body(400, "the id of an inner object", `{"data":{§}}`)
+	all.body(400, "the id of a prototype", `{"__proto__":{§}}`)
+	all.body(200, "an id of 64", `{"id":"evt_`+strings.Repeat("x", 64-26)+newEventID()[4:]+`"}`)
+	all.body(400, "no id", `{"type":"checkout.completed"}`)
+	all.body(400, "an id of 65", `{"id":"evt_`+strings.Repeat("x", 65)+`"}`)
+	all.body(400, "an id of 300", `{"id":"evt_`+strings.Repeat("x", 300)+`"}`)
+	all.body(200, "an id with _", `{"id":"evt_test_`+newEventID()[4:]+`"}`)
+	for name, id := range map[string]string{
+		"empty": `""`, "null": `null`, "true": `true`, "a number": `7`, "a list": `["evt_1"]`, "an object": `{"id":"evt_1"}`,
+		"evt_ alone": `"evt_"`, "of something else": `"cs_1"`, "upper case": `"EVT_1"`, "a path": `"evt_/../../x"`, "with a dot": `"evt_1.json"`,
+		"with a space": `" evt_1"`, "with a line behind": `"evt_1\n"`, "with a dash": `"evt_1-2"`, "with NUL": `"evt_1\u0000"`, "Cyrillic": `"evt_ё"`,
+		"other digits": `"evt_٣"`, "half a surrogate": `"evt_\ud800"`,
+	} {
+		all.body(400, "id: "+name, `{"id":`+id+`,"type":"checkout.completed"}`)
+	}
+}
+
+func (all *verdicts) acceptedJSON() {
+	all.body(200, "white space around", " \r\n\t{ § }\n")
+	all.body(200, "an id alone", `{§}`)
+	all.body(200, "members that nobody knows", `{"object":"event",§,"more":[1,{"id":7}]}`)
+	all.body(200, "the type is no string", `{§,"type":7}`)
+	all.body(200, "the type is null", `{§,"type":null}`)
+	all.body(200, "the type is an object", `{§,"type":{}}`)
+	all.body(200, "an integer of 30 digits", `{§,"a":`+strings.Repeat("9", 30)+`}`)
+	all.body(200, "an integer of 5,000 digits", `{§,"a":-`+strings.Repeat("9", 5000)+`}`)
+	all.body(200, "an integer of 900,000 digits", `{§,"a":`+strings.Repeat("9", 900_000)+`}`)
+	all.body(200, "a fraction of 5,000 digits", `{§,"a":0.`+strings.Repeat("9", 5000)+`}`)
+	all.body(200, "a number beyond a double", `{§,"a":[1e999,-1E+999,1e-999,-0]}`)
+	all.body(200, "DEL and NUL", "{§,\"a\":\"\x7f\\u0000\"}")
+	all.body(200, "half a surrogate beside", `{§,"a":"\ud800","\udc00":1}`)
+	all.body(200, "brackets in a string", `{§,"a":"`+strings.Repeat(`[{\"\\`, 500)+`"}`)
+}
+
+func (all *verdicts) refusedJSON() {
+	for name, text := range map[string]string{
+		"nothing": "", "a space": " ", "null": "null", "true": "true", "a number": "7", "a string": `"evt_1"`, "a list": `["evt_1"]`, "a list of events": `[{§}]`,
+		"cut off": `{§`, "trailing data": `{§}x`, "two events": `{§}{§}`, "NUL behind": "{§}\x00", "a comma too many": `{§,}`, "no quotes": `{id:"evt_1"}`,
+		"single quotes": `{'id':'evt_1'}`, "a comment": `{§/**/}`, "a line break in a string": "{§,\"a\":\"\n\"}", "an unknown escape": `{§,"a":"\x41"}`,
+		"NaN": `{§,"a":NaN}`, "Infinity": `{§,"a":Infinity}`, "-Infinity": `{§,"a":-Infinity}`, "a leading zero": `{§,"a":01}`, "hexadecimal": `{§,"a":0x1}`,
+		"a plus": `{§,"a":+1}`, "a dot at the end": `{§,"a":1.}`, "a dot in front": `{§,"a":.5}`, "True": `{§,"a":True}`, "a form": "id=evt_1",
+		"BOM": "\ufeff{§}", "BOM behind": "{§}\ufeff", "a no-break space": "\u00a0{§}", "a form feed": "\f{§}", "UTF-16": utf16LE(`{"id":"evt_1"}`), "UTF-16 with BOM": "\xff\xfe" + utf16LE(`{"id":"evt_1"}`),
+		"Latin-1": "{§,\"a\":\"\xe9\"}", "half a character": "{§,\"a\":\"\xe2\x82\"}", "an overlong character": "{§,\"a\":\"\xc0\x80\"}",
+		"a surrogate in UTF-8": "{§,\"a\":\"\xed\xa0\x80\"}", "Latin-1 in a name": "{§,\"\xe9\":1}", "beyond Unicode": "{§,\"a\":\"\xf4\x90\x80\x80\"}",
+	} {
+		all.body(400, "JSON: "+name, text)
+	}
+}
+
+// levels adds how deep and how long a body may be.
+func (all *verdicts) levels() {
+	list := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	all.body(200, "100 levels", `{§,"a":`+list(99)+`}`)
+	all.body(400, "101 levels", `{§,"a":`+list(100)+`}`)
+	all.body(200, "99 levels, often", `{§,"a":[`+strings.Repeat(list(98)+",", 5000)+`1]}`)
+	all.body(400, "9,000 levels", `{§,"a":`+list(9000)+`}`)
+	all.body(400, "9,000 levels of objects", `{§,"a":`+strings.Repeat(`{"a":`, 9000)+"1"+strings.Repeat("}", 9000)+`}`)
+	all.body(400, "200,000 levels", `{§,"a":`+list(200_000)+`}`)
+	all.body(400, "500,000 levels without an end", strings.Repeat("[", 500_000))
+	all.body(200, "1 MiB", newEvent(1<<20))
+	all.body(400, "1 MiB and a byte", newEvent(1<<20+1))
+	all.body(400, "8 MiB", newEvent(8<<20))
+}
+
+func (all *verdicts) targets() {
+	for target, want := range map[string]int{
+		"/webhook?tenant=1": 200, "/webhook?": 200, "/webhook?a=/x?b": 200, "/webhook?%zz;": 200, "/": 404, "/webhook/": 404, "/Webhook": 404, "/webhooks": 404,
+		"//webhook": 404, "/./webhook": 404, "/x/../webhook": 404, "/%77ebhook": 404, "/webhook%3Ftenant=1": 404, "/webhook;a": 404, "/?/webhook": 404,
+		"/x?/webhook": 404, "http://127.0.0.1/webhook": 404,
+	} {
+		all.add(verdict{name: "POST " + target, target: target, body: newEvent(0), want: want})
+	}
+	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"} {
+		all.add(verdict{name: method, method: method, body: newEvent(0), want: 405})
+		all.add(verdict{name: method + " with a query", method: method, target: "/webhook?a=1", body: newEvent(0), want: 405})
+		all.add(verdict{name: method + " of another path", method: method, target: "/other", body: newEvent(0), want: 404})
+		all.add(verdict{name: method + " without a body", method: method, bare: true, want: 405})
+	}
+	all.add(verdict{name: "OPTIONS *", method: "OPTIONS", target: "*", bare: true, want: 404})
+	all.add(verdict{name: "1 MiB to another path", target: "/other", body: newEvent(1 << 20), want: 404})
+}
+
+func (all *verdicts) heads() {
+	for name, head := range map[string]string{
+		"no media type": "", "another media type": "Content-Type: text/plain\r\n", "a form's media type": "Content-Type: application/x-www-form-urlencoded\r\n",
+		"a charset": "Content-Type: application/json; charset=latin1\r\n", "Expect": "Expect: 100-continue\r\n", "50 headers": strings.Repeat("X-Forwarded-For: 192.0.2.1\r\n", 50),
+		"a second, empty signature": "X-Service-Signature:\r\n", "an encoding": "Content-Encoding: gzip\r\n", "to be kept": "Connection: keep-alive\r\n",
+		"an upgrade": "Connection: Upgrade\r\nUpgrade: h2c\r\n",
+	} {
+		all.add(verdict{name: name, head: head, body: newEvent(0), want: 200})
+	}
+	for name, signature := range map[string]string{
+		"lower case": "x-service-signature: %s", "upper case": "X-SERVICE-SIGNATURE: %s", "no space": "X-Service-Signature:%s",
+		"white space about": "X-Service-Signature: \t %s \t",
+	} {
+		all.add(verdict{name: "header: " + name, signature: signature, body: newEvent(0), want: 200})
+	}
+}
+
+func (all *verdicts) chunks() {
+	chunked := func(want int, name, head string, frame func(body string) string) {
+		text := newEvent(0)
+		all.add(verdict{name: "chunked: " + name, bare: true, head: head, body: text, sent: frame(text), want: want})
+	}
+	const encoding = "Transfer-Encoding: chunked\r\n"
+	plain := func(body string) string { return inChunks(body, "", "") }
+	chunked(200, "as a proxy sends", encoding, plain)
+	chunked(200, "other letters", "transfer-encoding: Chunked\r\n", plain)
+	chunked(200, "an extension", encoding, func(body string) string { return inChunks(body, ";name=value", "") })
+	chunked(200, "a trailer", encoding, func(body string) string { return inChunks(body, "", "X-Sum: 1\r\nX-More: 2\r\n") })
+	chunked(400, "no size", encoding, func(body string) string { return body + "\r\n" })
+	chunked(400, "a size with a sign", encoding, func(body string) string { return "+" + plain(body) })
+	chunked(400, "a size with 0x", encoding, func(body string) string { return "0x" + plain(body) })
+	chunked(400, "a size too small", encoding, func(body string) string { return "5\r\n" + body + "\r\n0\r\n\r\n" })
+	chunked(400, "cut off", encoding, func(body string) string { return plain(body)[:20] })
+	chunked(400, "no end", encoding, func(body string) string { return strings.TrimSuffix(plain(body), "0\r\n\r\n") })
+	chunked(400, "nothing", encoding, func(string) string { return "0\r\n\r\n" })
+	mebibyte := newEvent(1 << 20)
+	all.add(verdict{name: "chunked: 1 MiB", bare: true, head: encoding, body: mebibyte, sent: plain(mebibyte), want: 200})
+	all.add(verdict{name: "chunked: 1 MiB and a byte", bare: true, head: encoding, body: mebibyte + " ", sent: plain(mebibyte + " "), want: 400})
+	all.add(verdict{name: "chunked: 8 MiB", bare: true, head: encoding, body: newEvent(8 << 20), sent: plain(newEvent(8 << 20)), want: 400})
+}
+
+func (all *verdicts) lengths() {
+	length := func(want int, name string, head func(right int) string) {
+		text := newEvent(0)
+		all.add(verdict{name: "length: " + name, bare: true, head: head(len(text)), body: text, want: want})
+	}
+	length(200, "with spaces", func(n int) string { return fmt.Sprintf("Content-Length:   %d  \r\n", n) })
+	length(400, "missing", func(int) string { return "" })
+	length(400, "zero", func(int) string { return "Content-Length: 0\r\n" })
+	length(400, "too small", func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n-1) })
+	length(400, "too large", func(n int) string { return fmt.Sprintf("Content-Length: %d\r\n", n+1) })
+	length(400, "negative", func(n int) string { return fmt.Sprintf("Content-Length: -%d\r\n", n) })
+	length(400, "with a plus", func(n int) string { return fmt.Sprintf("Content-Length: +%d\r\n", n) })
+	length(400, "with a fraction", func(n int) string { return fmt.Sprintf("Content-Length: %d.0\r\n", n) })
+	length(400, "a word", func(int) string { return "Content-Length: many\r\n" })
+	length(400, "two, the first right", func(n int) string { return fmt.Sprintf("Content-Length: %d\r\nContent-Length: 3\r\n", n) })
+}
+
+func (all *verdicts) timestamps() {
+	for name, c := range map[string]verdict{
+		"a leading zero": {form: "0%d", want: 200}, "12 digits": {form: "%012d", want: 200}, "13 digits": {form: "%013d", want: 400},
+		"30 digits": {form: "%030d", want: 400}, "a plus": {form: "+%d", want: 400}, "a minus": {form: "-%d", want: 400},
+		"a space in front": {form: " %d", want: 400}, "a space behind": {form: "%d ", want: 400}, "_": {form: "%d_0", want: 400},
+		"280 s old": {ago: 280 * time.Second, want: 200}, "301 s old": {ago: 301 * time.Second, want: 400},
+		"299 s ahead": {ago: -299 * time.Second, want: 200}, "320 s ahead": {ago: -320 * time.Second, want: 400},
+	} {
+		c.name, c.body = "t: "+name, newEvent(0)
+		all.add(c)
+	}
+}
+
+func utf16LE(text string) string {
+	return strings.Join(strings.Split(text, ""), "\x00") + "\x00"
+}
+
+// send writes a verdict's request byte by byte, as no client would, and returns the status.
+func (x *example) send(secret string, c verdict) (int, error) {
+	stamp := fmt.Sprintf(cmp.Or(c.form, "%d"), time.Now().Add(-c.ago).Unix())
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(stamp + "." + c.body))
+	method, head := cmp.Or(c.method, "POST"), c.head
+	if !c.bare {
+		head += fmt.Sprintf("Content-Length: %d\r\n", len(c.body))
+	}
+	head = fmt.Sprintf(cmp.Or(c.signature, "X-Service-Signature: %s")+"\r\n", fmt.Sprintf("t=%s,v1=%x", stamp, mac.Sum(nil))) + head
+	request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, cmp.Or(c.target, "/webhook"), x.address, head)
+	conn, err := net.Dial("tcp", x.address)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }() // it has answered or failed
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		return 0, err
+	}
+	// Who refuses the head may answer and hang up before all is written.
+	_, unwritten := io.WriteString(conn, request+cmp.Or(c.sent, c.body))
+	unwritten = errors.Join(unwritten, conn.(*net.TCPConn).CloseWrite())
+	for from := bufio.NewReader(conn); ; {
+		res, err := http.ReadResponse(from, &http.Request{Method: method})
+		if err != nil {
+			return 0, errors.Join(err, unwritten)
+		}
+		if res.StatusCode != http.StatusContinue {
+			_, err = io.Copy(io.Discard, res.Body)
+			return res.StatusCode, errors.Join(err, res.Body.Close())
+		}
+	}
+}
+
+// TestReceivers_GiveTheSameVerdict: what the signature fits is judged alike in all three languages, and what is accepted
+// is processed.
+func TestReceivers_GiveTheSameVerdict(t *testing.T) {
+	t.Parallel()
+	secret, all := webhook.NewSecret(), newVerdicts()
+	for _, e := range examples {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			x := newExample(t, e.file, e.program)
+			x.start(secret)
+			differ, accepted := map[string]string{}, 0
+			for _, c := range all {
+				got, err := x.send(secret, c)
+				if err != nil || got != c.want {
+					differ[c.name] = fmt.Sprintf("%d instead of %d (%v)", got, c.want, err)
+				}
+				if c.want == http.StatusOK {
+					accepted++
+				}
+			}
+			require.Empty(t, differ, "%d of %d differ from the table", len(differ), len(all))
+			t.Logf("%d requests, %d of them accepted", len(all), accepted)
+			x.stop()
+			text, err := os.ReadFile(x.program.Log)
+			require.NoError(t, err)
+			processed := map[string]bool{}
+			for _, line := range regexp.MustCompile(`(?m)^processed (evt_\w+)`).FindAllStringSubmatch(string(text), -1) {
+				processed[line[1]] = true
+			}
+			require.Len(t, processed, accepted, "each has an id of its own")
 		})
 	}
 }

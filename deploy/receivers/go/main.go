@@ -4,6 +4,17 @@
 //	WEBHOOK_SECRET=whsec_… PORT=3000 go run ./deploy/receivers/go
 //
 // Register https://your-host/webhook. It listens on this computer only: TLS is the business of the proxy before it.
+//
+// The receivers in Go, Node and Python answer alike:
+//
+//   - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
+//   - 405 to another method than POST.
+//   - 400 to a body that did not arrive as a whole, has more than 1 MiB or is not signed, or was signed more than five
+//     minutes ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte order mark, at most 100 levels deep)
+//     whose id is evt_ and 1 to 64 of 0-9, A-Z, a-z and _. Of two members of a name the last counts.
+//   - 200 to an event, also when it comes again.
+//
+// What is not proper HTTP is refused by the server of each language in its own way.
 package main
 
 import (
@@ -29,10 +40,14 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // maxBody is far more than an event has: nobody can fill the memory.
 const maxBody = 1 << 20
+
+// maxDepth is far more levels than an event has.
+const maxDepth = 100
 
 // verify reports whether the header signs the body, which must be the raw bytes as they arrived: JSON that was parsed and
 // written again has other bytes.
@@ -50,7 +65,10 @@ func verify(secret, header string, body []byte, now time.Time) bool {
 		return false
 	}
 	seconds, err := strconv.ParseInt(times[0], 10, 64)
-	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
+	if err != nil || len(times[0]) > 12 || strings.Trim(times[0], "0123456789") != "" { // a sign would be taken
+		return false
+	}
+	if now.Sub(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
 		return false // somebody may be sending again what they have seen
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -70,7 +88,46 @@ type event struct {
 }
 
 // eventID is what an id may look like, as it becomes the name of a file.
-var eventID = regexp.MustCompile(`^evt_[0-9A-Za-z]+$`)
+var eventID = regexp.MustCompile(`^evt_[0-9A-Za-z_]{1,64}$`)
+
+var errNoEvent = errors.New("this is not an event")
+
+// parse returns the event of a body.
+func parse(body []byte) (event, error) {
+	var e event
+	var members map[string]json.RawMessage // a struct would take "ID" for "id" too, and a null for no member
+	if !utf8.Valid(body) || !shallow(body) || json.Unmarshal(body, &members) != nil {
+		return e, errNoEvent
+	}
+	if json.Unmarshal(members["id"], &e.ID) != nil || !eventID.MatchString(e.ID) {
+		return e, errNoEvent
+	}
+	if json.Unmarshal(members["type"], &e.Type) != nil {
+		e.Type = "" // there is none, or it is no string
+	}
+	return e, nil
+}
+
+// shallow reports whether JSON is at most maxDepth levels deep. Parsers have limits of their own, each another.
+func shallow(text []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			if depth++; depth > maxDepth {
+				return false
+			}
+		case c == ']', c == '}':
+			depth--
+		}
+	}
+	return true
+}
 
 // process is your part: ship the goods, write the accounts. It runs after the answer, so it may take its time.
 func process(e event) {
@@ -124,8 +181,8 @@ func (in inbox) unfinished() ([]event, error) {
 		if err != nil {
 			return nil, err
 		}
-		var e event
-		if err := json.Unmarshal(body, &e); err != nil {
+		e, err := parse(body)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		all = append(all, e)
@@ -141,16 +198,28 @@ type receiver struct {
 }
 
 func (rec *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if path, _, _ := strings.Cut(r.RequestURI, "?"); path != "/webhook" {
+		http.NotFound(w, r)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "POST /webhook", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err == nil {
+		_, err = io.Copy(io.Discard, r.Body) // the rest is read too: leaving early would cut the answer off
+	}
 	// Two headers become one with two timestamps, which is refused.
 	header := strings.Join(r.Header.Values("X-Service-Signature"), ",")
-	if err != nil || !verify(rec.secret, header, body, time.Now()) {
+	if err != nil || len(body) > maxBody || !verify(rec.secret, header, body, time.Now()) {
 		http.Error(w, "the signature does not fit", http.StatusBadRequest)
 		return
 	}
-	var e event
-	if err := json.Unmarshal(body, &e); err != nil || !eventID.MatchString(e.ID) {
-		http.Error(w, "this is not an event", http.StatusBadRequest)
+	e, err := parse(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	isNew, err := rec.inbox.keep(e, body)
@@ -189,9 +258,10 @@ func run() error {
 		rec.works.Go(func() { rec.inbox.work(e) })
 	}
 
-	mux := http.NewServeMux()
-	mux.Handle("POST /webhook", rec)
-	server := &http.Server{Addr: net.JoinHostPort("127.0.0.1", port), Handler: mux, ReadTimeout: 10 * time.Second}
+	server := &http.Server{
+		Addr: net.JoinHostPort("127.0.0.1", port), Handler: rec, ReadTimeout: 10 * time.Second,
+		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * with 200
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	failed := make(chan error, 1)

@@ -4,6 +4,17 @@
 //   WEBHOOK_SECRET=whsec_… PORT=3000 node receiver.mjs
 //
 // Register https://your-host/webhook. It listens on this computer only: TLS is the business of the proxy before it.
+//
+// The receivers in Go, Node and Python answer alike:
+//
+// - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
+// - 405 to another method than POST.
+// - 400 to a body that did not arrive as a whole, has more than 1 MiB or is not signed, or was signed more than five
+//   minutes ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte order mark, at most 100 levels deep)
+//   whose id is evt_ and 1 to 64 of 0-9, A-Z, a-z and _. Of two members of a name the last counts.
+// - 200 to an event, also when it comes again.
+//
+// What is not proper HTTP is refused by the server of each language in its own way.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -15,12 +26,13 @@ if (!secret || !port) {
 }
 
 const maxBody = 1 << 20; // far more than an event has: nobody can fill the memory
+const maxDepth = 100; // far more levels than an event has
 
 // body: a Buffer with the raw bytes as they arrived; JSON that was parsed and written again has other bytes.
 function verify(secret, header, body, now = Date.now() / 1000) {
   const parts = header.split(",").map((part) => part.split(/=(.*)/s)); // at the first =
   const times = parts.filter(([name]) => name === "t").map(([, value]) => value);
-  if (times.length !== 1 || !/^[0-9]+$/.test(times[0] ?? "")) return false;
+  if (times.length !== 1 || !/^[0-9]{1,12}$/.test(times[0] ?? "")) return false;
   if (Math.abs(now - Number(times[0])) > 300) return false; // somebody may be sending again what they have seen
   const want = Buffer.from(createHmac("sha256", secret).update(`${times[0]}.`).update(body).digest("hex"));
   return parts.some(([name, value]) => { // two v1 while a rotated secret still signs
@@ -28,6 +40,26 @@ function verify(secret, header, body, now = Date.now() / 1000) {
     // In constant time: with === the time it takes tells how many digits are right, and so, digit by digit, all of them.
     return got.length === want.length && timingSafeEqual(got, want);
   });
+}
+
+// parse returns the event of a body and throws when it is none.
+function parse(body) {
+  // As it is: Buffer.toString would replace what is not UTF-8, and a decoder by default drop a byte order mark.
+  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+  const event = shallow(text) ? JSON.parse(text) : null;
+  if (typeof event?.id !== "string" || !/^evt_[0-9A-Za-z_]{1,64}$/.test(event.id)) throw new Error("this is not an event");
+  return event;
+}
+
+// shallow returns whether JSON is at most maxDepth levels deep. Parsers have limits of their own, each another.
+function shallow(text) {
+  let [depth, quoted] = [0, false];
+  for (const [token] of text.matchAll(/\\.|["[\]{}]/gs)) { // what is escaped is no end of a string
+    if (token === '"') quoted = !quoted;
+    else if (!quoted && "[{".includes(token) && ++depth > maxDepth) return false;
+    else if (!quoted && "]}".includes(token)) depth--;
+  }
+  return true;
 }
 
 // processEvent is your part: ship the goods, write the accounts. It runs after the answer, so it may take its time.
@@ -79,11 +111,10 @@ async function receive(request) {
   if (size > maxBody || !verify(secret, header, body)) return [400, "the signature does not fit\n"];
   let event;
   try {
-    event = JSON.parse(body);
+    event = parse(body);
   } catch {
     return [400, "this is not an event\n"];
   }
-  if (typeof event?.id !== "string" || !/^evt_[0-9A-Za-z]+$/.test(event.id)) return [400, "this is not an event\n"];
   if (keep(event, body)) later(event);
   // A duplicate is a 200 too: it was accepted before, and anything else would only bring it again.
   return [200, ""];
@@ -98,8 +129,11 @@ for (const name of readdirSync(inbox)) { // what was accepted and not processed 
 
 const server = createServer({ requestTimeout: 10_000 }, async (request, response) => {
   let [status, text] = [404, "POST /webhook\n"];
-  if (request.method === "POST" && request.url === "/webhook") {
-    try {
+  if (request.url.split("?")[0] === "/webhook") {
+    if (request.method !== "POST") {
+      status = 405;
+      response.setHeader("Allow", "POST");
+    } else try {
       [status, text] = await receive(request);
     } catch (error) {
       console.error(error);
