@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
@@ -168,7 +169,8 @@ func (w *world) env(id string, starts time.Time) *testsuite.TestWorkflowEnvironm
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet)
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // on a busy machine a second may pass without a turn
+	env.SetTestTimeout(3 * time.Minute)
 	env.SetStartTime(starts)
 	workflows.RegisterCheckout(env)
 	workflows.RegisterWebhooks(env)
