@@ -67,7 +67,7 @@ func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string,
 	}
 	_, _, err := d.store.RecordCharge(d.t.Context(), ref, id, result)
 	require.NoError(d.t, err)
-	settled, err := d.store.FinishPayment(d.t.Context(), ref, id)
+	settled, err = d.store.FinishPayment(d.t.Context(), ref, id)
 	require.NoError(d.t, err)
 	return id, settled
 }
