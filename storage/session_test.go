@@ -108,6 +108,25 @@ func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
 	require.Equal(t, storage.Expired{Status: checkout.StatusPending, InFlight: id}, got)
 }
 
+// The timer that asks is Temporal's, and so is its clock.
+func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := f.create(t, f.newSession())
+	got, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt})
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusPending, got.Status)
+	require.InDelta(t, time.Hour, got.Left, float64(5*time.Minute))
+	short := f.newSession()
+	short.Lifetime = time.Millisecond
+	over := f.create(t, short)
+	require.Eventually(t, func() bool {
+		got, err := f.ExpireSession(t.Context(), ref(over), storage.Expiry{At: over.ExpiresAt})
+		require.NoError(t, err)
+		return got == storage.Expired{Status: checkout.StatusExpired}
+	}, time.Minute, 5*time.Millisecond)
+}
+
 // A creation that was rolled back comes again with the same id; its first run may
 // still be there.
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
