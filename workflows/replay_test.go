@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,10 @@ import (
 )
 
 // The histories were recorded on the real server from code that was committed:
-// go test ./deploy/e2e -run TestHistories -record-histories ../../workflows/testdata/histories
+// go test ./deploy/e2e/history -run TestHistories -record-histories $PWD/workflows/testdata/histories
+
+// historiesDir lets the same tests replay histories that were recorded just now.
+var historiesDir = flag.String("histories", "testdata/histories", "directory of the histories")
 
 // history is one recorded run.
 type history struct {
@@ -28,7 +32,7 @@ type history struct {
 
 func histories(t testing.TB) []history {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/histories/*.json")
+	paths, err := filepath.Glob(filepath.Join(*historiesDir, "*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, paths, "no histories are stored")
 	var all []history

@@ -14,6 +14,9 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
+// short asks for the short form of the chaos run.
+var short = flag.Bool("chaos", false, "run the short form of the chaos run, some minutes")
+
 func TestMain(m *testing.M) {
 	devstack.RunCommand()
 	flag.Parse()
@@ -67,6 +70,9 @@ func TestRunReport_SaysWhatHappened(t *testing.T) {
 // however loaded the computer is. The long one is the command's own.
 func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	t.Parallel()
+	if !*short {
+		t.Skip("takes minutes: -chaos runs it")
+	}
 	o, err := parseRun([]string{"-sessions", "150", "-deliveries", "150", "-faults", "12", "-every", "1600ms", "-for", "25s", "-within", "2m", "-data", t.TempDir(), "-histories", "100"}, io.Discard)
 	require.NoError(t, err)
 	var progress, out bytes.Buffer

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/chaos/invariant"
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/devstack"
+)
+
+// SharedSchedule is the retry schedule of most stacks of the tests.
+const SharedSchedule = "1s,2s,3s,4s,5s"
+
+// settleTime is longer than what the last test may leave behind takes: a whole
+// schedule, and an attempt whose worker was killed.
+const settleTime = 4 * time.Minute
+
+// excuses are the violations that tests cause on purpose.
+var excuses struct {
+	sync.Mutex
+	reasons map[[2]string]string
+}
+
+// Excuse declares that the test makes the shared stack violate an invariant, and
+// why; id is what the violation will name. One that does not come is a failure too.
+func Excuse(t *testing.T, number int, id, reason string) {
+	t.Helper()
+	require.NotEmpty(t, reason)
+	excuses.Lock()
+	defer excuses.Unlock()
+	if excuses.reasons == nil {
+		excuses.reasons = map[[2]string]string{}
+	}
+	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
+}
+
+// checkShared holds everything that the tests did on the shared stack against
+// the invariants, and returns the exit status.
+func checkShared() int {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
+	defer cancel()
+	began := time.Now()
+	results, err := CheckStack(ctx, Shared, SharedSchedule)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "invariants:", err)
+		return 1
+	}
+	excuses.Lock()
+	defer excuses.Unlock()
+	status, used := 0, map[[2]string]bool{}
+	for _, r := range results {
+		fmt.Fprintf(os.Stderr, "invariant %2d: %4d checked, %d violations %s\n", r.Number, r.Checked, len(r.Violations), r.NotChecked)
+		for _, v := range r.Violations {
+			key := [2]string{fmt.Sprint(r.Number), v.ID}
+			if used[key] = true; excuses.reasons[key] == "" {
+				fmt.Fprintf(os.Stderr, "invariant %d is violated: %s %s\n", r.Number, v.ID, v.Text)
+				status = 1
+			}
+		}
+	}
+	for key, reason := range excuses.reasons {
+		if !used[key] {
+			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
+			status = 1
+		}
+	}
+	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
+	return status
+}
+
+// CheckStack waits until a stack has come to rest and checks every invariant;
+// logs are further receivers' logs.
+func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
+	if err := settle(ctx, stack); err != nil {
+		return nil, err
+	}
+	delays, err := config.ParseSchedule(schedule)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(Discard),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	facts, err := invariant.Gather(ctx, invariant.Sources{
+		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: stack.Temporal.Namespace(), Schedule: delays,
+		ReceiverLogs: append([]string{stack.ReceiverLogFile()}, logs...), DeliveryRetention: 24 * time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(facts), nil
+}
+
+func settle(ctx context.Context, stack *devstack.Stack) error {
+	conn, err := pgx.Connect(ctx, stack.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
+		words, err := invariant.Unsettled(ctx, conn)
+		if err != nil || words == "" {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not at rest after %s: %s", settleTime, words)
+		}
+	}
+}
+
+// RequireInvariants checks a stack of the test's own. A run ends a moment after
+// its row, and after a kill that moment can be long; a violation stays.
+func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
+	t.Helper()
+	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
+		results, err := CheckStack(t.Context(), stack, schedule)
+		require.NoError(t, err)
+		if found := ViolationsOf(results); len(found) == 0 {
+			return
+		} else if time.Now().After(end) {
+			require.Empty(t, found, "%+v", results)
+		}
+	}
+}
+
+// ViolationsOf returns what is violated, without words: "8 whd_…".
+func ViolationsOf(results []invariant.Result) []string {
+	found := []string{}
+	for _, r := range results {
+		for _, v := range r.Violations {
+			found = append(found, fmt.Sprint(r.Number, " ", v.ID))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,295 @@
+package chrome
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// Screenshots is where the browser's tests leave pictures of what they saw.
+var Screenshots = flag.String("screenshots", "", "directory to write pictures of the pages to")
+
+// BrowserTimeout is for one thing that a page is waited for, on a busy computer.
+const BrowserTimeout = 4 * time.Minute
+
+// FindBrowser returns the path of a Chromium.
+func FindBrowser() (string, error) {
+	for _, name := range []string{os.Getenv("CHROME"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no Chromium for the browser's tests: install it with 'apt-get install chromium', " +
+		"or say in CHROME where one is")
+}
+
+// StartBrowser starts one Chromium for all tests of t.
+func StartBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path, err := FindBrowser()
+	require.NoError(t, err)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(BrowserTimeout))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's sandbox refuses to work for root
+	}
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	t.Cleanup(stop)
+	require.NoError(t, chromedp.Do(ctx))
+	return ctx
+}
+
+// Tab is a tab that shares no cookie, cache or storage with another test. What
+// its pages complain about in the console fails the test at its end.
+type Tab struct {
+	T   *testing.T
+	Ctx context.Context
+
+	mu     sync.Mutex
+	faults []string
+}
+
+func NewTab(t *testing.T, browser context.Context) *Tab {
+	t.Helper()
+	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(stop)
+	b := &Tab{T: t, Ctx: ctx}
+	require.NoError(t, chromedp.Do(ctx))
+	require.NoError(t, chromedp.Listen(ctx, b.Listen))
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, audits.Enable, cdp.Empty{})
+		return err
+	}))
+	t.Cleanup(func() { require.Empty(t, b.TakeFaults(), "the browser complained") })
+	return b
+}
+
+// Listen notes errors and warnings of scripts, of the network and of the pages'
+// content security policies.
+func (b *Tab) Listen(event any) {
+	fault := ""
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning || e.Type == runtime.ConsoleAPICalledTypeAssert {
+			fault = fmt.Sprintf("console.%s", e.Type)
+			for _, arg := range e.Args {
+				fault += " " + string(arg.Value)
+			}
+		}
+	case *runtime.EventExceptionThrown:
+		fault = "exception: " + (&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error()
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			fault = fmt.Sprintf("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	case *audits.EventIssueAdded:
+		if d := e.Issue.Details.ContentSecurityPolicyIssueDetails; d != nil {
+			fault = fmt.Sprintf("content security policy: %s %s", d.ViolatedDirective, d.BlockedURL)
+		}
+	}
+	if fault != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.faults = append(b.faults, fault)
+	}
+}
+
+// TakeFaults returns the complaints so far and forgets them.
+func (b *Tab) TakeFaults() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	faults := b.faults
+	b.faults = nil
+	return faults
+}
+
+// Do runs steps, each of which has to end in time.
+func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.T.Helper()
+	for i, step := range steps {
+		ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
+		err := chromedp.Do(ctx, step)
+		cancel()
+		if err != nil {
+			b.T.Fatalf("step %d: %v\nthe page is %s", i+1, err, b.describe())
+		}
+	}
+}
+
+// Get runs an action that returns something.
+func Get[T any](b *Tab, action chromedp.Action[T]) T {
+	b.T.Helper()
+	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
+	defer cancel()
+	got, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.T.Fatalf("%v\nthe page is %s", err, b.describe())
+	}
+	return got
+}
+
+// describe tells where a test is stuck.
+func (b *Tab) describe() string {
+	ctx, cancel := context.WithTimeout(b.Ctx, 5*time.Second)
+	defer cancel()
+	got, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.body.dataset.state + "\n" + document.body.innerText`))
+	if err != nil {
+		return err.Error()
+	}
+	return got
+}
+
+func See(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.WaitVisible(chromedp.CSS(selector))
+}
+
+func Click(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Click(chromedp.CSS(selector))
+}
+
+func TypeInto(selector, what string) chromedp.Action[chromedp.Void] {
+	return chromedp.SendKeys(chromedp.CSS(selector), what)
+}
+
+// Empty takes away what is in a field, as a person does.
+func Empty(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+		`(() => { const f = document.querySelector(%q); f.focus(); f.select(); document.execCommand("delete"); })()`, selector))
+}
+
+// Text returns what a person reads of an element.
+func (b *Tab) Text(selector string) string {
+	b.T.Helper()
+	return Get(b, chromedp.Text(chromedp.CSS(selector)))
+}
+
+// Value returns what is in a field.
+func (b *Tab) Value(selector string) string {
+	b.T.Helper()
+	return Get(b, chromedp.Value(chromedp.CSS(selector)))
+}
+
+// A size of window. A phone has touch.
+type Size struct {
+	width, height int64
+	phone         bool
+}
+
+var sizes = []Size{{320, 640, true}, {1440, 900, false}}
+
+func (s Size) emulate() chromedp.Action[chromedp.Void] {
+	if s.phone {
+		return chromedp.EmulateViewport(s.width, s.height, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
+	}
+	return chromedp.EmulateViewport(s.width, s.height)
+}
+
+// endTransitions lets colors be what they become; what never ends goes on.
+const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
+
+// EachLook shows the page on a narrow phone and on a wide screen, light and
+// dark, and keeps a picture of each with -screenshots.
+func (b *Tab) EachLook(name string, look func(what string, s Size)) {
+	b.T.Helper()
+	for _, s := range sizes {
+		for _, scheme := range []string{"light", "dark"} {
+			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
+			b.Do(s.emulate(), Prefers(scheme))
+			b.Script(endTransitions)
+			if *Screenshots != "" { // first: it shows what look finds
+				b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
+			}
+			look(what, s)
+		}
+	}
+	b.Do(chromedp.EmulateReset(), Prefers(""))
+}
+
+// Inspect proves in each look that nothing is wider than the window, that
+// everything is large enough to be touched, and that axe finds nothing.
+func (b *Tab) Inspect(name string) {
+	b.T.Helper()
+	b.EachLook(name, func(what string, s Size) {
+		b.RequireFits(what, s.phone)
+		b.Axe(what)
+	})
+}
+
+// Shoot only keeps pictures.
+func (b *Tab) Shoot(name string) {
+	b.T.Helper()
+	if *Screenshots != "" {
+		b.EachLook(name, func(string, Size) {})
+	}
+}
+
+// RequireFits proves that there is no horizontal scroll bar and that what can be
+// pressed is at least 44 pixels high (links in a text excepted), 24 with a mouse.
+func (b *Tab) RequireFits(what string, touch bool) {
+	b.T.Helper()
+	least := 24
+	if touch {
+		least = 44
+	}
+	b.RequireNoSideways(what)
+	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](fmt.Sprintf(`
+		Array.from(document.querySelectorAll("a, button, input:not([type=hidden])"))
+			.filter((e) => e.offsetParent !== null && !e.classList.contains("skip") && e.getBoundingClientRect().height < %d)
+			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height)`, least))), what)
+}
+
+// RequireNoSideways proves that the page is not wider than the window, and names
+// what sticks out.
+func (b *Tab) RequireNoSideways(what string) {
+	b.T.Helper()
+	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`(() => {
+		const page = document.documentElement
+		const scrolls = (e) => e && (getComputedStyle(e).overflowX !== "visible" || scrolls(e.parentElement))
+		return page.scrollWidth <= page.clientWidth ? [] : Array.from(document.querySelectorAll("body *"))
+			.filter((e) => e.getBoundingClientRect().right > page.clientWidth && !scrolls(e))
+			.slice(0, 8).map((e) => e.outerHTML.slice(0, 60) + "… ends at " + e.getBoundingClientRect().right)
+	})()`)), "%s scrolls sideways", what)
+}
+
+// Keep writes a picture.
+func (b *Tab) Keep(name string, picture []byte) {
+	b.T.Helper()
+	require.NoError(b.T, os.MkdirAll(*Screenshots, 0o750))
+	require.NoError(b.T, os.WriteFile(filepath.Join(*Screenshots, name+".png"), picture, 0o600))
+}
+
+// Prefers emulates prefers-color-scheme; "" stops it.
+func Prefers(scheme string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	})
+}
+
+// Script runs a line of JavaScript.
+func (b *Tab) Script(line string) {
+	b.T.Helper()
+	b.Do(chromedp.Evaluate[chromedp.Void]("void (" + line + ")"))
+}
+
+// SeeText waits until a page of a program that is not ours says something.
+func SeeText(what string) chromedp.Action[chromedp.Void] {
+	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
+}

@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"example.com/checkout/deploy/app"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// CheckoutCommand runs a command of the production binary.
+func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), LeastPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "example.com/checkout/deploy/cmd/checkout"}, args...)...)
+	cmd.Env = append(os.Environ(), stack.Environment()...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Release runs checkout release.
+func Release(t *testing.T, stack *devstack.Stack, build string) {
+	t.Helper()
+	Await(t, "build "+build+" is released", 30*time.Second, func() bool { // its workers are seen after a moment
+		return app.Main(t.Context(), []string{"release", build}, stack.Environment(), os.Stderr, os.Stderr) == nil
+	})
+}

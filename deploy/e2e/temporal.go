@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/devstack"
+)
+
+// TemporalClient connects to the stack's Temporal.
+func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
+	t.Helper()
+	c, err := client.DialContext(t.Context(), client.Options{
+		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(Discard),
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// History reads all events of the last run of a workflow, to its end.
+func History(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
+	t.Helper()
+	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	return run.WorkflowExecutionInfo.Status
+}
+
+// Events returns the history of a run, the last one of an id when runID is "".
+func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
+	t.Helper()
+	var all []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// Record writes the history of a workflow as it is now.
+func Record(t *testing.T, c client.Client, name, id string) {
+	t.Helper()
+	RecordRun(t, c, name, id, "")
+}
+
+func RecordRun(t *testing.T, c client.Client, name, id, runID string) {
+	t.Helper()
+	var h historypb.History
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		h.Events = append(h.Events, e)
+	}
+	require.NotEmpty(t, h.Events)
+	if *RecordHistories == "" {
+		return
+	}
+	text, err := protojson.Marshal(&h)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*RecordHistories, name+".json"), text, 0o600))
+}
