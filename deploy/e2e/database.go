@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/storage"
 )
 
+// OpenStore opens the stack's PostgreSQL as the service does.
 func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
 	t.Helper()
 	keys, err := storage.ParseKeyring(stack.Demo.MasterKeys)
@@ -39,6 +40,7 @@ func DeliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string
 		SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
 }
 
+// DeliveryStatus reads the status of a delivery of Shared.
 func DeliveryStatus(t *testing.T, id string) string {
 	t.Helper()
 	return Query[string](t, Shared, `SELECT status FROM webhook_delivery WHERE id = $1`, id)

@@ -23,7 +23,7 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// RecordHistories writes the histories of the replay tests; see record_test.go.
+// RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
 // Shared is the stack of the tests that break nothing; nil in a package whose TestMain calls MainWithoutShared.

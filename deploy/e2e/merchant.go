@@ -45,6 +45,8 @@ type Merchant struct {
 	URL      string // of the receiver's webhook
 }
 
+// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of its own, which gets
+// every type of event.
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	t.Helper()
 	m := &Merchant{
@@ -165,6 +167,7 @@ func (m *Merchant) Must(status int, method, path, body string) Answer {
 	return got
 }
 
+// Terms are the least that a session needs.
 const Terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
 
 // Create creates a session and returns its id.

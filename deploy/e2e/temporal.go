@@ -29,6 +29,7 @@ func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 	return c
 }
 
+// Discard is a logger for clients of Temporal whose words no test reads.
 var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // History reads all events of the last run of a workflow, to its end.
@@ -43,6 +44,7 @@ func History(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent
 	return events
 }
 
+// StatusOf returns the status of the last run of a workflow.
 func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
 	t.Helper()
 	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
@@ -68,6 +70,7 @@ func Record(t *testing.T, c client.Client, name, id string) {
 	RecordRun(t, c, name, id, "")
 }
 
+// RecordRun writes the history of one run to -record-histories; runID "" is the last run.
 func RecordRun(t *testing.T, c client.Client, name, id, runID string) {
 	t.Helper()
 	var h historypb.History

@@ -1,3 +1,4 @@
+// Package chrome drives a headless Chromium in the tests of the pages: tabs, what is done in them and what they must look like.
 package chrome
 
 import (
@@ -64,6 +65,7 @@ type Tab struct {
 	faults []string
 }
 
+// NewTab opens a tab, closed at the end of the test.
 func NewTab(t *testing.T, browser context.Context) *Tab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
@@ -154,14 +156,17 @@ func (b *Tab) describe() string {
 	return got
 }
 
+// See waits until an element is visible.
 func See(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.WaitVisible(chromedp.CSS(selector))
 }
 
+// Click clicks on an element once it is visible.
 func Click(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Click(chromedp.CSS(selector))
 }
 
+// TypeInto types into a field once it is visible.
 func TypeInto(selector, what string) chromedp.Action[chromedp.Void] {
 	return chromedp.SendKeys(chromedp.CSS(selector), what)
 }
