@@ -70,11 +70,10 @@ func docsFile(name string) func() []byte {
 
 // redoc is its bundle, which would ask another host for pictures: of its own logo, and of icons that this document does
 // not use. The policy of the page refuses that, and the browser would say so in its console.
-func redoc() []byte {
+var redoc = sync.OnceValue(func() []byte {
+	otherHosts := regexp.MustCompile("https://cdn\\.redoc(ly\\.com|\\.ly)/[^`]*")
 	return otherHosts.ReplaceAll(docsFile("redoc-3.0.1.js")(), []byte("data:,"))
-}
-
-var otherHosts = regexp.MustCompile("https://cdn\\.redoc(ly\\.com|\\.ly)/[^`]*")
+})
 
 // assetRoutes adds the routes of assets. As elsewhere, another method is 405.
 func (s *Server) assetRoutes(router *mux.Router) {
