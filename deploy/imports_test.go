@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"worker":             {"workflows", "activities"},
 	"api/conformance":    {},
-	"api/action":         {"workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api/action":         {"api/limit", "workflows", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/limit":          {},
 	"api/observe":        {},
 	"api":                {"api/action", "api/asset", "api/limit", "api/observe", "workflows", "storage", leaves[0], leaves[1]},

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -10,22 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3/lock"
 )
-
-// ChangedError tells which settings somebody else has changed since they were
-// seen: nothing is written over what nobody looked at.
-type ChangedError struct{ Fields []string }
-
-func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
-}
-
-// deref is what text points to, "" for nil.
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
 
 // isNetError reports whether the connection broke.
 func isNetError(err error) bool {

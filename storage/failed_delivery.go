@@ -25,6 +25,7 @@ type FailedDelivery struct {
 // FailedDeliveries returns up to limit deliveries that are permanently failed
 // now, those that ended last first. It is for operators: it looks at all merchants.
 func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
+	// Each of the two conditions says the same; the second is that of the partial index.
 	rows, err := a.pool.Query(ctx, `
 		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE d.status = 'failed' AND d.status <> 'delivered' ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)

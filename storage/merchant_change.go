@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,20 +145,21 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 // addressesDetail is settingsDetail for payout addresses. They are in full: a
 // shortened one can look like another, and who reads the log may see them anyway.
 func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
-	of := func(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
-		for _, a := range all {
-			if a.Currency == c {
-				return a.Address
-			}
-		}
-		return "none"
-	}
 	for _, c := range checkout.PayoutCurrencies {
-		if was, is := of(before, c), of(after, c); was != is {
-			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, was, is))
+		if was, is := addressOf(before, c), addressOf(after, c); was != is {
+			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
 		}
 	}
 	return detail
+}
+
+// addressOf returns the address for a currency, "" for none.
+func addressOf(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
+	i := slices.IndexFunc(all, func(a checkout.PayoutAddress) bool { return a.Currency == c })
+	if i < 0 {
+		return ""
+	}
+	return all[i].Address
 }
 
 // settings applies the settings of both modes to m and returns what those that
@@ -223,13 +225,9 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 	if c.WereAddresses == nil {
 		return nil
 	}
-	stored := map[checkout.PayoutCurrency]string{}
-	for _, a := range now {
-		stored[a.Currency] = a.Address
-	}
 	var fields []string
 	for _, to := range c.Addresses {
-		if is := stored[to.Currency]; is != c.WereAddresses[to.Currency] && is != to.Address {
+		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] && is != to.Address {
 			fields = append(fields, string(to.Currency))
 		}
 	}

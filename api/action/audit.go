@@ -2,10 +2,10 @@ package action
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -15,17 +15,8 @@ import (
 func Entry(r *http.Request, merchantID, actor, what, subject, detail string) checkout.AuditEntry {
 	return checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: actor,
-		Action: what, Subject: subject, Detail: detail, Address: RemoteIP(r),
+		Action: what, Subject: subject, Detail: detail, Address: limit.RemoteIP(r),
 	}
-}
-
-// RemoteIP is the address that r came from.
-func RemoteIP(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // What the entries of some changes say, whichever way in they came.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -244,7 +243,7 @@ func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) {
 		s.renderInvitation(w, r, fault)
 		return
 	}
-	member, err := accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, action.RemoteIP(r))
+	member, err := accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, limit.RemoteIP(r))
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderInvitation(w, r, "")
 		return

@@ -56,13 +56,14 @@ func Bound(cfg Config, next http.Handler) http.Handler {
 // few.
 func (s *server) limited(next http.Handler, refuse refusal, more ...func(*http.Request) storage.Bucket) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		turn, err := s.Shares.Enter(r.Context(), limit.Address(r))
+		address := limit.Address(r)
+		turn, err := s.Shares.Enter(r.Context(), address)
 		if err != nil {
 			tooOften(w, r, refuse, 1)
 			return
 		}
 		defer turn.Leave(false)
-		buckets := []storage.Bucket{{Owner: limit.Address(r), Kind: bucketRequests, Rate: s.Limits.Requests}}
+		buckets := []storage.Bucket{{Owner: address, Kind: bucketRequests, Rate: s.Limits.Requests}}
 		for _, bucket := range more {
 			buckets = append(buckets, bucket(r))
 		}

@@ -12,10 +12,7 @@ import (
 // Address is whom a request without a key counts for: an IPv4 address, or the
 // network of 64 bits that one customer has in IPv6.
 func Address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
+	host := RemoteIP(r)
 	address, err := netip.ParseAddr(host)
 	if err != nil {
 		return host
@@ -28,4 +25,13 @@ func Address(r *http.Request) string {
 		return host
 	}
 	return network.String()
+}
+
+// RemoteIP is the IP address that r came from.
+func RemoteIP(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
