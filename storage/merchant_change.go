@@ -132,7 +132,7 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 		}
 	}
 	plan := func(m checkout.Merchant) string {
-		return fmt.Sprintf("%s (%d.%02d %%)", m.Plan, m.FeeBasisPoints/100, m.FeeBasisPoints%100)
+		return fmt.Sprintf("%s (%s)", m.Plan, checkout.FeePercent(m.FeeBasisPoints))
 	}
 	guard := map[bool]string{true: "on", false: "off"}
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")

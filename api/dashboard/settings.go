@@ -55,7 +55,7 @@ func (settingsPage) Attempts() (all []int) {
 
 // Fee is the plan's fee as people read it.
 func (p settingsPage) Fee() string {
-	return fmt.Sprintf("%d.%02d %%", p.Stored.FeeBasisPoints/100, p.Stored.FeeBasisPoints%100)
+	return checkout.FeePercent(p.Stored.FeeBasisPoints)
 }
 
 func (s *server) showSettings(v visit) (answer, error) {

@@ -210,7 +210,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	}
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
-		{"fee", fmt.Sprintf("%d.%02d %%", m.FeeBasisPoints/100, m.FeeBasisPoints%100)},
+		{"fee", checkout.FeePercent(m.FeeBasisPoints)},
 		{"failed payments that end a session", fmt.Sprint(m.PaymentAttempts)},
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},

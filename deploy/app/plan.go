@@ -62,7 +62,7 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 	if err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s has the plan %s: %d.%02d %% of each payment", merchantID, plan.Name, plan.FeeBasisPoints/100, plan.FeeBasisPoints%100)
+	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, checkout.FeePercent(plan.FeeBasisPoints))
 	if len(events) == 0 {
 		said += ", as before"
 	} else {

@@ -1,6 +1,9 @@
 package checkout
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Mode separates test from live: every row, query and key has one.
 type Mode string
@@ -35,7 +38,13 @@ type Plan struct {
 	FeeBasisPoints int64 // of the amount; 100 is 1 %
 }
 
-// Plans lists the plans that merchants can choose.
+// FeePercent returns a fee in basis points as people read it: 80 is "0.80 %".
+func FeePercent(basisPoints int64) string {
+	return fmt.Sprintf("%d.%02d %%", basisPoints/100, basisPoints%100)
+}
+
+// Plans lists the plans that have a fee of their own; an operator gives a merchant
+// its plan.
 var Plans = []Plan{{"standard", DefaultFeeBasisPoints}, {"growth", 80}}
 
 // Limits of PaymentAttempts. Source: api/decisions.md, "failed payments".
