@@ -6,20 +6,8 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
-
-// PayoutInput names a payout and who owns it.
-type PayoutInput struct {
-	MerchantID string        `json:"merchant_id"`
-	Mode       checkout.Mode `json:"mode"`
-	PayoutID   string        `json:"payout_id"`
-}
-
-func (in PayoutInput) ref() storage.PayoutRef {
-	return storage.PayoutRef{ID: in.PayoutID, MerchantID: in.MerchantID, Mode: in.Mode}
-}
 
 // BroadcastPayoutResult says whether the network took the transfer.
 type BroadcastPayoutResult struct {
@@ -29,12 +17,12 @@ type BroadcastPayoutResult struct {
 // BroadcastPayout signs the transfer, stores it and sends it. Run again it
 // sends the stored one, which the network takes only once. It fails with
 // PayoutNotFound.
-func (a *Payments) BroadcastPayout(ctx context.Context, in PayoutInput) (BroadcastPayoutResult, error) {
+func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
-	p, signed, err := a.Store.Payout(ctx, in.ref())
+	p, signed, err := a.Store.Payout(ctx, in)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
@@ -43,14 +31,14 @@ func (a *Payments) BroadcastPayout(ctx context.Context, in PayoutInput) (Broadca
 		if err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 		}
-		if signed, p.Failure, err = a.Store.RecordTransfer(ctx, in.ref(), transfer); err != nil {
+		if signed, p.Failure, err = a.Store.RecordTransfer(ctx, in, transfer); err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
 	}
 	if p.Status != checkout.PayoutPending || p.Failure != "" { // decided, by an earlier run or by whoever was first
 		return BroadcastPayoutResult{p.Failure}, nil
 	}
-	failure, err := network.Payouts.Broadcast(ctx, in.PayoutID, signed)
+	failure, err := network.Payouts.Broadcast(ctx, in.ID, signed)
 	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
 }
 
@@ -78,23 +66,24 @@ func grossPayout(p checkout.Payout) (string, error) {
 
 // SendPayout broadcasts and decides a payout in one go. It fails as both do, and
 // may then be repeated, or they may.
-func (a *Payments) SendPayout(ctx context.Context, in PayoutInput) (Settlement, error) {
+func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
 	sent, err := a.BroadcastPayout(ctx, in)
 	if err != nil {
 		return Settlement{}, err
 	}
-	return a.FinishPayout(ctx, FinishPayoutInput{PayoutInput: in, Failure: sent.Failure})
+	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure})
 }
 
 // FinishPayoutInput says how the payout ended.
 type FinishPayoutInput struct {
-	PayoutInput
+	checkout.Ref
+
 	Failure checkout.PayoutFailure `json:"failure,omitempty"`
 }
 
 // FinishPayout decides the payout in one transaction with its event and
 // deliveries. It fails with PayoutNotFound.
 func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
-	got, err := a.Store.FinishPayout(ctx, in.ref(), in.Failure)
+	got, err := a.Store.FinishPayout(ctx, in.Ref, in.Failure)
 	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)
 }

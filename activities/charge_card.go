@@ -11,7 +11,8 @@ import (
 
 // PaymentInput names one payment of a session.
 type PaymentInput struct {
-	SessionInput
+	checkout.Ref
+
 	TransactionID string `json:"transaction_id"`
 }
 
@@ -34,7 +35,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	}
 	// The rate is stored before anything is charged: who finds out that the charge
 	// went well may be ConfirmPayment or CancelPayment, after this worker's death.
-	from, to, err := a.Store.PaymentCurrencies(ctx, in.ref(), in.TransactionID)
+	from, to, err := a.Store.PaymentCurrencies(ctx, in.Ref, in.TransactionID)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
@@ -42,14 +43,14 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	req, err := a.Store.BeginPayment(ctx, in.ref(), in.TransactionID, rate)
+	req, err := a.Store.BeginPayment(ctx, in.Ref, in.TransactionID, rate)
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
-		return PaymentAnswer{}, a.otherInFlight(ctx, in.SessionInput)
+		return PaymentAnswer{}, a.otherInFlight(ctx, in.Ref)
 	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.SessionID)
+	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.ID)
 	result, err := network.Cards.Charge(ctx, req)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
@@ -59,8 +60,8 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 
 // otherInFlight says which payment is in flight that the run does not know: an
 // operator reset it.
-func (a *Payments) otherInFlight(ctx context.Context, in SessionInput) error {
-	transactionID, _, err := a.Store.PaymentAction(ctx, in.SessionID)
+func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
+	transactionID, _, err := a.Store.PaymentAction(ctx, in.ID)
 	if err != nil || transactionID == "" { // "": it was decided in this very moment
 		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
 	}
@@ -92,7 +93,7 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	_, actionURL, err := a.Store.PaymentAction(ctx, in.SessionID)
+	_, actionURL, err := a.Store.PaymentAction(ctx, in.ID)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
@@ -109,7 +110,7 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 
 // recordCharge notes an answer and returns the one that stands.
 func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
-	outcome, failure, err := a.Store.RecordCharge(ctx, in.ref(), in.TransactionID, result)
+	outcome, failure, err := a.Store.RecordCharge(ctx, in.Ref, in.TransactionID, result)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}

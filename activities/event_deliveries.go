@@ -7,15 +7,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// EventInput names an event and who owns it.
-type EventInput struct {
-	MerchantID string        `json:"merchant_id"`
-	Mode       checkout.Mode `json:"mode"`
-	EventID    string        `json:"event_id"`
-}
-
 // EventDeliveries returns the deliveries of an event, none when nobody gets it.
-func (a *Payments) EventDeliveries(ctx context.Context, in EventInput) ([]webhook.DeliveryRef, error) {
-	refs, err := a.Store.EventDeliveries(ctx, in.MerchantID, in.Mode, in.EventID)
+func (a *Payments) EventDeliveries(ctx context.Context, in checkout.Ref) ([]webhook.Dispatch, error) {
+	refs, err := a.Store.EventDeliveries(ctx, in)
 	return refs, asFinal(ctx, err, "")
 }

@@ -13,7 +13,7 @@ import (
 // with SessionNotFound, with PaymentUndecided when the answer was lost, and with
 // SessionNotPending when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
-	got, err := a.Store.FinishPayment(ctx, in.ref(), in.TransactionID)
+	got, err := a.Store.FinishPayment(ctx, in.Ref, in.TransactionID)
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}
@@ -31,7 +31,8 @@ type ExpireSessionResult struct {
 // ExpireSessionInput names the session by its time as well: the run of a creation
 // that was rolled back must not end the session that the next try made.
 type ExpireSessionInput struct {
-	SessionInput
+	checkout.Ref
+
 	ExpiresAt time.Time `json:"expires_at"`
 	// OnTime leaves a session alone whose time is not over by PostgreSQL's clock:
 	// nobody asked for its end but the timer.
@@ -44,7 +45,7 @@ func (a *Payments) ExpireSession(ctx context.Context, in ExpireSessionInput) (Ex
 	if a.Now != nil {
 		x.Now = a.Now()
 	}
-	got, err := a.Store.ExpireSession(ctx, in.ref(), x)
+	got, err := a.Store.ExpireSession(ctx, in.Ref, x)
 	if err == nil {
 		countSession(ctx, in.Mode, got.Status)
 	}

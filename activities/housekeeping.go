@@ -33,7 +33,15 @@ type Housekeeping struct {
 }
 
 // Orphan is a row that should have a run and has none.
-type Orphan = storage.Overdue
+type Orphan struct {
+	checkout.Ref // of a session, payout, delivery or bulk replay; its id is the workflow id
+
+	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
+	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
+	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
+	EndpointID string            `json:"endpoint_id,omitempty"`
+	Host       string            `json:"host,omitempty"` // of a delivery
+}
 
 // Sizes and times of Reconcile.
 const (
@@ -114,7 +122,7 @@ func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orph
 
 // withoutRun returns those of rows that have no open run. A row is read again
 // after that was seen: a run may have ended meanwhile, and its row with it.
-func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan, failed *failures) ([]Orphan, error) {
+func (h *Housekeeping) withoutRun(ctx context.Context, rows []storage.Overdue, failed *failures) ([]Orphan, error) {
 	var ids []string
 	for _, row := range rows {
 		activity.RecordHeartbeat(ctx)
@@ -129,13 +137,18 @@ func (h *Housekeeping) withoutRun(ctx context.Context, rows []Orphan, failed *fa
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return h.Store.Unfinished(ctx, ids)
+	unfinished, err := h.Store.Unfinished(ctx, ids)
+	orphans := make([]Orphan, 0, len(unfinished))
+	for _, row := range unfinished {
+		orphans = append(orphans, Orphan(row))
+	}
+	return orphans, err
 }
 
 // ResumeParked wakes the deliveries that came due while on hold and are on hold
 // no longer. It returns how many.
 func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
-	return h.steer(ctx, h.Store.ParkedDeliveries, func(ref storage.DeliveryRef) error {
+	return h.steer(ctx, h.Store.ParkedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.ResumeDelivery(ctx, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
 			return h.Store.UnparkDelivery(ctx, ref) // then FindOrphans finds it
@@ -147,7 +160,7 @@ func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
 // CancelOrphaned cancels the pending deliveries of deleted registrations. It
 // returns how many.
 func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
-	return h.steer(ctx, h.Store.OrphanedDeliveries, func(ref storage.DeliveryRef) error {
+	return h.steer(ctx, h.Store.OrphanedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.CancelDelivery(ctx, ref.ID) // its run ends the row
 		if errors.Is(err, checkout.ErrNotFound) {
 			_, err := h.Store.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)
@@ -159,7 +172,7 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 
 // steer calls do with every delivery that find finds, and returns how many it
 // went well with.
-func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]storage.DeliveryRef, error), do func(storage.DeliveryRef) error) (int, error) {
+func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]checkout.Ref, error), do func(checkout.Ref) error) (int, error) {
 	var (
 		n      int
 		failed failures

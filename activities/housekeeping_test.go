@@ -70,7 +70,7 @@ func newKeeper(t *testing.T) *keeper {
 		ID: k.merchant, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts,
 	}, checkout.ModeTest, nil))
 	_, err = k.store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: k.endpoint, MerchantID: k.merchant, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+		Ref: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(k.endpoint), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
@@ -101,16 +101,16 @@ func (k *keeper) conn() *pgx.Conn {
 }
 
 // deliveries makes n pending deliveries that are an hour late.
-func (k *keeper) deliveries(n int) []storage.DeliveryRef {
+func (k *keeper) deliveries(n int) []checkout.Ref {
 	k.t.Helper()
-	var refs []storage.DeliveryRef
+	var refs []checkout.Ref
 	for range n {
 		_, ref, err := k.store.PublishTest(k.t.Context(), storage.TestEvent{
-			MerchantID: k.merchant, Mode: checkout.ModeTest, EndpointID: k.endpoint, SubjectID: checkout.NewID("test"),
+			Owner: checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}, EndpointID: k.endpoint, SubjectID: checkout.NewID("test"),
 			Type: webhook.PayoutSent, Data: func(time.Time) any { return map[string]string{"a": "b"} },
 		})
 		require.NoError(k.t, err)
-		refs = append(refs, storage.DeliveryRef{ID: ref.ID, MerchantID: k.merchant, Mode: checkout.ModeTest})
+		refs = append(refs, checkout.Owner{MerchantID: k.merchant, Mode: checkout.ModeTest}.Ref(ref.ID))
 	}
 	k.exec(`UPDATE webhook_delivery SET next_attempt_at = next_attempt_at - interval '1 hour'`)
 	return refs

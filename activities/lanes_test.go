@@ -94,7 +94,7 @@ func TestLanes_ForgetASickEndpointThatNobodyComesTo(t *testing.T) {
 func TestLane_OfSessionsOwnURLsIsTheMerchantsHost(t *testing.T) {
 	t.Parallel()
 	of := func(merchant, endpoint, host string) string {
-		return SendAttemptInput{DeliveryInput: DeliveryInput{MerchantID: merchant, Mode: checkout.ModeTest}, EndpointID: endpoint, Host: host}.lane()
+		return SendAttemptInput{DeliveryInput: DeliveryInput{Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}}}, EndpointID: endpoint, Host: host}.lane()
 	}
 	require.NotEqual(t, of("mer_1", "wh_1", "a.example"), of("mer_1", "wh_2", "a.example"), "a registration has a lane of its own")
 	require.NotEqual(t, of("mer_1", "", "a.example"), of("mer_2", "", "a.example"))

@@ -58,23 +58,12 @@ func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
 	return n, nil
 }
 
-// SessionInput names a session and who owns it.
-type SessionInput struct {
-	MerchantID string        `json:"merchant_id"`
-	Mode       checkout.Mode `json:"mode"`
-	SessionID  string        `json:"session_id"`
-}
-
-func (in SessionInput) ref() storage.SessionRef {
-	return storage.SessionRef{ID: in.SessionID, MerchantID: in.MerchantID, Mode: in.Mode}
-}
-
 // Settlement is what a decision asks the workflow to start.
 type Settlement struct {
-	Status     checkout.Status       `json:"status,omitempty"` // of the session
-	EventType  webhook.EventType     `json:"event_type"`
-	Deliveries []webhook.DeliveryRef `json:"deliveries,omitempty"`
-	PayoutID   string                `json:"payout_id,omitempty"`
+	Status     checkout.Status    `json:"status,omitempty"` // of the session
+	EventType  webhook.EventType  `json:"event_type"`
+	Deliveries []webhook.Dispatch `json:"deliveries,omitempty"`
+	PayoutID   string             `json:"payout_id,omitempty"`
 }
 
 // asFinal turns the errors that no repeat can change into non-retryable ones;

@@ -3,20 +3,12 @@ package activities
 import (
 	"context"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // ErrTypeReplayNotFound: there is no such bulk replay.
 const ErrTypeReplayNotFound = "ReplayNotFound"
-
-// ReplayInput names a bulk replay and who owns it.
-type ReplayInput struct {
-	MerchantID string        `json:"merchant_id"`
-	Mode       checkout.Mode `json:"mode"`
-	ReplayID   string        `json:"replay_id"`
-}
 
 // Progress says how far a bulk replay has come.
 type Progress struct {
@@ -27,12 +19,16 @@ type Progress struct {
 
 // NextReplayedInput notes how far a bulk replay has come.
 type NextReplayedInput struct {
-	ReplayInput
+	checkout.Ref
+
 	Progress
 }
 
 // ReplayedDelivery is one delivery that a bulk replay starts again.
-type ReplayedDelivery = storage.ReplayedDelivery
+type ReplayedDelivery struct {
+	webhook.Dispatch
+	EventType webhook.EventType `json:"event_type"`
+}
 
 // NextReplayedResult is a part of a bulk replay, as much as may start in a second.
 type NextReplayedResult struct {
@@ -46,22 +42,26 @@ type NextReplayedResult struct {
 // left off.
 func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (NextReplayedResult, error) {
 	if in.Progress != (Progress{}) {
-		if err := d.RecordReplay(ctx, RecordReplayInput{in.ReplayInput, webhook.ReplayRunning, in.Progress}); err != nil {
+		if err := d.RecordReplay(ctx, RecordReplayInput{in.Ref, webhook.ReplayRunning, in.Progress}); err != nil {
 			return NextReplayedResult{}, err
 		}
 	}
-	r, err := d.Store.Replay(ctx, in.MerchantID, in.Mode, in.ReplayID)
+	r, err := d.Store.Replay(ctx, in.Ref)
 	got := NextReplayedResult{Progress: Progress{r.After, r.Started, r.Skipped}}
 	if err != nil || r.Status != webhook.ReplayRunning {
 		return got, asFinal(ctx, err, ErrTypeReplayNotFound)
 	}
-	got.Deliveries, err = d.Store.ReplayedDeliveries(ctx, r, r.Rate)
+	found, err := d.Store.ReplayedDeliveries(ctx, r, r.Rate)
+	for _, f := range found {
+		got.Deliveries = append(got.Deliveries, ReplayedDelivery(f))
+	}
 	return got, asFinal(ctx, err, ErrTypeReplayNotFound)
 }
 
 // RecordReplayInput says how far a bulk replay has come, or how it ended.
 type RecordReplayInput struct {
-	ReplayInput
+	checkout.Ref
+
 	Status   webhook.ReplayStatus `json:"status"`
 	Progress Progress             `json:"progress"`
 }
@@ -69,7 +69,7 @@ type RecordReplayInput struct {
 // RecordReplay notes how far a bulk replay has come.
 func (d *Deliveries) RecordReplay(ctx context.Context, in RecordReplayInput) error {
 	return asFinal(ctx, d.Store.RecordReplay(ctx, webhook.Replay{
-		ID: in.ReplayID, MerchantID: in.MerchantID, Mode: in.Mode, Status: in.Status,
+		Ref: in.Ref, Status: in.Status,
 		After: in.Progress.After, Started: in.Progress.Started, Skipped: in.Progress.Skipped,
 	}), ErrTypeReplayNotFound)
 }

@@ -42,9 +42,8 @@ const ErrTypeReceiverRefused = "ReceiverRefused"
 
 // DeliveryInput names a delivery and who owns it.
 type DeliveryInput struct {
-	MerchantID string        `json:"merchant_id"`
-	Mode       checkout.Mode `json:"mode"`
-	DeliveryID string        `json:"delivery_id"`
+	checkout.Ref
+
 	// Continues is set when Temporal's run goes on with what an earlier one began.
 	Continues *ContinuedRun `json:"continues,omitempty"`
 }
@@ -64,10 +63,6 @@ func (in DeliveryInput) runID(ctx context.Context) string {
 		return in.Continues.RunID
 	}
 	return id
-}
-
-func (in DeliveryInput) ref() storage.DeliveryRef {
-	return storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}
 }
 
 // AttemptResult is an attempt without what the receiver wrote.
@@ -141,7 +136,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	number := in.number(ctx)
 	notMade := SendAttemptResult{Status: webhook.DeliveryPending, Made: number - 1}
 	if notMade.Wait = d.lanes.enter(in.lane()); notMade.Wait > 0 {
-		if err := d.Store.DeferAttempt(ctx, in.ref(), notMade.Wait); err != nil {
+		if err := d.Store.DeferAttempt(ctx, in.Ref, notMade.Wait); err != nil {
 			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // only shown
 		}
 		return notMade, nil
@@ -149,7 +144,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	began, timedOut := time.Now(), false
 	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
 
-	out, err := d.Store.BeginAttempt(ctx, in.ref(), d.turn(ctx, in))
+	out, err := d.Store.BeginAttempt(ctx, in.Ref, d.turn(ctx, in))
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
@@ -167,7 +162,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 		notMade.Reset, notMade.Made = true, 0
 		return notMade, nil
 	case out.Early > 0:
-		logger(ctx).WarnContext(ctx, "attempt came before its time", "delivery_id", in.DeliveryID, "number", number, "early", out.Early)
+		logger(ctx).WarnContext(ctx, "attempt came before its time", "delivery_id", in.ID, "number", number, "early", out.Early)
 		notMade.Wait = out.Early
 		return notMade, nil
 	case out.Parked:
@@ -221,8 +216,8 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 	if !a.Succeeded() {
 		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)
 	}
-	recordErr := d.Store.FinishAttempt(ctx, in.ref(), a, delay)
-	log := logger(ctx).With("delivery_id", in.DeliveryID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
+	recordErr := d.Store.FinishAttempt(ctx, in.Ref, a, delay)
+	log := logger(ctx).With("delivery_id", in.ID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
 		"status_code", a.StatusCode, "error_kind", a.ErrorKind, "duration_ms", a.Duration.Milliseconds())
 	if recordErr != nil {
 		log = log.With("record_error", recordErr)
@@ -245,7 +240,7 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing) webhook.Attempt {
 	started := time.Now()
 	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
-	for name, value := range webhook.RequestHeaders(in.DeliveryID, out.EventID, out.EventType, out.Number) {
+	for name, value := range webhook.RequestHeaders(in.ID, out.EventID, out.EventType, out.Number) {
 		headers.Set(name, value)
 	}
 	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
@@ -286,7 +281,7 @@ func refusedUntil(delay time.Duration, number int, text string) error {
 
 // CountAttempts returns how many attempts this run has made.
 func (d *Deliveries) CountAttempts(ctx context.Context, in DeliveryInput) (int, error) {
-	return d.Store.CountAttempts(ctx, in.ref(), in.runID(ctx))
+	return d.Store.CountAttempts(ctx, in.Ref, in.runID(ctx))
 }
 
 // RecordAttemptInput is a success that SendAttempt could not note.
@@ -297,7 +292,7 @@ type RecordAttemptInput struct {
 
 // RecordAttempt notes a success that SendAttempt could not note.
 func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) error {
-	return asFinal(ctx, d.Store.FinishAttempt(ctx, in.ref(), webhook.Attempt{
+	return asFinal(ctx, d.Store.FinishAttempt(ctx, in.Ref, webhook.Attempt{
 		Run: in.Attempt.Run, Number: in.Attempt.Number, StatusCode: in.Attempt.StatusCode, Duration: in.Attempt.Duration,
 	}, 0), ErrTypeDeliveryNotFound)
 }
@@ -330,10 +325,10 @@ func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (Deli
 }
 
 func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) (DeliveryEnd, error) {
-	is, err := d.Store.EndDelivery(ctx, in.ref(), in.runID(ctx), status)
+	is, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), status)
 	if err != nil {
 		return DeliveryEnd{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
 	}
-	runID, err := d.Store.DeliveryRunID(ctx, in.ref())
+	runID, err := d.Store.DeliveryRunID(ctx, in.Ref)
 	return DeliveryEnd{Status: is, RunID: runID}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }

@@ -245,7 +245,7 @@ func (f *front) newMerchant(guard bool) merchant {
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		require.NoError(f.t, f.store.CreateMerchant(f.t.Context(), m.Merchant, mode, addresses))
 		key, id := checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
-		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), checkout.APIKey{ID: id, MerchantID: m.ID, Mode: mode, Label: "t"}, key))
+		require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t"}, key))
 		if mode.Live() {
 			m.liveKey, m.liveKeyID = key, id
 		} else {
@@ -431,11 +431,11 @@ func (f *front) expireAs(do func(id string) error) {
 // endsExpired is what a healthy workflow does.
 func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
 	return func(id string) error {
-		s, err := f.store.Session(context.Background(), m.ID, mode, id)
+		s, err := f.store.Session(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id))
 		if err != nil {
 			return err
 		}
-		_, err = f.store.ExpireSession(context.Background(), storage.SessionRef{ID: id, MerchantID: m.ID, Mode: mode}, storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err = f.store.ExpireSession(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 }

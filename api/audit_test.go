@@ -16,7 +16,7 @@ import (
 // noted are the actions of the audit log, by their names, with who did them.
 func (f *front) noted() (all []string) {
 	f.t.Helper()
-	entries, err := f.store.AuditEntries(f.t.Context(), f.merchant.ID, checkout.ModeTest, storage.Page{Limit: 100})
+	entries, err := f.store.AuditEntries(f.t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, storage.Page{Limit: 100})
 	require.NoError(f.t, err)
 	for _, e := range entries {
 		require.Equal(f.t, "API key “t” …"+f.merchant.testKey[len(f.merchant.testKey)-4:], e.Actor)

@@ -63,7 +63,7 @@ func TestAuthentication_OneBodyForEveryKeyThatIsNotValid(t *testing.T) {
 	require.GreaterOrEqual(t, len(badAuthorization), 40)
 	f := newFront(t)
 	revoked := f.newMerchant(true)
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), revoked.ID, checkout.ModeTest, revoked.testKeyID))
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: revoked.ID, Mode: checkout.ModeTest}.Ref(revoked.testKeyID)))
 	first := f.do("GET", "/v1/checkout/"+checkout.NewID("cs"), revoked.testKey, "")
 	require.Equal(t, 401, first.status)
 	require.Equal(t, "invalid_api_key", first.json["error"])
@@ -87,7 +87,7 @@ func TestAuthentication_ARevokedKeyFailsOnTheNextRequest(t *testing.T) {
 	f := newFront(t)
 	id := f.newSession(f.merchant.testKey)
 	require.Equal(t, 200, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
-	require.NoError(t, f.store.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, f.merchant.testKeyID))
+	require.NoError(t, f.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(f.merchant.testKeyID)))
 	for range 50 {
 		require.Equal(t, 401, f.do("GET", "/v1/checkout/"+id, f.merchant.testKey, "").status)
 	}

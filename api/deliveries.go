@@ -20,7 +20,7 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 		SessionID:  optionalID(q, "session", checkout.PrefixSession),
 	}
 	return answerList(q, checkout.PrefixDelivery, func(d webhook.Delivery) string { return d.ID }, func(p storage.Page) ([]webhook.Delivery, error) {
-		return s.Store.Deliveries(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
+		return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
 	})
 }
 
@@ -35,10 +35,10 @@ func (s *Server) getDelivery(r *http.Request) (int, any, error) {
 }
 
 // deliveryRef returns the delivery that the path names, as the caller's.
-func deliveryRef(r *http.Request) (storage.DeliveryRef, error) {
+func deliveryRef(r *http.Request) (checkout.Ref, error) {
 	caller := callerFrom(r.Context())
 	id, err := pathID(r, checkout.PrefixDelivery)
-	return storage.DeliveryRef{ID: id, MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode}, err
+	return caller.Key.Owner.Ref(id), err
 }
 
 // replayDelivery serves POST /v1/deliveries/{id}/replay.

@@ -21,7 +21,7 @@ import (
 type deliveryFront struct {
 	*front
 	endpoint, delivery string
-	ref                storage.DeliveryRef
+	ref                checkout.Ref
 }
 
 func newDeliveryFront(t *testing.T) deliveryFront {
@@ -29,7 +29,7 @@ func newDeliveryFront(t *testing.T) deliveryFront {
 	f := newFront(t)
 	endpoint, _ := f.newEndpoint(f.merchant.testKey)
 	_, delivery := f.newDelivery(f.merchant.testKey, endpoint)
-	return deliveryFront{f, endpoint, delivery, storage.DeliveryRef{ID: delivery, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}}
+	return deliveryFront{f, endpoint, delivery, checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(delivery)}
 }
 
 // get reads the delivery.

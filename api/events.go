@@ -17,7 +17,7 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
 	return answerList(q, checkout.PrefixEvent, func(e webhook.Event) string { return e.ID }, func(p storage.Page) ([]webhook.Event, error) {
-		return s.Store.Events(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
+		return s.Store.Events(ctx, caller.Key.Owner, filter, p)
 	})
 }
 
@@ -28,6 +28,6 @@ func (s *Server) getEvent(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	caller := callerFrom(r.Context())
-	e, err := s.Store.Event(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+	e, err := s.Store.Event(r.Context(), caller.Key.Owner.Ref(id))
 	return http.StatusOK, e, err
 }

@@ -74,7 +74,7 @@ func FuzzNewSession(f *testing.F) {
 		CheckAddress:    func(context.Context, checkout.Mode, string) error { return nil },
 	})
 	f.Fuzz(func(t *testing.T, body []byte, live bool) {
-		caller := storage.Caller{Merchant: checkout.Merchant{ID: "mer_1", PaymentAttempts: 3, OrderIDGuard: true}, Key: checkout.APIKey{Mode: checkout.ModeTest}}
+		caller := storage.Caller{Merchant: checkout.Merchant{ID: "mer_1", PaymentAttempts: 3, OrderIDGuard: true}, Key: checkout.APIKey{Ref: checkout.Ref{Owner: checkout.Owner{Mode: checkout.ModeTest}}}}
 		if live {
 			caller.Key.Mode = checkout.ModeLive
 		}

@@ -46,7 +46,7 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	request := storage.IdempotentRequest{
-		MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode, Route: r.Method + " " + r.URL.EscapedPath(), Key: key,
+		Owner: caller.Key.Owner, Route: r.Method + " " + r.URL.EscapedPath(), Key: key,
 	}
 	fingerprint := sha256.Sum256(body)
 	kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint[:])

@@ -207,7 +207,7 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 			require.Equal(t, before+1, f.count(c.effect))
 			require.Len(t, slices.Compact(*starts), c.starts, "however often, with the same id")
 			if name == "rotation" {
-				keys, err := f.store.SigningKeys(t.Context(), f.merchant.ID, checkout.ModeTest, "")
+				keys, err := f.store.SigningKeys(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "")
 				require.NoError(t, err)
 				require.Len(t, keys, 1)
 				require.Equal(t, id, keys[0].EndpointID)
@@ -524,6 +524,6 @@ func (f *front) newKey(m merchant, mode checkout.Mode, scopes ...string) (key, i
 	f.t.Helper()
 	key, id = checkout.NewAPIKey(mode), checkout.NewID(checkout.PrefixAPIKey)
 	require.NoError(f.t, f.store.CreateAPIKey(f.t.Context(),
-		checkout.APIKey{ID: id, MerchantID: m.ID, Mode: mode, Label: "t", Scopes: scopes}, key))
+		checkout.APIKey{Ref: checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id), Label: "t", Scopes: scopes}, key))
 	return key, id
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -148,7 +147,7 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 	require.Equal(m.t, 201, session.status, session.body)
 	paid, payout := m.newPayout(who, mode)
 	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none
-	e, err := m.store.Event(m.t.Context(), who.ID, mode, event)
+	e, err := m.store.Event(m.t.Context(), checkout.Owner{MerchantID: who.ID, Mode: mode}.Ref(event))
 	require.NoError(m.t, err)
 	things := map[string]string{
 		"wh": endpoint, "evt": event, "whd": delivery, "whr": m.newReplay(o.key(), endpoint), "cs": session.json["id"].(string), "paid": paid,
@@ -418,7 +417,7 @@ func (m *isolation) create(o, c owner) {
 // prepare makes the owner's things ready for what the owner does to them.
 func (m *isolation) prepare(o owner, r reach) {
 	m.t.Helper()
-	d := deliveryFront{m.front, o.things["wh"], o.things["whd"], storage.DeliveryRef{ID: o.things["whd"], MerchantID: o.merchant.ID, Mode: o.mode}}
+	d := deliveryFront{m.front, o.things["wh"], o.things["whd"], checkout.Owner{MerchantID: o.merchant.ID, Mode: o.mode}.Ref(o.things["whd"])}
 	switch r.route {
 	case "POST /v1/checkout/{id}/expire":
 		m.expireAs(m.endsExpired(o.merchant, o.mode))

@@ -155,7 +155,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 		session := f.newSession(f.merchant.testKey)
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		ref := storage.PayoutRef{ID: settled.PayoutID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+		ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
 		_, err := f.store.FinishPayout(t.Context(), ref, failure)
 		require.NoError(t, err)
 	}
@@ -167,7 +167,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
 	f.t.Helper()
 	ctx := f.t.Context()
-	ref := storage.SessionRef{ID: session, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(session)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
 	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))

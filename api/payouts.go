@@ -16,7 +16,7 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
 	return answerList(q, checkout.PrefixPayout, func(p checkout.Payout) string { return p.ID }, func(p storage.Page) ([]checkout.Payout, error) {
-		return s.Store.Payouts(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
+		return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
 	})
 }
 
@@ -27,6 +27,6 @@ func (s *Server) getPayout(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	caller := callerFrom(r.Context())
-	p, _, err := s.Store.Payout(r.Context(), storage.PayoutRef{ID: id, MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode})
+	p, _, err := s.Store.Payout(r.Context(), caller.Key.Owner.Ref(id))
 	return http.StatusOK, p, err
 }

@@ -53,7 +53,7 @@ func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now ti
 	var found faults
 	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{
-		ID: newID(ctx, checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Ref: e.Owner.Ref(newID(ctx, checkout.PrefixReplay)), EndpointID: e.ID,
 		Since: f.requiredTime("since"), Until: optionalTime(f, "until"),
 		Filter: optionalChoice(f, "status", webhook.ReplayableStatuses),
 		Rate:   f.whole("rate", 1, webhook.MaxReplayRate, webhook.DefaultReplayRate),
@@ -78,7 +78,7 @@ func (s *Server) listReplays(r *http.Request) (int, any, error) {
 	q := readQuery(r, "webhook")
 	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
 	return answerList(q, checkout.PrefixReplay, func(r webhook.Replay) string { return r.ID }, func(p storage.Page) ([]webhook.Replay, error) {
-		return s.Store.Replays(ctx, caller.Merchant.ID, caller.Key.Mode, endpoint, p)
+		return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
 	})
 }
 
@@ -95,7 +95,7 @@ func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
 		return webhook.Replay{}, err
 	}
 	caller := callerFrom(r.Context())
-	return s.Store.Replay(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+	return s.Store.Replay(r.Context(), caller.Key.Owner.Ref(id))
 }
 
 // cancelReplay serves POST /v1/replays/{id}/cancel.

@@ -134,7 +134,7 @@ func TestCancelReplay_AnswersWithWhatTheWorkflowWrote(t *testing.T) {
 		require.Equal(t, id, canceled)
 		go func() { // as the workflow does, a moment later
 			time.Sleep(100 * time.Millisecond)
-			r, err := f.store.Replay(context.Background(), f.ref.MerchantID, f.ref.Mode, id)
+			r, err := f.store.Replay(context.Background(), f.ref.Owner.Ref(id))
 			if err == nil {
 				r.Status, r.Started = webhook.ReplayCanceled, 3
 				_ = f.store.RecordReplay(context.Background(), r) // seen in the answer

@@ -30,7 +30,6 @@ func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.RotateSecret(r.Context(), e.MerchantID, e.Mode, e.ID, newSecret(r.Context()), time.Duration(hours)*time.Hour,
-		audit(r, "webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
+	got, err := s.Store.RotateSecret(r.Context(), e.Ref, newSecret(r.Context()), time.Duration(hours)*time.Hour, audit(r, "webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
 	return http.StatusOK, got, err
 }

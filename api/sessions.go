@@ -52,7 +52,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 	}
 	secret := newSecret(ctx)
 	if n.WebhookURL != nil {
-		endpoint, err := s.Store.SigningEndpoint(ctx, n.MerchantID, n.Mode, *n.WebhookURL)
+		endpoint, err := s.Store.SigningEndpoint(ctx, n.Owner, *n.WebhookURL)
 		if err != nil {
 			return 0, nil, err
 		}
@@ -94,7 +94,7 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 		}
 	}
 	n.Session = checkout.Session{
-		ID: newID(ctx, checkout.PrefixSession), MerchantID: caller.Merchant.ID, Mode: mode,
+		Ref:            caller.Merchant.Owner(mode).Ref(newID(ctx, checkout.PrefixSession)),
 		Amount:         f.amount(),
 		Currency:       requiredChoice(f, "currency", checkout.Currencies),
 		PayoutCurrency: requiredChoice(f, "payout_currency", checkout.PayoutCurrencies),
@@ -177,7 +177,7 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	if !s.LiveCards {
 		return forbidden("Live mode is not available until a live card acquirer is configured.")
 	}
-	ok, err := s.Store.HasPayoutAddress(ctx, n.MerchantID, n.Mode, n.PayoutCurrency)
+	ok, err := s.Store.HasPayoutAddress(ctx, n.Owner, n.PayoutCurrency)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 	if !errors.As(err, &taken) || taken.SessionID == "" {
 		return err
 	}
-	holder, readErr := s.Store.Session(ctx, caller.Merchant.ID, caller.Key.Mode, taken.SessionID)
+	holder, readErr := s.Store.Session(ctx, caller.Key.Owner.Ref(taken.SessionID))
 	if readErr != nil {
 		return readErr
 	}
@@ -217,7 +217,7 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 		filter.OrderID = text
 	}
 	return answerList(q, checkout.PrefixSession, func(session checkout.Session) string { return session.ID }, func(p storage.Page) ([]checkout.Session, error) {
-		found, err := s.Store.Sessions(ctx, caller.Merchant.ID, caller.Key.Mode, filter, p)
+		found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
 		for i := range found {
 			found[i] = s.withURL(found[i])
 		}
@@ -283,7 +283,7 @@ func (s *Server) session(r *http.Request) (checkout.Session, error) {
 		return checkout.Session{}, err
 	}
 	caller := callerFrom(r.Context())
-	return s.Store.Session(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+	return s.Store.Session(r.Context(), caller.Key.Owner.Ref(id))
 }
 
 func (s *Server) withURL(session checkout.Session) checkout.Session {

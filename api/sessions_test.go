@@ -320,11 +320,11 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 	f := newFront(t)
 	f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/oldest","events":["*"]}`)
 	same := f.do("POST", "/v1/webhooks", f.merchant.testKey, `{"url":"https://shop.example/hook","events":["payout.sent"]}`)
-	signer, err := f.store.SigningEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, "https://shop.example/hook")
+	signer, err := f.store.SigningEndpoint(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, "https://shop.example/hook")
 	require.NoError(t, err)
 	require.Equal(t, same.json["id"], signer)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
-	session, err := f.store.Session(t.Context(), f.merchant.ID, checkout.ModeTest, got.json["id"].(string))
+	session, err := f.store.Session(t.Context(), checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(got.json["id"].(string)))
 	require.NoError(t, err)
 	require.Equal(t, signer, *session.SigningEndpoint)
 }
@@ -482,7 +482,7 @@ func TestExpireSession_TakesNoBody(t *testing.T) {
 func TestCreatedSession_SecretIsTheLastMember(t *testing.T) {
 	t.Parallel()
 	secret := webhook.NewSecret()
-	got, err := json.Marshal(createdSession{checkout.Session{ID: "cs_x", Metadata: json.RawMessage(`{}`)}, secret})
+	got, err := json.Marshal(createdSession{checkout.Session{Ref: checkout.Ref{ID: "cs_x"}, Metadata: json.RawMessage(`{}`)}, secret})
 	require.NoError(t, err)
 	require.True(t, json.Valid(got))
 	require.True(t, strings.HasSuffix(string(got), `,"webhook_secret":"`+secret+`"}`))

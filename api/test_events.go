@@ -33,7 +33,7 @@ func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	event, d, err := s.webhooks().PublishTest(ctx, storage.TestEvent{
-		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: newID(ctx, checkout.PrefixTest), Type: typ,
+		Owner: e.Owner, EndpointID: e.ID, SubjectID: newID(ctx, checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return webhook.Sample(typ, caller.Merchant, metadata, at) },
 	}, audit(r, "webhook.tested", e.ID, string(typ)))
 	return http.StatusAccepted, located{"/v1/deliveries/" + d.ID, sentTestEvent{event, d}}, err

@@ -38,7 +38,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	}
 	v.Computed, _ = f.optionalText("computed")
 	eventID := eventIDIn(v.Body)
-	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Merchant.ID, caller.Key.Mode, eventID); err != nil {
+	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Key.Owner, eventID); err != nil {
 		return 0, nil, err
 	}
 	if v.EndpointID != "" && len(found) == 0 && !v.knows(v.EndpointID) {
@@ -48,7 +48,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	if eventID != "" {
-		e, err := s.Store.Event(ctx, caller.Merchant.ID, caller.Key.Mode, eventID)
+		e, err := s.Store.Event(ctx, caller.Key.Owner.Ref(eventID))
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return 0, nil, err
 		}

@@ -40,7 +40,7 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
 	e := webhook.Endpoint{
-		ID: newID(ctx, checkout.PrefixEndpoint), MerchantID: caller.Merchant.ID, Mode: caller.Key.Mode,
+		Ref:    caller.Key.Owner.Ref(newID(ctx, checkout.PrefixEndpoint)),
 		Status: webhook.EndpointEnabled, Secret: newSecret(ctx),
 	}
 	if address := s.receiver(ctx, f, "url", e.Mode, true); address != nil {
@@ -75,7 +75,7 @@ func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 	q := readQuery(r, "status")
 	status := optionalChoice(q, "status", webhook.EndpointStatuses)
 	return answerList(q, checkout.PrefixEndpoint, func(e webhook.Endpoint) string { return e.ID }, func(p storage.Page) ([]webhook.Endpoint, error) {
-		return s.Store.Endpoints(ctx, caller.Merchant.ID, caller.Key.Mode, status, p)
+		return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
 	})
 }
 
@@ -93,7 +93,7 @@ func (s *Server) endpoint(r *http.Request) (webhook.Endpoint, error) {
 		return webhook.Endpoint{}, err
 	}
 	caller := callerFrom(r.Context())
-	return s.Store.Endpoint(r.Context(), caller.Merchant.ID, caller.Key.Mode, id)
+	return s.Store.Endpoint(r.Context(), caller.Key.Owner.Ref(id))
 }
 
 // changeEndpoint serves PATCH /v1/webhooks/{id}.

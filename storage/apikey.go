@@ -62,10 +62,10 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 // RevokeAPIKey makes every later Authenticate with the key fail, and adds note
 // to the audit log. Repeating it changes nothing and notes nothing; it returns
 // checkout.ErrNotFound for an unknown key.
-func (a *Accounts) RevokeAPIKey(ctx context.Context, merchantID string, mode checkout.Mode, keyID string, note ...checkout.AuditEntry) error {
+func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE api_key SET revoked_at = now() WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
-			keyID, merchantID, mode)
+			ref.ID, ref.MerchantID, ref.Mode)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *Accounts) RevokeAPIKey(ctx context.Context, merchantID string, mode che
 			return auditAll(ctx, tx, note)
 		}
 		var there bool
-		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`, keyID, merchantID, mode).Scan(&there)
+		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
 		if err == nil && !there {
 			return checkout.ErrNotFound
 		}

@@ -12,13 +12,6 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// DeliveryRef names one delivery and who owns it.
-type DeliveryRef struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-}
-
 // Outgoing is one attempt to be made: everything that goes on the wire, and
 // what signs it.
 type Outgoing struct {
@@ -68,7 +61,7 @@ const earlyTolerance = 50 * time.Millisecond
 // signerOf. Neither does anything happen when this process has not the master
 // key that sealed the secret: it returns ErrWrongMasterKey, and
 // checkout.ErrNotFound.
-func (s *Store) BeginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (Outgoing, error) {
+func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn Turn) (Outgoing, error) {
 	for try := 1; ; try++ {
 		out, raced, err := s.beginAttempt(ctx, ref, turn)
 		if errors.Is(err, errNoSigner) {
@@ -108,7 +101,7 @@ var errNoSigner = errors.New("nothing signs for the session's own address")
 // insertUntoldSecret gives the session of a delivery a secret of its own. Nobody
 // was told of it, so it counts as deleted from the start: it signs only until
 // there is a registration that can.
-func (s *Store) insertUntoldSecret(ctx context.Context, ref DeliveryRef) error {
+func (s *Store) insertUntoldSecret(ctx context.Context, ref checkout.Ref) error {
 	var sessionID, url string
 	err := s.pool.QueryRow(ctx, `
 		SELECT e.session_id, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
@@ -116,7 +109,7 @@ func (s *Store) insertUntoldSecret(ctx context.Context, ref DeliveryRef) error {
 	if err != nil {
 		return err
 	}
-	id := checkout.Session{ID: sessionID}.OwnEndpoint()
+	id := checkout.Session{Ref: checkout.Ref{ID: sessionID}}.OwnEndpoint()
 	keyID, sealed := s.keys.seal(id, webhook.SecretDigest(webhook.NewSecret()))
 	_, err = s.pool.Exec(ctx, `
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id, master_key_id, sealed_digest, created_at, deleted_at)
@@ -127,7 +120,7 @@ func (s *Store) insertUntoldSecret(ctx context.Context, ref DeliveryRef) error {
 
 // beginAttempt reports also whether somebody else, such as a second run of the
 // same local activity, changed the delivery after it was read: nothing was done then.
-func (s *Store) beginAttempt(ctx context.Context, ref DeliveryRef, turn Turn) (out Outgoing, raced bool, err error) {
+func (s *Store) beginAttempt(ctx context.Context, ref checkout.Ref, turn Turn) (out Outgoing, raced bool, err error) {
 	var (
 		signer, keyID, previousKeyID *string
 		sealed, previous             []byte
@@ -224,7 +217,7 @@ func (s *Store) unsealDigests(endpointID, keyID string, sealed []byte, previousK
 // end that is noted stays, unless it is a failure and a success comes after it: the
 // receiver has the event. A delivery that has a newer run is left alone. Repeating
 // it changes nothing.
-func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.Attempt, nextIn time.Duration) error {
+func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		WITH locked AS ( -- the delivery first, as everybody does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
@@ -250,7 +243,7 @@ func (s *Store) FinishAttempt(ctx context.Context, ref DeliveryRef, a webhook.At
 
 // DeferAttempt notes that the delivery's next attempt waits: its endpoint has
 // as many attempts under way as it may.
-func (s *Store) DeferAttempt(ctx context.Context, ref DeliveryRef, wait time.Duration) error {
+func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $4::interval)
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode, wait)
@@ -261,7 +254,7 @@ func (s *Store) DeferAttempt(ctx context.Context, ref DeliveryRef, wait time.Dur
 }
 
 // CountAttempts returns how many attempts the run with Temporal's runID has made.
-func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string) (int, error) {
+func (s *Store) CountAttempts(ctx context.Context, ref checkout.Ref, runID string) (int, error) {
 	var n int
 	err := s.pool.QueryRow(ctx, `
 		SELECT coalesce(max(a.number), 0) FROM webhook_attempt a JOIN webhook_delivery d ON d.id = a.delivery_id AND d.run = a.run
@@ -274,7 +267,7 @@ func (s *Store) CountAttempts(ctx context.Context, ref DeliveryRef, runID string
 
 // DeliveryRunID returns Temporal's id of the run that began the delivery's last
 // run in the log, "" before the first. It returns checkout.ErrNotFound.
-func (s *Store) DeliveryRunID(ctx context.Context, ref DeliveryRef) (string, error) {
+func (s *Store) DeliveryRunID(ctx context.Context, ref checkout.Ref) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `SELECT coalesce(run_id, '') FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode).Scan(&id)
@@ -289,12 +282,12 @@ func (s *Store) DeliveryRunID(ctx context.Context, ref DeliveryRef) (string, err
 
 // LastAttempts returns the newest attempt of each of the deliveries that has one,
 // without the answer's body.
-func (s *Store) LastAttempts(ctx context.Context, merchantID string, mode checkout.Mode, deliveryIDs []string) (map[string]webhook.Attempt, error) {
+func (s *Store) LastAttempts(ctx context.Context, owner checkout.Owner, deliveryIDs []string) (map[string]webhook.Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
 		FROM webhook_delivery d CROSS JOIN LATERAL (
 			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
-		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, merchantID, mode, deliveryIDs)
+		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, owner.MerchantID, owner.Mode, deliveryIDs)
 	if err != nil {
 		return nil, fmt.Errorf("last attempts: %w", err)
 	}

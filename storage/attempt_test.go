@@ -19,14 +19,14 @@ func refused(run, number int) webhook.Attempt {
 }
 
 // sessionURLDelivery is one to a session's own address, signed by e.
-func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) storage.DeliveryRef {
+func (f fixture) sessionURLDelivery(t *testing.T, e webhook.Endpoint) checkout.Ref {
 	t.Helper()
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.SigningEndpoint = &address, &e.ID
 	s := f.create(t, n)
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
-	return storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	return s.Owner.Ref(got.Deliveries[0].ID)
 }
 
 func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
@@ -35,19 +35,19 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
 	for name, tc := range map[string]struct {
-		hold, resume func(storage.DeliveryRef) error
+		hold, resume func(checkout.Ref) error
 	}{
 		"by itself": {
-			func(ref storage.DeliveryRef) error { return f.HoldDelivery(t.Context(), ref) },
-			func(ref storage.DeliveryRef) error { return f.ResumeDelivery(t.Context(), ref) },
+			func(ref checkout.Ref) error { return f.HoldDelivery(t.Context(), ref) },
+			func(ref checkout.Ref) error { return f.ResumeDelivery(t.Context(), ref) },
 		},
 		"by its registration": {
-			func(storage.DeliveryRef) error {
-				_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+			func(checkout.Ref) error {
+				_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
 				return err
 			},
-			func(storage.DeliveryRef) error {
-				_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &enabled})
+			func(checkout.Ref) error {
+				_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &enabled})
 				return err
 			},
 		},
@@ -84,7 +84,7 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	ref := f.sessionURLDelivery(t, e)
 	disabled := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
 	require.NoError(t, err)
 	require.False(t, f.read(t, ref).Held)
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
@@ -93,7 +93,7 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	require.Equal(t, "https://shop.example/own", out.URL)
 
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
 	require.False(t, f.read(t, ref).EndpointDeleted)
 	out = f.begin(t, ref, "run-a", 2)
 	require.Equal(t, webhook.DeliveryPending, out.Status, "nor ended by its deletion")
@@ -106,7 +106,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	leaked := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	disabled := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
 	status := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), disabled.MerchantID, disabled.Mode, disabled.ID, storage.EndpointChange{Status: &status})
+	_, err := f.ChangeEndpoint(t.Context(), disabled.Ref, storage.EndpointChange{Status: &status})
 	require.NoError(t, err)
 	ref := f.sessionURLDelivery(t, leaked)
 	signs := func(number int) [][]byte {
@@ -117,7 +117,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	}
 	require.Equal(t, [][]byte{webhook.SecretDigest(leaked.Secret)}, signs(1))
 
-	require.NoError(t, f.DeleteEndpoint(t.Context(), leaked.MerchantID, leaked.Mode, leaked.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), leaked.Ref))
 	untold := signs(2)
 	require.Len(t, untold, 1)
 	require.NotEqual(t, webhook.SecretDigest(leaked.Secret), untold[0], "with nothing else to sign, a secret of the session does")
@@ -128,7 +128,7 @@ func TestBeginAttempt_ADeletedRegistrationSignsNoSessionsOwnURLAnyMore(t *testin
 	require.Equal(t, [][]byte{webhook.SecretDigest(other.Secret)}, signs(4), "until there is a registration")
 	require.Equal(t, other.ID, f.read(t, ref).EndpointID, "and the log says whose secret signs")
 	same := f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), other.MerchantID, other.Mode, other.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), other.Ref))
 	require.Equal(t, [][]byte{webhook.SecretDigest(same.Secret)}, signs(5), "the one with that URL, if there is one")
 }
 
@@ -140,10 +140,10 @@ func TestDeliveries_ToSessionsOwnURLsShareTheLaneOfTheirHost(t *testing.T) {
 		n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 		s := f.create(t, n)
 		_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		want := webhook.DeliveryRef{ID: got.Deliveries[0].ID, Host: "shop.example"}
+		want := webhook.Dispatch{ID: got.Deliveries[0].ID, Host: "shop.example"}
 		require.Equal(t, want, got.Deliveries[0])
-		d := f.read(t, storage.DeliveryRef{ID: want.ID, MerchantID: s.MerchantID, Mode: s.Mode})
-		require.Equal(t, want, d.Ref(), "nor does a replay name the endpoint")
+		d := f.read(t, s.Owner.Ref(want.ID))
+		require.Equal(t, want, d.Dispatch(), "nor does a replay name the endpoint")
 		rows, err := f.Unfinished(t.Context(), []string{want.ID})
 		require.NoError(t, err)
 		require.Empty(t, rows[0].EndpointID, "nor does Reconcile")
@@ -158,7 +158,7 @@ func TestBeginAttempt_ASecretThatTheSessionWasCreatedWithGoesOnSigning(t *testin
 	s := f.create(t, n)
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.endpoint(t, "https://shop.example/own", webhook.CheckoutCompleted)
-	out := f.begin(t, storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, "run-a", 1)
+	out := f.begin(t, s.Owner.Ref(got.Deliveries[0].ID), "run-a", 1)
 	require.Equal(t, [][]byte{webhook.SecretDigest(n.Secret)}, out.Digests)
 }
 
@@ -201,7 +201,7 @@ func TestBeginAttempt_OfADeletedRegistrationCancels(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	_, ref := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
 	d := f.read(t, ref)
 	require.Equal(t, webhook.DeliveryPending, d.Status)
 	require.True(t, d.EndpointDeleted)
@@ -223,7 +223,7 @@ func TestBeginAttempt_OfADeletedRegistrationLeavesWhatHasEnded(t *testing.T) {
 	f.begin(t, ref, "run-a", 1)
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
 	before := f.read(t, ref)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), e.Ref))
 	require.Equal(t, webhook.DeliveryDelivered, f.begin(t, ref, "run-b", 1).Status, "a replay that came too late")
 	before.EndpointDeleted = true
 	require.Equal(t, before, f.read(t, ref))
@@ -303,11 +303,11 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	for name, end := range map[string]func(storage.DeliveryRef) error{
-		"delivered by the attempt that was under way": func(ref storage.DeliveryRef) error {
+	for name, end := range map[string]func(checkout.Ref) error{
+		"delivered by the attempt that was under way": func(ref checkout.Ref) error {
 			return f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0)
 		},
-		"failed by the attempt that was under way": func(ref storage.DeliveryRef) error {
+		"failed by the attempt that was under way": func(ref checkout.Ref) error {
 			if err := f.FinishAttempt(t.Context(), ref, refused(1, 1), 0); err != nil {
 				return err
 			}
@@ -315,7 +315,7 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 			return err
 		},
-		"canceled by an operator": func(ref storage.DeliveryRef) error {
+		"canceled by an operator": func(ref checkout.Ref) error {
 			_, err := f.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryCanceled)
 			return err
 		},
@@ -339,10 +339,10 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
 	require.NoError(t, f.HurryDelivery(t.Context(), ref), "again")
 
-	for _, foreign := range []storage.DeliveryRef{
-		{ID: ref.ID, MerchantID: ref.MerchantID, Mode: checkout.ModeLive},
-		{ID: ref.ID, MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode},
-		{ID: checkout.NewID(checkout.PrefixDelivery), MerchantID: ref.MerchantID, Mode: ref.Mode},
+	for _, foreign := range []checkout.Ref{
+		checkout.Owner{MerchantID: ref.MerchantID, Mode: checkout.ModeLive}.Ref(ref.ID),
+		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: ref.Mode}.Ref(ref.ID),
+		ref.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
 	} {
 		require.ErrorIs(t, f.HurryDelivery(t.Context(), foreign), checkout.ErrNotFound)
 		require.ErrorIs(t, f.HoldDelivery(t.Context(), foreign), checkout.ErrNotFound)
@@ -357,7 +357,7 @@ func TestHurryDelivery_SaysWhyNot(t *testing.T) {
 
 	disabled, enabled := webhook.EndpointDisabled, webhook.EndpointEnabled
 	change := func(to *webhook.EndpointStatus) {
-		_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: to})
+		_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: to})
 		require.NoError(t, err)
 	}
 	change(&disabled)

@@ -43,10 +43,10 @@ func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
 
 // AuditEntries lists what was changed in one mode, and what concerns both,
 // newest first.
-func (a *Accounts) AuditEntries(ctx context.Context, merchantID string, mode checkout.Mode, p Page) ([]checkout.AuditEntry, error) {
+func (a *Accounts) AuditEntries(ctx context.Context, owner checkout.Owner, p Page) ([]checkout.AuditEntry, error) {
 	l := &list{
 		sql:  `WHERE e.merchant_id = $1 AND (e.mode = $2 OR e.mode IS NULL)`,
-		args: []any{merchantID, mode},
+		args: []any{owner.MerchantID, owner.Mode},
 	}
 	l.page(checkout.PrefixAuditEntry, "e", p)
 	rows, err := a.pool.Query(ctx, `SELECT e.id, e.merchant_id, e.mode, e.actor, e.action, e.subject, e.detail, e.address, e.created_at FROM audit_entry e `+l.sql, l.args...)

@@ -75,7 +75,7 @@ func TestTokenBucket_ParallelTakersNeverGetMoreThanTheBurst(t *testing.T) {
 	f := newFixture(t)
 	key := checkout.NewAPIKey(checkout.ModeTest)
 	id := checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: id, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(id), Label: "ci"}, key))
 	hash, ok := checkout.HashAPIKey(key)
 	require.True(t, ok)
 	rate := storage.Rate{PerSecond: 0.001, Burst: 60}
@@ -118,7 +118,7 @@ func TestAuthenticate_HasABucketForEachKeyAndKind(t *testing.T) {
 	hashes := map[checkout.Mode][]byte{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		key := checkout.NewAPIKey(mode)
-		require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: checkout.NewID("key"), MerchantID: f.merchant.ID, Mode: mode, Label: "ci"}, key))
+		require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(mode).Ref(checkout.NewID("key")), Label: "ci"}, key))
 		hashes[mode], _ = checkout.HashAPIKey(key)
 	}
 	rates := storage.Rates{Test: storage.Rate{PerSecond: 0.001, Burst: 2}, Live: storage.Rate{PerSecond: 0.001, Burst: 4}}
@@ -144,7 +144,7 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	t.Parallel()
 	f := newFixture(t)
 	key := checkout.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: checkout.NewID("key"), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
 	hash, _ := checkout.HashAPIKey(key)
 	rate := storage.Rate{PerSecond: 1, Burst: 10}
 	for _, kind := range []storage.RequestKind{storage.RequestRead, storage.RequestWrite} {

@@ -39,7 +39,7 @@ func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
 func rotateAndSettings(_ *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error {
-			_, err := f.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour, f.note())
+			_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, f.note())
 			return err
 		},
 		func(ctx context.Context) error {

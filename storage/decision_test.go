@@ -393,37 +393,37 @@ func (f fixture) finishes(s checkout.Session, id string) call {
 }
 
 // payout is the payout of a session that was paid.
-func (f fixture) payout(t *testing.T) storage.PayoutRef {
+func (f fixture) payout(t *testing.T) checkout.Ref {
 	t.Helper()
 	s, id := f.charged(t, succeeded)
 	got, err := f.FinishPayment(t.Context(), ref(s), id)
 	require.NoError(t, err)
-	return storage.PayoutRef{ID: got.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+	return s.Owner.Ref(got.PayoutID)
 }
 
-func (f fixture) signs(p storage.PayoutRef, transfer checkout.Transfer) call {
+func (f fixture) signs(p checkout.Ref, transfer checkout.Transfer) call {
 	return func(ctx context.Context) (any, error) {
 		signed, failure, err := f.RecordTransfer(ctx, p, transfer)
 		return string(signed) + " " + string(failure), err
 	}
 }
 
-func (f fixture) pays(p storage.PayoutRef, failure checkout.PayoutFailure) call {
+func (f fixture) pays(p checkout.Ref, failure checkout.PayoutFailure) call {
 	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, failure) }
 }
 
-func (f fixture) tries(d storage.DeliveryRef, turn storage.Turn) call {
+func (f fixture) tries(d checkout.Ref, turn storage.Turn) call {
 	return func(ctx context.Context) (any, error) {
 		got, err := f.BeginAttempt(ctx, d, turn)
 		return fmt.Sprintf("%d/%d %s reset=%t", got.Run, got.Number, got.Status, got.Reset), err
 	}
 }
 
-func (f fixture) ends(d storage.DeliveryRef, a webhook.Attempt) call {
+func (f fixture) ends(d checkout.Ref, a webhook.Attempt) call {
 	return func(ctx context.Context) (any, error) { return nil, f.FinishAttempt(ctx, d, a, time.Hour) }
 }
 
-func (f fixture) gives(d storage.DeliveryRef, status webhook.DeliveryStatus) call {
+func (f fixture) gives(d checkout.Ref, status webhook.DeliveryStatus) call {
 	return func(ctx context.Context) (any, error) { return f.EndDelivery(ctx, d, "run-a", status) }
 }
 
@@ -433,7 +433,7 @@ var registrationDecisions = []decision{
 	{name: "a registration is created", first: "true", second: same, rows: registrationRows, hold: "(enabled,f)",
 		arrange: func(_ *testing.T, f fixture) (call, call) {
 			e := webhook.Endpoint{
-				ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+				Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
 				Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 			}
 			return func(ctx context.Context) (any, error) {
@@ -445,14 +445,14 @@ var registrationDecisions = []decision{
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			e, secret := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted), webhook.NewSecret()
 			return func(ctx context.Context) (any, error) {
-				got, err := f.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, secret, time.Hour)
+				got, err := f.RotateSecret(ctx, e.Ref, secret, time.Hour)
 				return fmt.Sprint(got.Secret, got.RotatingUntil), err
 			}, nil
 		}},
 	{name: "a registration is deleted", first: "<nil>", second: "refused: delete webhook registration: not found", rows: registrationRows, hold: "",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-			return func(ctx context.Context) (any, error) { return nil, f.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID) }, nil
+			return func(ctx context.Context) (any, error) { return nil, f.DeleteEndpoint(ctx, e.Ref) }, nil
 		}},
 	{name: "a test event is sent", second: same, rows: `SELECT count(*) FROM webhook_delivery`, hold: "(1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -490,7 +490,7 @@ var registrationDecisions = []decision{
 func (f fixture) tests(e webhook.Endpoint, subject string, typ webhook.EventType) call {
 	return func(ctx context.Context) (any, error) {
 		event, delivery, err := f.PublishTest(ctx, storage.TestEvent{
-			MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: subject, Type: typ,
+			Owner: e.Owner, EndpointID: e.ID, SubjectID: subject, Type: typ,
 			Data: func(time.Time) any { return map[string]string{} },
 		})
 		return fmt.Sprint(event.ID, event.Type, delivery.ID), err
@@ -501,7 +501,7 @@ func (f fixture) bulkReplay(t *testing.T) webhook.Replay {
 	t.Helper()
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	return webhook.Replay{
-		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: e.ID,
 		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 10,
 	}
 }
@@ -543,10 +543,10 @@ var accountDecisions = []decision{
 		}},
 	{name: "a key is revoked", first: "<nil>", second: same, rows: `SELECT revoked_at IS NOT NULL, (SELECT count(*) FROM audit_entry) FROM api_key`, hold: "(t,1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			k := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}
+			k := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
 			require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(checkout.ModeTest)))
 			return func(ctx context.Context) (any, error) {
-				return nil, f.RevokeAPIKey(ctx, k.MerchantID, k.Mode, k.ID, f.note())
+				return nil, f.RevokeAPIKey(ctx, k.Ref, f.note())
 			}, nil
 		}},
 	{name: "a request is claimed", first: "true", second: "refused: request with that idempotency key is in progress",

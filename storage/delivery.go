@@ -25,7 +25,7 @@ const selectDelivery = `
 
 // Delivery returns one delivery with its attempts. It returns
 // checkout.ErrNotFound.
-func (s *Store) Delivery(ctx context.Context, ref DeliveryRef) (webhook.Delivery, error) {
+func (s *Store) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
 	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
 
@@ -101,8 +101,8 @@ type DeliveryFilter struct {
 }
 
 // Deliveries lists deliveries, newest first, without their attempts.
-func (s *Store) Deliveries(ctx context.Context, merchantID string, mode checkout.Mode, f DeliveryFilter, p Page) ([]webhook.Delivery, error) {
-	q := newList(merchantID, mode, "d")
+func (s *Store) Deliveries(ctx context.Context, owner checkout.Owner, f DeliveryFilter, p Page) ([]webhook.Delivery, error) {
+	q := newList(owner, "d")
 	q.equal("d.status", string(f.Status))
 	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
 		q.where("d.status <> 'delivered'") // says to PostgreSQL that the small index will do
@@ -127,19 +127,19 @@ func (s *Store) Deliveries(ctx context.Context, merchantID string, mode checkout
 // until ResumeDelivery, and none is used up. Repeating it changes nothing. It
 // returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending. by notes it in
 // the same transaction.
-func (s *Store) HoldDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+func (s *Store) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
 
 // ResumeDelivery ends HoldDelivery. Repeating it changes nothing. Errors as
 // HoldDelivery, and so is by.
-func (s *Store) ResumeDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
 }
 
 // Parked reports whether the run of a delivery waits to be woken, although
 // nothing holds it any more.
-func (s *Store) Parked(ctx context.Context, ref DeliveryRef) (bool, error) {
+func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	var parked bool
 	err := s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
@@ -154,14 +154,14 @@ func (s *Store) Parked(ctx context.Context, ref DeliveryRef) (bool, error) {
 // returns checkout.ErrNotFound, webhook.ErrDeliveryNotPending,
 // webhook.ErrDeliveryInProgress when an attempt is under way, and
 // webhook.ErrDeliveryHeld. by is as of HoldDelivery.
-func (s *Store) HurryDelivery(ctx context.Context, ref DeliveryRef, by ...checkout.AuditEntry) error {
+func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
 		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
 }
 
 // steer changes a delivery on a condition, and says why when it does not hold.
-func (s *Store) steer(ctx context.Context, ref DeliveryRef, by []checkout.AuditEntry, set string) error {
+func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
 	var steered bool
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
@@ -190,7 +190,7 @@ func (s *Store) steer(ctx context.Context, ref DeliveryRef, by []checkout.AuditE
 }
 
 // UnparkDelivery makes a parked delivery overdue: the run that waited is gone.
-func (s *Store) UnparkDelivery(ctx context.Context, ref DeliveryRef) error {
+func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`, ref.ID, ref.MerchantID, ref.Mode)
@@ -205,7 +205,7 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref DeliveryRef) error {
 // replay is not held. It returns the status that the delivery has then, which is
 // another one when it had ended before. Repeating it changes nothing. It returns
 // checkout.ErrNotFound.
-func (s *Store) EndDelivery(ctx context.Context, ref DeliveryRef, runID string, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
+func (s *Store) EndDelivery(ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
 	var is webhook.DeliveryStatus
 	err := s.pool.QueryRow(ctx, `
 		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,

@@ -33,7 +33,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		return func(b *testing.B) {
 			p.Limit = 100
 			for b.Loop() {
-				got, err := s.Deliveries(ctx, benchMerchant, checkout.ModeTest, f, p)
+				got, err := s.Deliveries(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}, f, p)
 				require.NoError(b, err)
 				require.NotEmpty(b, got)
 			}
@@ -52,7 +52,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 	b.Run("list/one session", list(storage.DeliveryFilter{SessionID: fmt.Sprintf("cs_%026d", *logSize/20*10)}, storage.Page{}))
 	b.Run("one with its attempts", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Delivery(ctx, storage.DeliveryRef{ID: fmt.Sprintf("whd_%026d", *logSize/20*10), MerchantID: benchMerchant, Mode: checkout.ModeTest})
+			_, err := s.Delivery(ctx, checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", *logSize/20*10)))
 			require.NoError(b, err)
 		}
 	})
@@ -60,7 +60,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			i += 10
-			ref := storage.DeliveryRef{ID: fmt.Sprintf("whd_%026d", i%*logSize), MerchantID: benchMerchant, Mode: checkout.ModeTest}
+			ref := checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", i%*logSize))
 			out, err := s.BeginAttempt(ctx, ref, storage.Turn{RunID: fmt.Sprint("run", i), Number: 1})
 			require.NoError(b, err)
 			require.NoError(b, s.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
@@ -101,7 +101,7 @@ func fillLog(b *testing.B, n int) *storage.Store {
 		merchant, endpoint := benchMerchant[:len(benchMerchant)-1]+fmt.Sprint(i), benchEndpoint[:len(benchEndpoint)-1]+fmt.Sprint(i)
 		require.NoError(b, s.CreateMerchant(b.Context(), checkout.Merchant{ID: merchant, Name: "Shop", Plan: "standard", PaymentAttempts: 3}, checkout.ModeTest, nil))
 		_, err := s.CreateEndpoint(b.Context(), webhook.Endpoint{
-			ID: endpoint, MerchantID: merchant, Mode: checkout.ModeTest, URL: "https://shop.example/", Events: webhook.EventTypes,
+			Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(endpoint), URL: "https://shop.example/", Events: webhook.EventTypes,
 			Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		require.NoError(b, err)

@@ -12,12 +12,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-func (f fixture) delivery(t *testing.T) storage.DeliveryRef {
+func (f fixture) delivery(t *testing.T) checkout.Ref {
 	t.Helper()
 	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	s := f.create(t, f.newSession())
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	return storage.DeliveryRef{ID: got.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	return s.Owner.Ref(got.Deliveries[0].ID)
 }
 
 func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
@@ -69,10 +69,10 @@ func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	for _, foreign := range []storage.DeliveryRef{
-		{ID: d.ID, MerchantID: d.MerchantID, Mode: checkout.ModeLive},
-		{ID: d.ID, MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode},
-		{ID: checkout.NewID(checkout.PrefixDelivery), MerchantID: d.MerchantID, Mode: d.Mode},
+	for _, foreign := range []checkout.Ref{
+		checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeLive}.Ref(d.ID),
+		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode}.Ref(d.ID),
+		d.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
 	} {
 		_, err := f.BeginAttempt(t.Context(), foreign, storage.Turn{RunID: "run-a", Number: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -85,7 +85,7 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
 	s := f.create(t, f.newSession())
 	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-	p := storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+	p := s.Owner.Ref(settled.PayoutID)
 	signed, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
 	require.NoError(t, err)
 	again, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
@@ -98,7 +98,7 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	second, err := f.FinishPayout(t.Context(), p, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	require.Equal(t, first, second, "sent stays sent")
-	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	got, err := f.Session(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutSent, got.Payout.Status)
 	require.Equal(t, "0x1", got.Payout.TxHash)
@@ -123,20 +123,20 @@ func TestRecordTransfer_TheFirstStays(t *testing.T) {
 	} {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		p := storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}
+		p := s.Owner.Ref(settled.PayoutID)
 		for _, transfer := range []checkout.Transfer{c.first, c.second} {
 			signed, failure, err := f.RecordTransfer(t.Context(), p, transfer)
 			require.NoError(t, err)
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
 		}
-		got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+		got, err := f.Session(t.Context(), s.Ref)
 		require.NoError(t, err)
 		shown, err := json.Marshal(got.Payout)
 		require.NoError(t, err)
 		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
 	}
-	_, _, err := f.RecordTransfer(t.Context(), storage.PayoutRef{ID: "po_none", MerchantID: f.merchant.ID, Mode: checkout.ModeTest}, signed)
+	_, _, err := f.RecordTransfer(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref("po_none"), signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -145,7 +145,7 @@ func TestChangeEndpoint_NotesWhen(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at IS NOT NULL`))
-	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
+	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Events: []webhook.EventType{webhook.PayoutSent}})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint WHERE changed_at > created_at`))
 }

@@ -66,7 +66,7 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 // endpoint that is not listed and gets nothing else.
 func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
 	e := webhook.Endpoint{
-		ID: n.OwnEndpoint(), MerchantID: n.MerchantID, Mode: n.Mode,
+		Ref: n.Owner.Ref(n.OwnEndpoint()),
 		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: n.Secret,
 	}
 	return e.ID, s.insertEndpoint(ctx, tx, &e, &n.ID)
@@ -99,8 +99,8 @@ func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
 }
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
-func (s *Store) Endpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Endpoint, error) {
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint, merchantID, mode, id))
+func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("webhook registration: %w", err)
 	}
@@ -108,8 +108,8 @@ func (s *Store) Endpoint(ctx context.Context, merchantID string, mode checkout.M
 }
 
 // Endpoints lists registrations, newest first.
-func (s *Store) Endpoints(ctx context.Context, merchantID string, mode checkout.Mode, status webhook.EndpointStatus, p Page) ([]webhook.Endpoint, error) {
-	q := newList(merchantID, mode, "w")
+func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page) ([]webhook.Endpoint, error) {
+	q := newList(owner, "w")
 	q.where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.equal("w.status", string(status))
 	q.page(checkout.PrefixEndpoint, "w", p)
@@ -156,10 +156,10 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 // attempts to come of deliveries that exist already; disabling puts all of them
 // on hold. It returns checkout.ErrNotFound and *ChangedError. by is as of
 // CreateEndpoint; its detail, what each field was and is, is written here.
-func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, merchantID, mode, id))
+		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (s *Store) ChangeEndpoint(ctx context.Context, merchantID string, mode chec
 					changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
-			merchantID, mode, id, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
+			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
 		if err != nil {
 			return err
 		}
@@ -214,9 +214,9 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 // Reconcile cancels its pending deliveries. Its secret signs nothing more, for
 // sessions' own addresses either; see signerOf. Its row stays for the log. It
 // returns checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, id string, by ...checkout.AuditEntry) error {
+func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, merchantID, mode, id)
+		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
 		if err != nil {
 			return err
 		}
@@ -235,35 +235,35 @@ func (s *Store) DeleteEndpoint(ctx context.Context, merchantID string, mode chec
 // signing beside it for overlap, and the one before that stops at once.
 // Repeating it with the same secret changes nothing. It returns the registration
 // with the secret, or checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) RotateSecret(ctx context.Context, merchantID string, mode checkout.Mode, id, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
 		)
-		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, merchantID, mode, id).Scan(&keyID, &sealed)
+		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
-		current, err := s.keys.unseal(keyID, id, sealed)
+		current, err := s.keys.unseal(keyID, ref.ID, sealed)
 		if err != nil {
 			return err
 		}
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
-			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, merchantID, mode, id))
+			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
 			return err
 		}
-		keyID, sealed = s.keys.seal(id, webhook.SecretDigest(secret))
+		keyID, sealed = s.keys.seal(ref.ID, webhook.SecretDigest(secret))
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
 					previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
 				RETURNING *
-			) `+selectEndpointColumns+`FROM w`, merchantID, mode, id, keyID, sealed, overlap))
+			) `+selectEndpointColumns+`FROM w`, ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ const ExplainedFor = 7 * 24 * time.Hour
 // registrations, and those that signed the deliveries of the event with that
 // id, deleted ones too, to find out which one signed something; eventID may be empty. They never
 // leave the process.
-func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]SigningKeys, error) {
+func (s *Store) SigningKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END, CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
@@ -304,7 +304,7 @@ func (s *Store) SigningKeys(ctx context.Context, merchantID string, mode checkou
 			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
 			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s JOIN event e ON e.session_id = s.id
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
-		ORDER BY deleted_at IS NOT NULL, id`, merchantID, mode, eventID, ExplainedFor)
+		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
 	if err != nil {
 		return nil, fmt.Errorf("signing keys: %w", err)
 	}
@@ -340,12 +340,12 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 // url as a session's webhook_url: the oldest enabled one with that very URL,
 // else the oldest enabled one; "" when the merchant has none in this mode.
 // Source: api/decisions.md, "which secret signs".
-func (s *Store) SigningEndpoint(ctx context.Context, merchantID string, mode checkout.Mode, url string) (string, error) {
+func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint
 		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL AND status = 'enabled'
-		ORDER BY url = $3 DESC, created_at, id LIMIT 1`, merchantID, mode, url).Scan(&id)
+		ORDER BY url = $3 DESC, created_at, id LIMIT 1`, owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("signing registration: %w", err)
 	}

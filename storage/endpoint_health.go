@@ -26,7 +26,7 @@ type EndpointHealth struct {
 
 // EndpointHealth returns how the deliveries of the last while fared, by the id of
 // each registration that had any; sessions' own URLs do not count.
-func (s *Store) EndpointHealth(ctx context.Context, merchantID string, mode checkout.Mode, within time.Duration) (map[string]EndpointHealth, error) {
+func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within time.Duration) (map[string]EndpointHealth, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'), count(*) FILTER (WHERE d.status = 'failed'),
 			count(*) FILTER (WHERE d.status = 'pending'), count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
@@ -36,7 +36,7 @@ func (s *Store) EndpointHealth(ctx context.Context, merchantID string, mode chec
 			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url ORDER BY d.id DESC LIMIT $4
 		) d
 		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL GROUP BY w.id`,
-		merchantID, mode, checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
+		owner.MerchantID, owner.Mode, checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
@@ -52,10 +52,10 @@ func (s *Store) EndpointHealth(ctx context.Context, merchantID string, mode chec
 }
 
 // CountPending returns how many deliveries to a registration have not ended.
-func (s *Store) CountPending(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string) (n int, err error) {
+func (s *Store) CountPending(ctx context.Context, owner checkout.Owner, endpointID string) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery
-		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending' AND NOT session_url`, merchantID, mode, endpointID).Scan(&n)
+		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending' AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count pending deliveries: %w", err)
 	}

@@ -17,9 +17,9 @@ func TestChangeEndpoint_ChangesWhatIsGivenOnly(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.PayoutSent)
 	address, words, disabled := "https://shop.example/b", "Shop", webhook.EndpointDisabled
 	change := func(c storage.EndpointChange) webhook.Endpoint {
-		got, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, c)
+		got, err := f.ChangeEndpoint(t.Context(), e.Ref, c)
 		require.NoError(t, err)
-		read, err := f.Endpoint(t.Context(), e.MerchantID, e.Mode, e.ID)
+		read, err := f.Endpoint(t.Context(), e.Ref)
 		require.NoError(t, err)
 		require.Equal(t, read, got)
 		return got
@@ -51,7 +51,7 @@ func TestChangeEndpoint_ANewURLHoldsForTheAttemptsToCome(t *testing.T) {
 	own := f.sessionURLDelivery(t, e)
 
 	address := "https://shop.example/b"
-	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{URL: &address})
+	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{URL: &address})
 	require.NoError(t, err)
 	require.Equal(t, address, f.read(t, ref).URL)
 	require.Equal(t, address, f.begin(t, ref, "run-a", 2).URL)
@@ -64,7 +64,7 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 	f.create(t, n)
@@ -82,21 +82,21 @@ func TestEndpoint_IsNotFoundForOthers(t *testing.T) {
 		"deleted":            {e.MerchantID, e.Mode, gone.ID},
 		"a session's secret": {e.MerchantID, e.Mode, sessions},
 	} {
-		_, err := f.Endpoint(t.Context(), tc.merchant, tc.mode, tc.id)
+		_, err := f.Endpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id))
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 		disabled := webhook.EndpointDisabled
-		_, err = f.ChangeEndpoint(t.Context(), tc.merchant, tc.mode, tc.id, storage.EndpointChange{Status: &disabled})
+		_, err = f.ChangeEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), storage.EndpointChange{Status: &disabled})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		require.ErrorIs(t, f.DeleteEndpoint(t.Context(), tc.merchant, tc.mode, tc.id), checkout.ErrNotFound, name)
-		_, err = f.RotateSecret(t.Context(), tc.merchant, tc.mode, tc.id, webhook.NewSecret(), time.Hour)
+		require.ErrorIs(t, f.DeleteEndpoint(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id)), checkout.ErrNotFound, name)
+		_, err = f.RotateSecret(t.Context(), checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}.Ref(tc.id), webhook.NewSecret(), time.Hour)
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, _, err = f.PublishTest(t.Context(), storage.TestEvent{MerchantID: tc.merchant, Mode: tc.mode, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
+		_, _, err = f.PublishTest(t.Context(), storage.TestEvent{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}, EndpointID: tc.id, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return 1 }})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
-		_, err = f.PreviewReplay(t.Context(), webhook.Replay{MerchantID: tc.merchant, Mode: tc.mode, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
+		_, err = f.PreviewReplay(t.Context(), webhook.Replay{Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: tc.merchant, Mode: tc.mode}}, EndpointID: tc.id, Filter: webhook.DeliveryFailed})
 		require.ErrorIs(t, err, checkout.ErrNotFound, name)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`), "a refused test event leaves nothing")
-	got, err := f.Endpoints(t.Context(), e.MerchantID, e.Mode, "", storage.Page{Limit: 10})
+	got, err := f.Endpoints(t.Context(), e.Owner, "", storage.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	require.Equal(t, e.ID, got[0].ID)
@@ -113,26 +113,26 @@ func TestRotateSecret_BothSignWhileItLasts(t *testing.T) {
 	}
 	require.Equal(t, [][]byte{first}, digests())
 
-	rotated, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), 24*time.Hour)
+	rotated, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 24*time.Hour)
 	require.NoError(t, err)
 	second := webhook.SecretDigest(rotated.Secret)
 	require.NotEqual(t, first, second)
 	require.InDelta(t, 24, time.Until(*rotated.RotatingUntil).Hours(), 0.1)
 	require.Equal(t, [][]byte{second, first}, digests())
 
-	again, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour)
+	again, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	third := webhook.SecretDigest(again.Secret)
 	require.Equal(t, [][]byte{third, second}, digests(), "the one before the previous stops at once")
 
 	f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - interval '1 second'`)
 	require.Equal(t, [][]byte{third}, digests())
-	read, err := f.Endpoint(t.Context(), e.MerchantID, e.Mode, e.ID)
+	read, err := f.Endpoint(t.Context(), e.Ref)
 	require.NoError(t, err)
 	require.Nil(t, read.RotatingUntil)
 	require.Empty(t, read.Secret)
 
-	now, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), 0)
+	now, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 	require.Nil(t, now.RotatingUntil)
 	require.Equal(t, [][]byte{webhook.SecretDigest(now.Secret)}, digests(), "without an overlap")
@@ -142,11 +142,11 @@ func TestSigningKeys_AreForgottenAWeekAfterTheirEnd(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
-	_, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour)
+	_, err := f.RotateSecret(t.Context(), e.Ref, webhook.NewSecret(), time.Hour)
 	require.NoError(t, err)
 	for age, known := range map[string]bool{"-1 hour": true, "6 days": true, "8 days": false} {
 		f.exec(t, `UPDATE webhook_endpoint SET previous_expires_at = clock_timestamp() - $1::interval`, age)
-		keys, err := f.SigningKeys(t.Context(), e.MerchantID, e.Mode, "")
+		keys, err := f.SigningKeys(t.Context(), e.Owner, "")
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.Equal(t, known, keys[0].Previous != nil, age)
@@ -160,17 +160,17 @@ func TestSigningKeys_AreThoseThatMayHaveSigned(t *testing.T) {
 	a := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	gone := f.endpoint(t, "https://shop.example/gone", webhook.CheckoutCompleted)
 	event, _ := f.publishTest(t, gone, webhook.PayoutSent)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
 	n, address := f.newSession(), "https://shop.example/own"
 	n.WebhookURL, n.Secret = &address, webhook.NewSecret()
 	s := f.create(t, n)
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	paid, _ := f.query(t, `SELECT id FROM event WHERE session_id = $1`, s.ID).(string)
-	rotated, err := f.RotateSecret(t.Context(), a.MerchantID, a.Mode, a.ID, webhook.NewSecret(), 0)
+	rotated, err := f.RotateSecret(t.Context(), a.Ref, webhook.NewSecret(), 0)
 	require.NoError(t, err)
 
 	keys := func(merchantID string, mode checkout.Mode, eventID string) []storage.SigningKeys {
-		got, err := f.SigningKeys(t.Context(), merchantID, mode, eventID)
+		got, err := f.SigningKeys(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode}, eventID)
 		require.NoError(t, err)
 		return got
 	}

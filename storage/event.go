@@ -15,14 +15,13 @@ import (
 
 // publication is an event to be stored together with its deliveries.
 type publication struct {
-	ID         string // evt_…, a new one when ""
-	MerchantID string
-	Mode       checkout.Mode
-	Type       webhook.EventType
-	SubjectID  string
-	SessionID  string
-	Data       any
-	At         time.Time
+	checkout.Ref // evt_…, a new one when ""
+
+	Type      webhook.EventType
+	SubjectID string
+	SessionID string
+	Data      any
+	At        time.Time
 	// WebhookURL replaces every registration for the events of its session;
 	// the secret of SigningEndpoint signs.
 	WebhookURL      *string
@@ -34,7 +33,7 @@ type publication struct {
 // publish stores the event, the exact bytes that will be sent, and one delivery
 // for each address that gets it. It must run at most once per subject and type
 // (a unique constraint holds it to that); published reads the result again.
-func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryRef, error) {
+func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
 		id = checkout.NewID(checkout.PrefixEvent)
@@ -72,19 +71,19 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.DeliveryR
 	if err != nil {
 		return nil, err
 	}
-	return collectDeliveryRefs(rows)
+	return collectDispatches(rows)
 }
 
 // published returns the deliveries of an event that publish stored before.
-func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.Mode, subjectID string, typ webhook.EventType) ([]webhook.DeliveryRef, error) {
+func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType) ([]webhook.Dispatch, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 ORDER BY d.id`,
-		merchantID, mode, subjectID, typ)
+		owner.MerchantID, owner.Mode, subjectID, typ)
 	if err != nil {
 		return nil, err
 	}
-	return collectDeliveryRefs(rows)
+	return collectDispatches(rows)
 }
 
 // laneEndpoint is the endpoint of a webhook_delivery that bounds its attempts
@@ -92,8 +91,8 @@ func published(ctx context.Context, tx pgx.Tx, merchantID string, mode checkout.
 // and another endpoint.
 const laneEndpoint = `CASE WHEN session_url THEN '' ELSE endpoint_id END`
 
-func collectDeliveryRefs(rows pgx.Rows) ([]webhook.DeliveryRef, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.DeliveryRef, err error) {
+func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.Dispatch, err error) {
 		var address string
 		err = row.Scan(&ref.ID, &ref.EndpointID, &address)
 		ref.Host = hostOf(address)
@@ -104,8 +103,8 @@ func collectDeliveryRefs(rows pgx.Rows) ([]webhook.DeliveryRef, error) {
 // TestEvent is an event that only one registration gets, whatever event types
 // it lists. It has no session.
 type TestEvent struct {
-	MerchantID string
-	Mode       checkout.Mode
+	checkout.Owner
+
 	EndpointID string
 	SubjectID  string // test_…
 	Type       webhook.EventType
@@ -115,8 +114,8 @@ type TestEvent struct {
 // PublishTest stores a test event and its delivery; the caller starts its
 // workflow. Repeating it with the same subject changes nothing. It returns
 // checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.DeliveryRef, error) {
-	var refs []webhook.DeliveryRef
+func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.Dispatch, error) {
+	var refs []webhook.Dispatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
 		// A repeat is of the type that the first had, which may have been that of
@@ -134,7 +133,7 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 			return err
 		}
 		refs, err = publish(ctx, tx, publication{
-			MerchantID: t.MerchantID, Mode: t.Mode, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
+			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
 		if err == nil && len(refs) == 0 {
 			err = checkout.ErrNotFound
@@ -146,7 +145,7 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 	})
 	if violates(err, "event_subject_type_key") { // the same request again
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			refs, err = published(ctx, tx, t.MerchantID, t.Mode, t.SubjectID, t.Type)
+			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type)
 			if err == nil && len(refs) == 0 {
 				err = checkout.ErrNotFound
 			}
@@ -158,7 +157,7 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode))
 	}
 	if err != nil {
-		return webhook.Event{}, webhook.DeliveryRef{}, fmt.Errorf("publish test event: %w", err)
+		return webhook.Event{}, webhook.Dispatch{}, fmt.Errorf("publish test event: %w", err)
 	}
 	return event, refs[0], nil
 }
@@ -171,8 +170,8 @@ func scanEvent(row pgx.Row) (e webhook.Event, err error) {
 }
 
 // Event returns one event. It returns checkout.ErrNotFound.
-func (s *Store) Event(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Event, error) {
-	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, id, merchantID, mode))
+func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
+	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return webhook.Event{}, checkout.ErrNotFound
 	}
@@ -189,8 +188,8 @@ type EventFilter struct {
 }
 
 // Events lists events, newest first.
-func (s *Store) Events(ctx context.Context, merchantID string, mode checkout.Mode, f EventFilter, p Page) ([]webhook.Event, error) {
-	q := newList(merchantID, mode, "e")
+func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter, p Page) ([]webhook.Event, error) {
+	q := newList(owner, "e")
 	q.equal("e.type", string(f.Type))
 	q.equal("e.session_id", f.SessionID)
 	q.page(checkout.PrefixEvent, "e", p)
@@ -206,11 +205,11 @@ func (s *Store) Events(ctx context.Context, merchantID string, mode checkout.Mod
 }
 
 // EventDeliveries returns the deliveries of an event, oldest first.
-func (s *Store) EventDeliveries(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) ([]webhook.DeliveryRef, error) {
+func (s *Store) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, merchantID, mode, eventID)
+		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, ref.MerchantID, ref.Mode, ref.ID)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries of an event: %w", err)
 	}
-	return collectDeliveryRefs(rows)
+	return collectDispatches(rows)
 }

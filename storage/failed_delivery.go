@@ -13,13 +13,12 @@ import (
 
 // FailedDelivery is a delivery that is permanently failed now.
 type FailedDelivery struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-	EventType  webhook.EventType
-	Host       string
-	Runs       int
-	FailedAt   time.Time
+	checkout.Ref
+
+	EventType webhook.EventType
+	Host      string
+	Runs      int
+	FailedAt  time.Time
 }
 
 // FailedDeliveries returns up to limit deliveries that are permanently failed

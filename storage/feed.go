@@ -67,9 +67,9 @@ type Subscription struct {
 
 // Subscribe begins a subscription, which must be closed. Its first change comes
 // once the feed listens, so that what happened in between is looked at.
-func (f *Feed) Subscribe(ctx context.Context, merchantID string, mode checkout.Mode) (*Subscription, error) {
+func (f *Feed) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscription, error) {
 	changes := make(chan struct{}, 1)
-	sub := &Subscription{Changes: changes, changes: changes, of: watched{merchantID, mode}, feed: f}
+	sub := &Subscription{Changes: changes, changes: changes, of: watched{owner.MerchantID, owner.Mode}, feed: f}
 	if err := renew(ctx, f.store.pool, []watched{sub.of}); err != nil {
 		return nil, err
 	}

@@ -48,22 +48,22 @@ func runFeed(t *testing.T, feed *storage.Feed, subs ...*storage.Subscription) (s
 
 func (f fixture) subscribe(t *testing.T, feed *storage.Feed, merchantID string, mode checkout.Mode) *storage.Subscription {
 	t.Helper()
-	sub, err := feed.Subscribe(t.Context(), merchantID, mode)
+	sub, err := feed.Subscribe(t.Context(), checkout.Owner{MerchantID: merchantID, Mode: mode})
 	require.NoError(t, err)
 	t.Cleanup(sub.Close)
 	return sub
 }
 
 // testDelivery makes a delivery to a new registration.
-func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.DeliveryRef) {
+func (f fixture) testDelivery(t *testing.T) (webhook.Endpoint, webhook.Dispatch) {
 	t.Helper()
 	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, URL: "https://shop.example/hook",
+		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
 	_, ref, err := f.PublishTest(t.Context(), storage.TestEvent{
-		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+		Owner: f.merchant.Owner(checkout.ModeTest), EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
 			return webhook.Sample(webhook.PayoutSent, f.merchant, json.RawMessage("{}"), at)
 		},
@@ -166,15 +166,15 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	e, ref := f.testDelivery(t)
 	health := func() storage.EndpointHealth {
 		t.Helper()
-		all, err := f.EndpointHealth(t.Context(), f.merchant.ID, checkout.ModeTest, time.Hour)
+		all, err := f.EndpointHealth(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Hour)
 		require.NoError(t, err)
 		return all[e.ID]
 	}
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1}, health())
-	d := storage.DeliveryRef{ID: ref.ID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest}
+	d := f.merchant.Owner(checkout.ModeTest).Ref(ref.ID)
 	last := func() webhook.Attempt {
 		t.Helper()
-		all, err := f.LastAttempts(t.Context(), f.merchant.ID, checkout.ModeTest, []string{ref.ID})
+		all, err := f.LastAttempts(t.Context(), f.merchant.Owner(checkout.ModeTest), []string{ref.ID})
 		require.NoError(t, err)
 		return all[ref.ID]
 	}
@@ -185,7 +185,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	require.Equal(t, 500, last().StatusCode)
 	require.Equal(t, storage.EndpointHealth{EndpointID: e.ID, Total: 1, Pending: 1, Retrying: 1}, health())
-	pending, err := f.CountPending(t.Context(), f.merchant.ID, checkout.ModeTest, e.ID)
+	pending, err := f.CountPending(t.Context(), f.merchant.Owner(checkout.ModeTest), e.ID)
 	require.NoError(t, err)
 	require.Equal(t, 1, pending)
 
@@ -196,10 +196,10 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 		merchant string
 		mode     checkout.Mode
 	}{{"mer_other", checkout.ModeTest}, {f.merchant.ID, checkout.ModeLive}} {
-		all, err := f.EndpointHealth(t.Context(), whose.merchant, whose.mode, time.Hour)
+		all, err := f.EndpointHealth(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, time.Hour)
 		require.NoError(t, err)
 		require.Empty(t, all)
-		attempts, err := f.LastAttempts(t.Context(), whose.merchant, whose.mode, []string{ref.ID})
+		attempts, err := f.LastAttempts(t.Context(), checkout.Owner{MerchantID: whose.merchant, Mode: whose.mode}, []string{ref.ID})
 		require.NoError(t, err)
 		require.Empty(t, attempts)
 	}

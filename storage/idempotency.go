@@ -24,10 +24,10 @@ var (
 
 // IdempotentRequest names a request that may be repeated.
 type IdempotentRequest struct {
-	MerchantID string
-	Mode       checkout.Mode
-	Route      string // method and path
-	Key        string
+	checkout.Owner
+
+	Route string // method and path
+	Key   string
 }
 
 // owner binds what is sealed to the request.

@@ -17,7 +17,7 @@ import (
 )
 
 func (f fixture) request(key string) storage.IdempotentRequest {
-	return storage.IdempotentRequest{MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Route: "POST /v1/checkout", Key: key}
+	return storage.IdempotentRequest{Owner: f.merchant.Owner(checkout.ModeTest), Route: "POST /v1/checkout", Key: key}
 }
 
 func fingerprint(body string) []byte {
@@ -200,7 +200,7 @@ func TestCreateEndpoint_AgainWithTheSameID(t *testing.T) {
 	require.NoError(t, err, "it is one of the 50")
 	require.Equal(t, first.ID, again.ID)
 	require.Equal(t, first.Secret, again.Secret)
-	require.NoError(t, f.DeleteEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, first.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref(first.ID)))
 	_, err = f.CreateEndpoint(t.Context(), first)
 	require.ErrorIs(t, err, checkout.ErrNotFound, "it was deleted in the meantime")
 }
@@ -211,14 +211,14 @@ func TestRotateSecret_AgainWithTheSameSecretKeepsThePrevious(t *testing.T) {
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	secret := webhook.SeededSecret(f.claim(t, f.request("k"), "a"))
 	rotate := func(overlap time.Duration) webhook.Endpoint {
-		got, err := f.RotateSecret(t.Context(), e.MerchantID, e.Mode, e.ID, secret, overlap)
+		got, err := f.RotateSecret(t.Context(), e.Ref, secret, overlap)
 		require.NoError(t, err)
 		require.Equal(t, secret, got.Secret)
 		return got
 	}
 	first := rotate(time.Hour)
 	require.Equal(t, first.RotatingUntil, rotate(time.Hour).RotatingUntil, "its time does not begin again")
-	keys, err := f.SigningKeys(t.Context(), e.MerchantID, e.Mode, "")
+	keys, err := f.SigningKeys(t.Context(), e.Owner, "")
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(secret), keys[0].Current)
 	require.Equal(t, webhook.SecretDigest(e.Secret), keys[0].Previous)
@@ -229,7 +229,7 @@ func TestPublishTest_AgainWithTheSameSubjectIsTheSameEvent(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	test := storage.TestEvent{
-		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.CheckoutCompleted,
+		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.CheckoutCompleted,
 		Data: func(at time.Time) any { return map[string]any{"at": at} },
 	}
 	first, delivery, err := f.PublishTest(t.Context(), test)

@@ -29,10 +29,10 @@ type list struct {
 	args []any
 }
 
-func newList(merchantID string, mode checkout.Mode, table string) *list {
+func newList(owner checkout.Owner, table string) *list {
 	return &list{
 		sql:  fmt.Sprintf("WHERE %[1]s.merchant_id = $1 AND %[1]s.mode = $2", table),
-		args: []any{merchantID, mode},
+		args: []any{owner.MerchantID, owner.Mode},
 	}
 }
 

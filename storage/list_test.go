@@ -48,7 +48,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 		list func(storage.Page) []string
 	}{
 		"deliveries": {deliveries, func(p storage.Page) (ids []string) {
-			got, err := f.Deliveries(t.Context(), m, mode, storage.DeliveryFilter{}, p)
+			got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.DeliveryFilter{}, p)
 			require.NoError(t, err)
 			for _, d := range got {
 				ids = append(ids, d.ID)
@@ -56,7 +56,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			return ids
 		}},
 		"events": {events, func(p storage.Page) (ids []string) {
-			got, err := f.Events(t.Context(), m, mode, storage.EventFilter{}, p)
+			got, err := f.Events(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, storage.EventFilter{}, p)
 			require.NoError(t, err)
 			for _, e := range got {
 				ids = append(ids, e.ID)
@@ -64,7 +64,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			return ids
 		}},
 		"replays": {replays, func(p storage.Page) (ids []string) {
-			got, err := f.Replays(t.Context(), m, mode, e.ID, p)
+			got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, e.ID, p)
 			require.NoError(t, err)
 			for _, r := range got {
 				ids = append(ids, r.ID)
@@ -72,7 +72,7 @@ func TestLists_PagesAreDisjointAndCompleteNewestFirst(t *testing.T) {
 			return ids
 		}},
 		"endpoints": {endpoints, func(p storage.Page) (ids []string) {
-			got, err := f.Endpoints(t.Context(), m, mode, "", p)
+			got, err := f.Endpoints(t.Context(), checkout.Owner{MerchantID: m, Mode: mode}, "", p)
 			require.NoError(t, err)
 			for _, e := range got {
 				ids = append(ids, e.ID)
@@ -110,7 +110,7 @@ func TestDeliveries_Filters(t *testing.T) {
 
 	list := func(filter storage.DeliveryFilter, p storage.Page) []string {
 		p.Limit = 10
-		got, err := f.Deliveries(t.Context(), f.merchant.ID, checkout.ModeTest, filter, p)
+		got, err := f.Deliveries(t.Context(), f.merchant.Owner(checkout.ModeTest), filter, p)
 		require.NoError(t, err)
 		ids := []string{}
 		for _, d := range got {
@@ -150,10 +150,10 @@ func TestDeliveries_Filters(t *testing.T) {
 		merchant string
 		mode     checkout.Mode
 	}{{f.merchant.ID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), checkout.ModeTest}} {
-		got, err := f.Deliveries(t.Context(), foreign.merchant, foreign.mode, storage.DeliveryFilter{EndpointID: a.ID}, storage.Page{Limit: 10})
+		got, err := f.Deliveries(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.DeliveryFilter{EndpointID: a.ID}, storage.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got)
-		events, err := f.Events(t.Context(), foreign.merchant, foreign.mode, storage.EventFilter{SessionID: s.ID}, storage.Page{Limit: 10})
+		events, err := f.Events(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, storage.EventFilter{SessionID: s.ID}, storage.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, events)
 	}
@@ -167,7 +167,7 @@ func TestEvents_Filters(t *testing.T) {
 	s := f.create(t, f.newSession())
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	list := func(filter storage.EventFilter) []webhook.Event {
-		got, err := f.Events(t.Context(), f.merchant.ID, checkout.ModeTest, filter, storage.Page{Limit: 10})
+		got, err := f.Events(t.Context(), f.merchant.Owner(checkout.ModeTest), filter, storage.Page{Limit: 10})
 		require.NoError(t, err)
 		return got
 	}
@@ -178,11 +178,11 @@ func TestEvents_Filters(t *testing.T) {
 	require.Len(t, bySession, 1)
 	require.Equal(t, webhook.CheckoutCompleted, bySession[0].Type)
 
-	read, err := f.Event(t.Context(), f.merchant.ID, checkout.ModeTest, sent.ID)
+	read, err := f.Event(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref(sent.ID))
 	require.NoError(t, err)
 	require.Equal(t, sent, read)
-	_, err = f.Event(t.Context(), f.merchant.ID, checkout.ModeLive, sent.ID)
+	_, err = f.Event(t.Context(), f.merchant.Owner(checkout.ModeLive).Ref(sent.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.Event(t.Context(), checkout.NewID(checkout.PrefixMerchant), checkout.ModeTest, sent.ID)
+	_, err = f.Event(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: checkout.ModeTest}.Ref(sent.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }

@@ -40,7 +40,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 			holds: `SELECT FROM merchant WHERE id = $1 AND $2 <> '' FOR UPDATE`,
 			wants: `SELECT FROM webhook_endpoint WHERE merchant_id = $1 AND id = $2 FOR KEY SHARE`, id: e.ID,
 			other: func(ctx context.Context) error {
-				_, err := f.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), time.Hour, entry())
+				_, err := f.RotateSecret(ctx, e.Ref, webhook.NewSecret(), time.Hour, entry())
 				return err
 			},
 		},

@@ -70,8 +70,8 @@ func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, 
 }
 
 // PayoutAddresses returns where a merchant is paid in one mode, by currency.
-func (a *Accounts) PayoutAddresses(ctx context.Context, merchantID string, mode checkout.Mode) ([]checkout.PayoutAddress, error) {
-	return payoutAddresses(ctx, a.pool, merchantID, mode)
+func (a *Accounts) PayoutAddresses(ctx context.Context, owner checkout.Owner) ([]checkout.PayoutAddress, error) {
+	return payoutAddresses(ctx, a.pool, owner)
 }
 
 // querier is a pool or a transaction.
@@ -79,9 +79,9 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func payoutAddresses(ctx context.Context, from querier, merchantID string, mode checkout.Mode) ([]checkout.PayoutAddress, error) {
+func payoutAddresses(ctx context.Context, from querier, owner checkout.Owner) ([]checkout.PayoutAddress, error) {
 	rows, err := from.Query(ctx, `
-		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`, merchantID, mode)
+		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`, owner.MerchantID, owner.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("payout addresses: %w", err)
 	}
@@ -93,10 +93,10 @@ func payoutAddresses(ctx context.Context, from querier, merchantID string, mode 
 }
 
 // HasPayoutAddress reports whether the merchant can be paid in currency.
-func (s *Store) HasPayoutAddress(ctx context.Context, merchantID string, mode checkout.Mode, currency checkout.PayoutCurrency) (bool, error) {
+func (s *Store) HasPayoutAddress(ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency) (bool, error) {
 	var ok bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3)`,
-		merchantID, mode, currency).Scan(&ok)
+		owner.MerchantID, owner.Mode, currency).Scan(&ok)
 	if err != nil {
 		return false, fmt.Errorf("payout address: %w", err)
 	}

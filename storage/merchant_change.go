@@ -196,7 +196,7 @@ func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
 // payoutAddresses applies the addresses to mode and returns what they were and
 // what they are.
 func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (before, after []checkout.PayoutAddress, err error) {
-	if before, err = payoutAddresses(ctx, tx, c.MerchantID, mode); err != nil || mode != c.Mode {
+	if before, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
 	}
 	if err := c.addressConflicts(before); err != nil {
@@ -215,7 +215,7 @@ func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode che
 			return nil, nil, err
 		}
 	}
-	after, err = payoutAddresses(ctx, tx, c.MerchantID, mode)
+	after, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode})
 	return before, after, err
 }
 
@@ -250,7 +250,7 @@ func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, 
 	slices.Sort(update.Changed)
 	id := checkout.NewID(checkout.PrefixEvent)
 	_, err := publish(ctx, tx, publication{
-		ID: id, MerchantID: m.ID, Mode: mode, Type: webhook.MerchantUpdated, SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
+		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated, SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
 	})
 	return id, err
 }

@@ -14,14 +14,13 @@ import (
 // Overdue is a row whose run should have done something by now. Whether it has
 // a run, only Temporal knows.
 type Overdue struct {
-	ID         string            `json:"id"` // of a session, payout, delivery or bulk replay; also the workflow id
-	MerchantID string            `json:"merchant_id"`
-	Mode       checkout.Mode     `json:"mode"`
-	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
-	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight
-	EventType  webhook.EventType `json:"event_type,omitempty"` // of a delivery
-	EndpointID string            `json:"endpoint_id,omitempty"`
-	Host       string            `json:"host,omitempty"` // of a delivery
+	checkout.Ref // of a session, payout, delivery or bulk replay; also the workflow id
+
+	ExpiresAt  time.Time         // of a session
+	PaymentID  string            // of a session's payment in flight
+	EventType  webhook.EventType // of a delivery
+	EndpointID string
+	Host       string // of a delivery
 }
 
 // unfinished selects everything that should have a run, whoever's it is:
@@ -84,7 +83,7 @@ const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w
 
 // ParkedDeliveries returns up to limit deliveries, after the id after, that
 // came due while on hold and are on hold no longer.
-func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
+func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
@@ -92,19 +91,19 @@ func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) (
 
 // OrphanedDeliveries returns up to limit pending deliveries, after the id
 // after, whose registration was deleted.
-func (s *Store) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]DeliveryRef, error) {
+func (s *Store) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_endpoint w
 			JOIN webhook_delivery d ON d.merchant_id = w.merchant_id AND d.mode = w.mode AND d.endpoint_id = w.id AND d.status = 'pending'
 		WHERE w.deleted_at IS NOT NULL AND NOT d.session_url AND d.status <> 'delivered' AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-func (s *Store) deliveryRefs(ctx context.Context, query string, args ...any) ([]DeliveryRef, error) {
+func (s *Store) deliveryRefs(ctx context.Context, query string, args ...any) ([]checkout.Ref, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DeliveryRef])
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Ref])
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
 	}

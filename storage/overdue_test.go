@@ -76,7 +76,7 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	require.False(t, found[pending.ID].ExpiresAt.IsZero())
 	require.True(t, found[replay.ID].ExpiresAt.IsZero())
 	require.Equal(t, storage.Overdue{
-		ID: parked.ID, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
+		Ref: f.merchant.Owner(checkout.ModeTest).Ref(parked.ID), EventType: webhook.PayoutSent, EndpointID: e.ID, Host: "shop.example",
 	}, found[parked.ID])
 }
 
@@ -84,15 +84,15 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
-	var refs []storage.DeliveryRef
+	var refs []checkout.Ref
 	for range 3 {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
 		require.NoError(t, f.HoldDelivery(t.Context(), ref))
 		f.begin(t, ref, "run", 1)
 		refs = append(refs, ref)
 	}
-	slices.SortFunc(refs, func(a, b storage.DeliveryRef) int { return strings.Compare(a.ID, b.ID) })
-	parked := func(after string) []storage.DeliveryRef {
+	slices.SortFunc(refs, func(a, b checkout.Ref) int { return strings.Compare(a.ID, b.ID) })
+	parked := func(after string) []checkout.Ref {
 		got, err := f.ParkedDeliveries(t.Context(), after, 10)
 		require.NoError(t, err)
 		return got
@@ -100,19 +100,19 @@ func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	require.Empty(t, parked(""), "all are on hold")
 	require.NoError(t, f.ResumeDelivery(t.Context(), refs[0]))
 	require.NoError(t, f.ResumeDelivery(t.Context(), refs[2]))
-	require.Equal(t, []storage.DeliveryRef{refs[0], refs[2]}, parked(""))
-	require.Equal(t, []storage.DeliveryRef{refs[2]}, parked(refs[0].ID))
+	require.Equal(t, []checkout.Ref{refs[0], refs[2]}, parked(""))
+	require.Equal(t, []checkout.Ref{refs[2]}, parked(refs[0].ID))
 
 	disabled := webhook.EndpointDisabled
-	_, err := f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &disabled})
+	_, err := f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &disabled})
 	require.NoError(t, err)
 	require.Empty(t, parked(""), "their registration holds them")
 	enabled := webhook.EndpointEnabled
-	_, err = f.ChangeEndpoint(t.Context(), e.MerchantID, e.Mode, e.ID, storage.EndpointChange{Status: &enabled})
+	_, err = f.ChangeEndpoint(t.Context(), e.Ref, storage.EndpointChange{Status: &enabled})
 	require.NoError(t, err)
 
 	f.begin(t, refs[0], "run", 1)
-	require.Equal(t, []storage.DeliveryRef{refs[2]}, parked(""), "the other goes on")
+	require.Equal(t, []checkout.Ref{refs[2]}, parked(""), "the other goes on")
 	require.NoError(t, f.UnparkDelivery(t.Context(), refs[2]))
 	require.Empty(t, parked(""))
 	overdue, err := f.Overdue(t.Context(), 0, "", 10)
@@ -148,7 +148,7 @@ func TestOrphanedDeliveries_AreThePendingOnesOfDeletedRegistrations(t *testing.T
 		return ids
 	}
 	require.Empty(t, orphaned(""))
-	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.MerchantID, gone.Mode, gone.ID))
+	require.NoError(t, f.DeleteEndpoint(t.Context(), gone.Ref))
 	want := []string{pending.ID, parked.ID}
 	slices.Sort(want)
 	require.Equal(t, want, orphaned(""))

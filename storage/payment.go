@@ -93,7 +93,7 @@ func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactio
 
 // PaymentCurrencies returns what a payment is in and what it will be paid out
 // in. It returns checkout.ErrNotFound.
-func (s *Store) PaymentCurrencies(ctx context.Context, ref SessionRef, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
+func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT s.currency, s.payout_currency FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
@@ -114,7 +114,7 @@ func (s *Store) PaymentCurrencies(ctx context.Context, ref SessionRef, transacti
 // checkout.ErrNotPending when the session has ended or its time is over,
 // checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound,
 // also of a payment that was given up before it began.
-func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID, rate string) (checkout.ChargeRequest, error) {
+func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionID, rate string) (checkout.ChargeRequest, error) {
 	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The lock comes before the clock is read: a reader that sees the time
@@ -170,7 +170,7 @@ func (s *Store) BeginPayment(ctx context.Context, ref SessionRef, transactionID,
 // from a call that was taken for dead, changes nothing. A network that gives up a
 // charge which never reached it knows no card; then the one that was tokenized
 // stays. It decides nothing; FinishPayment does. It returns checkout.ErrNotFound.
-func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
+func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
 		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
@@ -203,8 +203,8 @@ func (s *Store) RecordCharge(ctx context.Context, ref SessionRef, transactionID 
 type Settlement struct {
 	Status     checkout.Status // of the session
 	EventType  webhook.EventType
-	Deliveries []webhook.DeliveryRef // ordered by id
-	PayoutID   string                // "" unless the session was completed
+	Deliveries []webhook.Dispatch // ordered by id
+	PayoutID   string             // "" unless the session was completed
 }
 
 // FinishPayment decides the payment by the outcome that RecordCharge noted, in
@@ -214,7 +214,7 @@ type Settlement struct {
 // payment that never began is not decided, and nothing follows. It returns
 // checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is
 // noted, and checkout.ErrNotPending when the session ended otherwise.
-func (s *Store) FinishPayment(ctx context.Context, ref SessionRef, transactionID string) (Settlement, error) {
+func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayment(ctx, tx, ref, transactionID)
@@ -253,7 +253,7 @@ type payment struct {
 // lockPayment locks the session, then the payment, and reads both when it has the
 // session's lock: a statement that waits for one row goes on with what the others
 // were before it waited.
-func lockPayment(ctx context.Context, tx pgx.Tx, ref SessionRef, transactionID string) (payment, error) {
+func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
 	_, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
@@ -308,7 +308,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	}
 	var err error
 	got.Deliveries, err = publish(ctx, tx, publication{
-		MerchantID: p.MerchantID, Mode: p.Mode, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Transaction,
+		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Transaction,
 		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 	})
 	return got, err
@@ -355,7 +355,7 @@ func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error 
 func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	var err error
-	if got.Deliveries, err = published(ctx, tx, p.MerchantID, p.Mode, p.ID, got.EventType); err != nil {
+	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType); err != nil {
 		return Settlement{}, err
 	}
 	err = tx.QueryRow(ctx, `SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,

@@ -19,16 +19,9 @@ const (
 	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
-// PayoutRef names one payout and who owns it.
-type PayoutRef struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-}
-
 // Payout returns one payout and the transfer that was signed for it, nil before
 // RecordTransfer. It returns checkout.ErrNotFound.
-func (s *Store) Payout(ctx context.Context, ref PayoutRef) (checkout.Payout, []byte, error) {
+func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
@@ -55,8 +48,8 @@ type PayoutFilter struct {
 }
 
 // Payouts lists payouts, newest first.
-func (s *Store) Payouts(ctx context.Context, merchantID string, mode checkout.Mode, f PayoutFilter, p Page) ([]checkout.Payout, error) {
-	q := newList(merchantID, mode, "p")
+func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page) ([]checkout.Payout, error) {
+	q := newList(owner, "p")
 	q.equal("p.status", string(f.Status))
 	q.equal("p.session_id", f.SessionID)
 	q.page(checkout.PrefixPayout, "p", p)
@@ -74,7 +67,7 @@ func (s *Store) Payouts(ctx context.Context, merchantID string, mode checkout.Mo
 // RecordTransfer stores a signed transfer before it is sent, or that the network
 // refuses to sign one. The first that is recorded stays: it returns what another
 // process recorded in the meantime. It returns checkout.ErrNotFound.
-func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
+func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND signed_transfer IS NULL AND failure = ''`,
@@ -92,7 +85,7 @@ func (s *Store) RecordTransfer(ctx context.Context, ref PayoutRef, t checkout.Tr
 // FinishPayout decides the payout, sent when failure is "", in one transaction
 // with its event and deliveries. Repeating it changes nothing and returns the
 // same. It returns checkout.ErrNotFound.
-func (s *Store) FinishPayout(ctx context.Context, ref PayoutRef, failure checkout.PayoutFailure) (Settlement, error) {
+func (s *Store) FinishPayout(ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
@@ -101,7 +94,7 @@ func (s *Store) FinishPayout(ctx context.Context, ref PayoutRef, failure checkou
 		}
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
-			got.Deliveries, err = published(ctx, tx, p.MerchantID, p.Mode, p.ID, got.EventType)
+			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType)
 			return err
 		}
 		if err := p.decide(ctx, tx, failure); err != nil {
@@ -109,7 +102,7 @@ func (s *Store) FinishPayout(ctx context.Context, ref PayoutRef, failure checkou
 		}
 		got.EventType = payoutEventType(p.Status)
 		got.Deliveries, err = publish(ctx, tx, publication{
-			MerchantID: p.MerchantID, Mode: p.Mode, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Payout,
+			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Payout,
 			At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 		})
 		return err
@@ -135,7 +128,7 @@ type lockedPayout struct {
 	SigningEndpoint *string
 }
 
-func lockPayout(ctx context.Context, tx pgx.Tx, ref PayoutRef) (lockedPayout, error) {
+func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout, error) {
 	rows, err := tx.Query(ctx, `SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)

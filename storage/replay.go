@@ -28,7 +28,7 @@ func replayedArgs(r webhook.Replay) []any {
 // PreviewReplay returns how many deliveries r would start again. It returns
 // checkout.ErrNotFound when there is no such registration.
 func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
-	if _, err := s.Endpoint(ctx, r.MerchantID, r.Mode, r.EndpointID); err != nil {
+	if _, err := s.Endpoint(ctx, r.Owner.Ref(r.EndpointID)); err != nil {
 		return 0, err
 	}
 	var n int
@@ -118,8 +118,8 @@ func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
 }
 
 // Replay returns one bulk replay. It returns checkout.ErrNotFound.
-func (s *Store) Replay(ctx context.Context, merchantID string, mode checkout.Mode, id string) (webhook.Replay, error) {
-	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, id, merchantID, mode))
+func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
+	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
 	if err != nil {
 		return webhook.Replay{}, fmt.Errorf("replay: %w", err)
 	}
@@ -127,8 +127,8 @@ func (s *Store) Replay(ctx context.Context, merchantID string, mode checkout.Mod
 }
 
 // Replays lists bulk replays, newest first; endpointID may be empty.
-func (s *Store) Replays(ctx context.Context, merchantID string, mode checkout.Mode, endpointID string, p Page) ([]webhook.Replay, error) {
-	q := newList(merchantID, mode, "r")
+func (s *Store) Replays(ctx context.Context, owner checkout.Owner, endpointID string, p Page) ([]webhook.Replay, error) {
+	q := newList(owner, "r")
 	q.equal("r.endpoint_id", endpointID)
 	q.page(checkout.PrefixReplay, "r", p)
 	rows, err := s.pool.Query(ctx, selectReplay+q.sql, q.args...)
@@ -144,8 +144,8 @@ func (s *Store) Replays(ctx context.Context, merchantID string, mode checkout.Mo
 
 // ReplayedDelivery is one delivery that a bulk replay starts again.
 type ReplayedDelivery struct {
-	webhook.DeliveryRef
-	EventType webhook.EventType `json:"event_type"`
+	webhook.Dispatch
+	EventType webhook.EventType
 }
 
 // ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest

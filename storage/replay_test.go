@@ -15,7 +15,7 @@ import (
 
 func newReplay(e webhook.Endpoint) webhook.Replay {
 	return webhook.Replay{
-		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID,
+		Ref: e.Owner.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: e.ID,
 		Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour), Filter: webhook.DeliveryFailed, Rate: 10,
 	}
 }
@@ -40,7 +40,7 @@ func TestReplayedDeliveries_AreThoseOfTheRegistrationStatusAndTime(t *testing.T)
 	own := f.sessionURLDelivery(t, a)
 	_, err = f.EndDelivery(t.Context(), own, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	first := f.read(t, storage.DeliveryRef{ID: want[0], MerchantID: a.MerchantID, Mode: a.Mode}).CreatedAt
+	first := f.read(t, a.Owner.Ref(want[0])).CreatedAt
 	f.exec(t, `UPDATE webhook_delivery SET created_at = $1 WHERE id <> $2`, first.Add(time.Second), want[0])
 
 	r := newReplay(a)
@@ -107,7 +107,7 @@ func TestReplayedDeliveries_DoesNotComeBackToWhatItStarted(t *testing.T) {
 	require.NoError(t, err)
 	page, err := f.ReplayedDeliveries(t.Context(), r, 1)
 	require.NoError(t, err)
-	again := storage.DeliveryRef{ID: page[0].ID, MerchantID: a.MerchantID, Mode: a.Mode}
+	again := a.Owner.Ref(page[0].ID)
 	f.begin(t, again, "run-b", 1)
 	_, err = f.EndDelivery(t.Context(), again, "run-b", webhook.DeliveryFailed)
 	require.NoError(t, err, "it fails again")
@@ -178,7 +178,7 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 	r, err := f.CreateReplay(t.Context(), newReplay(a))
 	require.NoError(t, err)
 	read := func() webhook.Replay {
-		got, err := f.Replay(t.Context(), r.MerchantID, r.Mode, r.ID)
+		got, err := f.Replay(t.Context(), r.Ref)
 		require.NoError(t, err)
 		return got
 	}
@@ -201,14 +201,14 @@ func TestRecordReplay_KeepsTheFirstEnd(t *testing.T) {
 		merchant string
 		mode     checkout.Mode
 	}{{r.MerchantID, checkout.ModeLive}, {checkout.NewID(checkout.PrefixMerchant), r.Mode}} {
-		_, err := f.Replay(t.Context(), foreign.merchant, foreign.mode, r.ID)
+		_, err := f.Replay(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}.Ref(r.ID))
 		require.ErrorIs(t, err, checkout.ErrNotFound)
-		got, err := f.Replays(t.Context(), foreign.merchant, foreign.mode, "", storage.Page{Limit: 10})
+		got, err := f.Replays(t.Context(), checkout.Owner{MerchantID: foreign.merchant, Mode: foreign.mode}, "", storage.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
 	b := f.endpoint(t, "https://shop.example/b", webhook.CheckoutCompleted)
-	got, err := f.Replays(t.Context(), r.MerchantID, r.Mode, b.ID, storage.Page{Limit: 10})
+	got, err := f.Replays(t.Context(), r.Owner, b.ID, storage.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, got)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -16,7 +15,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
 	const age = 24 * time.Hour
-	old := func(ref storage.DeliveryRef, ended bool) storage.DeliveryRef {
+	old := func(ref checkout.Ref, ended bool) checkout.Ref {
 		id := checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-72*time.Hour))[:14] + ref.ID[14:]
 		f.exec(t, `ALTER TABLE webhook_attempt DISABLE TRIGGER ALL`)
 		f.exec(t, `ALTER TABLE webhook_delivery DISABLE TRIGGER ALL`)
@@ -30,7 +29,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 		}
 		return ref
 	}
-	end := func(ref storage.DeliveryRef) {
+	end := func(ref checkout.Ref) {
 		f.begin(t, ref, "run-"+ref.ID, 1)
 		require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 0))
 		_, err := f.EndDelivery(t.Context(), ref, "", webhook.DeliveryFailed)
@@ -53,7 +52,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	require.EqualValues(t, 1, n)
 	_, err = f.Delivery(t.Context(), gone)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	for _, kept := range []storage.DeliveryRef{fresh, unfinished, young} {
+	for _, kept := range []checkout.Ref{fresh, unfinished, young} {
 		require.Len(t, f.read(t, kept).Attempts, 1)
 	}
 	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM webhook_attempt`))

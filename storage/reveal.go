@@ -17,12 +17,12 @@ const revealLifetime = 5 * time.Minute
 // Reveal is a secret that one browser is to be shown, once. It is sealed, and
 // gone when it was shown, after revealLifetime, and when the browser signs out.
 type Reveal struct {
-	Browser    []byte // SHA-256 of its token
-	Form       string // the token of the form that makes the secret
-	MerchantID string
-	Mode       checkout.Mode
-	Subject    string // the id of what the secret is of
-	Secret     string
+	Browser []byte // SHA-256 of its token
+	Form    string // the token of the form that makes the secret
+	checkout.Owner
+
+	Subject string // the id of what the secret is of
+	Secret  string
 }
 
 // KeepReveal keeps a secret before it is of any use: who makes something that

@@ -11,13 +11,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SessionRef names one session and who owns it.
-type SessionRef struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-}
-
 // OrderIDInUseError tells which session holds the order id. It is a
 // checkout.ErrOrderIDInUse.
 type OrderIDInUseError struct{ SessionID string }
@@ -78,7 +71,7 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 	// keys it meets first is up to PostgreSQL: the order of the indexes changes.
 	held := violates(err, "checkout_session_order_id_key")
 	if held || violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
-		again, err := s.Session(ctx, session.MerchantID, session.Mode, session.ID)
+		again, err := s.Session(ctx, session.Ref)
 		if held && errors.Is(err, checkout.ErrNotFound) {
 			err = s.orderIDInUse(ctx, session)
 		}
@@ -118,12 +111,12 @@ const sessionColumns = `
 // Session returns one session with its decided transactions and its payout.
 // It returns checkout.ErrNotFound, or checkout.ErrWrongMode when the merchant
 // owns it in the other mode.
-func (s *Store) Session(ctx context.Context, merchantID string, mode checkout.Mode, id string) (checkout.Session, error) {
-	session, err := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, id, merchantID, mode)
+func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
+	session, err := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return session, err
 	}
-	if _, otherErr := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, id, merchantID, mode.Other()); otherErr == nil {
+	if _, otherErr := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode.Other()); otherErr == nil {
 		return checkout.Session{}, checkout.ErrWrongMode
 	}
 	return checkout.Session{}, err
@@ -214,8 +207,8 @@ const found = `
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
-func (s *Store) Sessions(ctx context.Context, merchantID string, mode checkout.Mode, f SessionFilter, p Page) ([]checkout.Session, error) {
-	q := newList(merchantID, mode, "s")
+func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFilter, p Page) ([]checkout.Session, error) {
+	q := newList(owner, "s")
 	if f.Search != "" {
 		q.args = append(q.args, f.Search)
 		q.where("s.id = ANY (ARRAY(" + found + "))") // not IN: the ids are few, and come before the list
@@ -291,7 +284,7 @@ type Expired struct {
 // nothing. A session that expires at another time than x.At is another one: a
 // creation that was rolled back and came again keeps its id. It returns
 // checkout.ErrNotFound.
-func (s *Store) ExpireSession(ctx context.Context, ref SessionRef, x Expiry) (got Expired, err error) {
+func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (got Expired, err error) {
 	var now *time.Time
 	if !x.Now.IsZero() {
 		now = &x.Now

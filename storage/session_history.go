@@ -29,7 +29,7 @@ const maxAttemptsOfTree = 2 * webhook.MaxAttempts
 
 // SessionHistory returns the history of a session, in one round trip. That of a
 // session that does not exist is empty.
-func (s *Store) SessionHistory(ctx context.Context, merchantID string, mode checkout.Mode, id string) (SessionHistory, error) {
+func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
 	var (
 		h          SessionHistory
 		deliveries []webhook.Delivery
@@ -37,19 +37,19 @@ func (s *Store) SessionHistory(ctx context.Context, merchantID string, mode chec
 		batch      pgx.Batch
 	)
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2 AND t.status = 'processing'`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2 AND t.status = 'processing'`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		h.InFlight, err = optionalRow[checkout.Transaction](rows)
 		return err
 	})
 	const ofSession = `WHERE e.session_id = $3 AND e.merchant_id = $1 AND e.mode = $2 `
-	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		h.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventHistory, error) {
 			e, err := scanEvent(row)
 			return EventHistory{Event: e}, err
 		})
 		return err
 	})
-	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`, merchantID, mode, id).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		deliveries, err = pgx.CollectRows(rows, scanDelivery)
 		return err
 	})
@@ -57,7 +57,7 @@ func (s *Store) SessionHistory(ctx context.Context, merchantID string, mode chec
 		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
 			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, NULL::bytea
 			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
-		ORDER BY a.run, a.number`, merchantID, mode, id, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
+		ORDER BY a.run, a.number`, ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
 		attempts, err = collectAttempts(rows)
 		return err
 	})

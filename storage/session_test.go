@@ -21,7 +21,7 @@ func TestCreateSession_ExpiresExactlyOneLifetimeAfterCreation(t *testing.T) {
 	s := f.create(t, f.newSession())
 	require.Equal(t, time.Hour, s.ExpiresAt.Sub(s.CreatedAt))
 	require.Zero(t, s.CreatedAt.Nanosecond()%int(time.Millisecond))
-	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	got, err := f.Session(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 	require.Equal(t, `{"b":1.50,"a":"x"}`, string(got.Metadata), "metadata comes back byte for byte")
@@ -34,7 +34,7 @@ func TestCreateSession_LeavesNoRowWhenTheWorkflowDoesNotStart(t *testing.T) {
 	away := errors.New("temporal is away")
 	_, err := f.CreateSession(t.Context(), n, func(context.Context, checkout.Session) error { return away })
 	require.ErrorIs(t, err, away)
-	_, err = f.Session(t.Context(), n.MerchantID, n.Mode, n.ID)
+	_, err = f.Session(t.Context(), n.Ref)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -62,9 +62,9 @@ func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
-	_, err := f.Session(t.Context(), checkout.NewID(checkout.PrefixMerchant), s.Mode, s.ID)
+	_, err := f.Session(t.Context(), checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: s.Mode}.Ref(s.ID))
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	_, err = f.Session(t.Context(), s.MerchantID, checkout.ModeLive, s.ID)
+	_, err = f.Session(t.Context(), checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID))
 	require.ErrorIs(t, err, checkout.ErrWrongMode)
 }
 
@@ -80,12 +80,12 @@ func TestSession_ReadsExpiredByTheClockUnlessAPaymentIsInFlight(t *testing.T) {
 	id := f.beginPayment(t, paying)
 
 	require.Eventually(t, func() bool {
-		got, err := f.Session(t.Context(), paying.MerchantID, paying.Mode, paying.ID)
+		got, err := f.Session(t.Context(), paying.Ref)
 		require.NoError(t, err)
 		require.Equal(t, checkout.StatusPending, got.Status)
 		return got.ExpiresAt.Before(time.Now())
 	}, 5*time.Second, 50*time.Millisecond)
-	got, err := f.Session(t.Context(), over.MerchantID, over.Mode, over.ID)
+	got, err := f.Session(t.Context(), over.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusExpired, got.Status)
 
@@ -135,7 +135,7 @@ func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, err := f.ExpireSession(t.Context(), ref(s), storage.Expiry{At: s.ExpiresAt.Add(-time.Minute), Early: true})
 	require.ErrorIs(t, err, checkout.ErrNotFound)
-	got, err := f.Session(t.Context(), s.MerchantID, s.Mode, s.ID)
+	got, err := f.Session(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.StatusPending, got.Status)
 
@@ -255,10 +255,10 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
-	payout, err := f.FinishPayout(t.Context(), storage.PayoutRef{ID: got.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}, "")
+	payout, err := f.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), "")
 	require.NoError(t, err)
 	require.Len(t, payout.Deliveries, 1)
-	out, err := f.BeginAttempt(t.Context(), storage.DeliveryRef{ID: payout.Deliveries[0].ID, MerchantID: s.MerchantID, Mode: s.Mode}, storage.Turn{RunID: "run-1", Number: 1})
+	out, err := f.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), storage.Turn{RunID: "run-1", Number: 1})
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)
@@ -268,7 +268,7 @@ func TestSigningEndpoint_PrefersTheSameURLThenTheOldest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ask := func(url string) string {
-		id, err := f.SigningEndpoint(t.Context(), f.merchant.ID, checkout.ModeTest, url)
+		id, err := f.SigningEndpoint(t.Context(), f.merchant.Owner(checkout.ModeTest), url)
 		require.NoError(t, err)
 		return id
 	}
@@ -287,7 +287,7 @@ func TestCreateEndpoint_HoldsTheLimitUnderParallelCalls(t *testing.T) {
 	for range 60 {
 		group.Go(func() {
 			_, err := f.CreateEndpoint(context.Background(), webhook.Endpoint{
-				ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+				Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 				URL: "https://shop.example/", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 			})
 			errs <- err
@@ -310,7 +310,7 @@ func TestSecrets_AreNowhereInTheDatabase(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
 	key := checkout.NewAPIKey(checkout.ModeTest)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: checkout.NewID("key"), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
 	dump := f.query(t, `SELECT (SELECT string_agg(e::text, '') FROM webhook_endpoint e) || (SELECT string_agg(k::text, '') FROM api_key k)`).(string)
 	require.NotContains(t, dump, e.Secret)
 	require.NotContains(t, dump, e.Secret[len("whsec_"):])
@@ -324,13 +324,13 @@ func TestAuthenticate_FailsOnTheNextCallAfterRevocation(t *testing.T) {
 	f := newFixture(t)
 	key := checkout.NewAPIKey(checkout.ModeTest)
 	id := checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{ID: id, MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}, key))
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(id), Label: "ci"}, key))
 	hash, ok := checkout.HashAPIKey(key)
 	require.True(t, ok)
 	caller, err := f.authenticate(t, hash)
 	require.NoError(t, err)
 	require.Equal(t, f.merchant, caller.Merchant)
-	require.NoError(t, f.RevokeAPIKey(t.Context(), f.merchant.ID, checkout.ModeTest, id))
+	require.NoError(t, f.RevokeAPIKey(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref(id)))
 	_, err = f.authenticate(t, hash)
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
 }
@@ -356,7 +356,7 @@ func BenchmarkSession(b *testing.B) {
 	b.Run("read", func(b *testing.B) {
 		s := f.create(b, f.newSession())
 		for b.Loop() {
-			_, err := f.Session(b.Context(), s.MerchantID, s.Mode, s.ID)
+			_, err := f.Session(b.Context(), s.Ref)
 			require.NoError(b, err)
 		}
 	})

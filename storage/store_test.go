@@ -66,21 +66,21 @@ func (f fixture) exec(t *testing.T, sql string, args ...any) {
 }
 
 // publishTest sends a test event and returns its delivery.
-func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, storage.DeliveryRef) {
+func (f fixture) publishTest(t *testing.T, e webhook.Endpoint, typ webhook.EventType) (webhook.Event, checkout.Ref) {
 	t.Helper()
-	event, ref, err := f.PublishTest(t.Context(), storage.TestEvent{MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
+	event, ref, err := f.PublishTest(t.Context(), storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: typ, Data: func(time.Time) any { return map[string]string{"a": "b"} }})
 	require.NoError(t, err)
-	return event, storage.DeliveryRef{ID: ref.ID, MerchantID: e.MerchantID, Mode: e.Mode}
+	return event, e.Owner.Ref(ref.ID)
 }
 
-func (f fixture) read(t *testing.T, ref storage.DeliveryRef) webhook.Delivery {
+func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 	t.Helper()
 	d, err := f.Delivery(t.Context(), ref)
 	require.NoError(t, err)
 	return d
 }
 
-func (f fixture) begin(t *testing.T, ref storage.DeliveryRef, runID string, number int) storage.Outgoing {
+func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.Outgoing {
 	t.Helper()
 	out, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: runID, Number: number, Hurried: true})
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func (f fixture) begin(t *testing.T, ref storage.DeliveryRef, runID string, numb
 func (f fixture) newSession() storage.NewSession {
 	return storage.NewSession{
 		Session: checkout.Session{
-			ID: checkout.NewID(checkout.PrefixSession), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+			Ref:    f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixSession)),
 			Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3,
 			Metadata: json.RawMessage(`{"b":1.50,"a":"x"}`),
 		},
@@ -107,8 +107,8 @@ func (f fixture) create(t testing.TB, n storage.NewSession) checkout.Session {
 	return s
 }
 
-func ref(s checkout.Session) storage.SessionRef {
-	return storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}
+func ref(s checkout.Session) checkout.Ref {
+	return s.Ref
 }
 
 // beginPayment notes a payment and marks it as in flight.
@@ -143,7 +143,7 @@ func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeRes
 func (f fixture) endpoint(t *testing.T, url string, events ...webhook.EventType) webhook.Endpoint {
 	t.Helper()
 	e, err := f.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: f.merchant.ID, Mode: checkout.ModeTest,
+		Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: url, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)

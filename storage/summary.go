@@ -53,7 +53,7 @@ type PayoutHealth struct{ Sent, Pending, Failed int }
 
 // Summary counts, as of now, what happened in the last 24 hours and 30 days, in
 // one round trip. The ids bound by time what is read.
-func (s *Store) Summary(ctx context.Context, merchantID string, mode checkout.Mode, now time.Time) (Summary, error) {
+func (s *Store) Summary(ctx context.Context, owner checkout.Owner, now time.Time) (Summary, error) {
 	now = now.UTC()
 	hour, day := now.Truncate(time.Hour), now.Truncate(24*time.Hour)
 	got := Summary{
@@ -61,7 +61,7 @@ func (s *Store) Summary(ctx context.Context, merchantID string, mode checkout.Mo
 		Days:  periods(day, 24*time.Hour, SummaryDays),
 	}
 	var batch pgx.Batch
-	q := summaryQuery{&batch, merchantID, mode}
+	q := summaryQuery{&batch, owner.MerchantID, owner.Mode}
 	q.sessions("hour", got.Hours)
 	q.sessions("day", got.Days)
 	q.deliveries(now.Add(-24*time.Hour), &got.Deliveries)

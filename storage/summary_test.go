@@ -48,7 +48,7 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, checkout.EUR, 5)
 	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, checkout.EUR, 5)
 
-	got, err := f.Summary(t.Context(), f.merchant.ID, test, now)
+	got, err := f.Summary(t.Context(), f.merchant.Owner(test), now)
 	require.NoError(t, err)
 	require.Len(t, got.Hours, 24)
 	require.Len(t, got.Days, 30)
@@ -77,7 +77,7 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	now := time.Now()
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // its workflow has not written the end
 	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000)
-	got, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeTest, now)
+	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), now)
 	require.NoError(t, err)
 	statuses := map[checkout.Status]int{}
 	for _, p := range got.Hours {
@@ -93,11 +93,11 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/a", webhook.EventTypes...)
 	held := f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
-	end := func(ref storage.DeliveryRef, kind webhook.ErrorKind) {
+	end := func(ref checkout.Ref, kind webhook.ErrorKind) {
 		f.begin(t, ref, "run", 1)
 		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: 1, ErrorKind: kind}, time.Hour))
 	}
-	next := func(e webhook.Endpoint) storage.DeliveryRef {
+	next := func(e webhook.Endpoint) checkout.Ref {
 		_, ref := f.publishTest(t, e, webhook.PayoutSent)
 		return ref
 	}
@@ -122,13 +122,13 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		_, err := f.FinishPayout(t.Context(), storage.PayoutRef{ID: settled.PayoutID, MerchantID: s.MerchantID, Mode: s.Mode}, failure)
+		_, err := f.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), failure)
 		require.NoError(t, err)
 	}
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
-	got, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeTest, time.Now())
+	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Now())
 	require.NoError(t, err)
 	d, err := f.Delivery(t.Context(), waiting)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	got.Deliveries.Waiting = nil
 	require.Equal(t, storage.DeliveryHealth{Delivered: 2, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
-	live, err := f.Summary(t.Context(), f.merchant.ID, checkout.ModeLive, time.Now())
+	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), time.Now())
 	require.NoError(t, err)
 	require.Zero(t, live.Deliveries)
 	require.Zero(t, live.Payouts)
@@ -162,7 +162,7 @@ func TestSessions_Search(t *testing.T) {
 	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
 
 	search := func(merchant string, mode checkout.Mode, filter storage.SessionFilter) (ids []string) {
-		got, err := f.Sessions(t.Context(), merchant, mode, filter, storage.Page{Limit: 10})
+		got, err := f.Sessions(t.Context(), checkout.Owner{MerchantID: merchant, Mode: mode}, filter, storage.Page{Limit: 10})
 		require.NoError(t, err)
 		for _, s := range got {
 			ids = append(ids, s.ID)
@@ -191,18 +191,18 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 	inFlight := f.beginPayment(t, s)
 
-	got, err := f.SessionHistory(t.Context(), s.MerchantID, s.Mode, s.ID)
+	got, err := f.SessionHistory(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Equal(t, inFlight, got.InFlight.ID)
 	require.Len(t, got.Events, 1)
 	require.Equal(t, webhook.CheckoutFailed, got.Events[0].Type)
 	require.Len(t, got.Events[0].Deliveries, 2)
-	ref := storage.DeliveryRef{ID: got.Events[0].Deliveries[1].ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	ref := s.Owner.Ref(got.Events[0].Deliveries[1].ID)
 	for n := range 3 {
 		f.begin(t, ref, "run", n+1)
 		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: n + 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))
 	}
-	got, err = f.SessionHistory(t.Context(), s.MerchantID, s.Mode, s.ID)
+	got, err = f.SessionHistory(t.Context(), s.Ref)
 	require.NoError(t, err)
 	require.Empty(t, got.Events[0].Deliveries[0].Attempts)
 	attempts := got.Events[0].Deliveries[1].Attempts
@@ -210,8 +210,8 @@ func TestSessionHistory_IsTheWholeTreeAndOnlyForItsOwner(t *testing.T) {
 	require.Equal(t, 1, attempts[0].Number)
 	require.Equal(t, 500, attempts[2].StatusCode)
 
-	for _, of := range []storage.SessionRef{{ID: s.ID, MerchantID: s.MerchantID, Mode: checkout.ModeLive}, {ID: s.ID, MerchantID: "mer_other", Mode: s.Mode}} {
-		got, err := f.SessionHistory(t.Context(), of.MerchantID, of.Mode, of.ID)
+	for _, of := range []checkout.Ref{checkout.Owner{MerchantID: s.MerchantID, Mode: checkout.ModeLive}.Ref(s.ID), checkout.Owner{MerchantID: "mer_other", Mode: s.Mode}.Ref(s.ID)} {
+		got, err := f.SessionHistory(t.Context(), of)
 		require.NoError(t, err)
 		require.Nil(t, got.InFlight)
 		require.Empty(t, got.Events)
@@ -225,20 +225,20 @@ func TestAPIKeys_AreNotedInTheAuditLogWithTheChange(t *testing.T) {
 		return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@b.c", Action: action, Subject: "key"}
 	}
 	actions := func() (all []string) {
-		entries, err := f.AuditEntries(t.Context(), f.merchant.ID, checkout.ModeTest, storage.Page{Limit: 10})
+		entries, err := f.AuditEntries(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.Page{Limit: 10})
 		require.NoError(t, err)
 		for _, e := range entries {
 			all = append(all, e.Action)
 		}
 		return all
 	}
-	k := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Label: "ci"}
+	k := checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "ci"}
 	require.NoError(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")))
 	require.Error(t, f.CreateAPIKey(t.Context(), k, checkout.NewAPIKey(k.Mode), entry("api_key.created")), "the same id again")
-	require.ErrorIs(t, f.RevokeAPIKey(t.Context(), k.MerchantID, checkout.ModeLive, k.ID, entry("api_key.revoked")), checkout.ErrNotFound)
+	require.ErrorIs(t, f.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: k.MerchantID, Mode: checkout.ModeLive}.Ref(k.ID), entry("api_key.revoked")), checkout.ErrNotFound)
 	require.Equal(t, []string{"api_key.created"}, actions())
 	for range 2 {
-		require.NoError(t, f.RevokeAPIKey(t.Context(), k.MerchantID, k.Mode, k.ID, entry("api_key.revoked")))
+		require.NoError(t, f.RevokeAPIKey(t.Context(), k.Ref, entry("api_key.revoked")))
 	}
 	require.Equal(t, []string{"api_key.revoked", "api_key.created"}, actions())
 }

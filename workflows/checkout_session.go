@@ -14,8 +14,8 @@ import (
 // CheckoutSessionInput holds every time and limit of the session, so that a
 // change of configuration never reaches a running one.
 type CheckoutSessionInput struct {
-	Owner
-	SessionID     string        `json:"session_id"`
+	checkout.Ref
+
 	ExpiresAt     time.Time     `json:"expires_at"`
 	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
 	// PaymentID is of a payment that was in flight when an earlier run was lost.
@@ -55,7 +55,7 @@ type SessionState struct {
 // payment that was accepted in time may finish after it. An operator's cancel expires
 // the session. Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
-	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.SessionID)}
+	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.ID)}
 	if in.PaymentID != "" {
 		s.adopt(ctx, in.PaymentID)
 	}
@@ -166,7 +166,7 @@ func (s *session) follow(ctx workflow.Context) error {
 		if d.PayoutID == "" {
 			continue
 		}
-		in := PayoutInput{Owner: s.in.Owner, PayoutID: d.PayoutID}
+		in := PayoutInput{Ref: s.in.Owner.Ref(d.PayoutID)}
 		if err := awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0)); err != nil {
 			return err
 		}

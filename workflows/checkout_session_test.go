@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -152,7 +151,7 @@ func TestPayout_SendsAndTells(t *testing.T) {
 			w.endpoint(webhook.PayoutSent, webhook.PayoutFailed)
 			payoutID := w.completed(c.card)
 			env := w.env(payoutID, time.Now())
-			env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Owner: w.owner(), PayoutID: payoutID})
+			env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.owner().Ref(payoutID)})
 			require.True(t, env.IsWorkflowCompleted())
 			require.NoError(t, env.GetWorkflowError())
 			var got workflows.PayoutResult
@@ -168,7 +167,7 @@ func TestPayout_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("po_forged", time.Now())
-	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Owner: w.owner(), PayoutID: "po_forged"})
+	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.owner().Ref("po_forged")})
 	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
 }
 
@@ -184,7 +183,7 @@ func (w *world) completed(card string) string {
 func (w *world) pay(s checkout.Session, card ...string) string {
 	w.t.Helper()
 	in := activities.PaymentInput{
-		SessionInput:  activities.SessionInput{MerchantID: w.merchant.ID, Mode: checkout.ModeTest, SessionID: s.ID},
+		Ref:           w.merchant.Owner(checkout.ModeTest).Ref(s.ID),
 		TransactionID: w.payment(s.ID, append(card, cardSucceeds)[0]),
 	}
 	var suite testsuite.WorkflowTestSuite
@@ -298,7 +297,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			w := newWorld(t)
 			s, in := w.session()
 			in.PaymentID = w.payment(s.ID, cmp.Or(c.card, cardSucceeds))
-			req, err := w.BeginPayment(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, in.PaymentID, "1.08")
+			req, err := w.BeginPayment(t.Context(), s.Ref, in.PaymentID, "1.08")
 			require.NoError(t, err)
 			if c.card != "" {
 				_, err = w.cards.Charge(t.Context(), req)
@@ -539,7 +538,7 @@ func TestCheckoutSession_AResetRunSettlesThePaymentItDoesNotKnow(t *testing.T) {
 	activity := suite.NewTestActivityEnvironment()
 	activity.RegisterActivity(w.payments)
 	_, err := activity.ExecuteActivity(w.payments.ChargeCard, activities.PaymentInput{
-		SessionInput:  activities.SessionInput{MerchantID: w.merchant.ID, Mode: checkout.ModeTest, SessionID: s.ID},
+		Ref:           w.merchant.Owner(checkout.ModeTest).Ref(s.ID),
 		TransactionID: unknown,
 	})
 	require.NoError(t, err)
@@ -559,10 +558,10 @@ func TestCheckoutSession_WithoutARowClosesQuietly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := workflows.CheckoutSessionInput{
-		Owner: w.owner(), SessionID: checkout.NewID(checkout.PrefixSession),
+		Ref:       w.owner().Ref(checkout.NewID(checkout.PrefixSession)),
 		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
 	}
-	require.Empty(t, runSession(t, w.env(in.SessionID, time.Now()), in).Status)
+	require.Empty(t, runSession(t, w.env(in.ID, time.Now()), in).Status)
 }
 
 // A decision may come while the children of an earlier one start, which takes

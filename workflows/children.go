@@ -4,20 +4,21 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
-func deliveryInput(owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) WebhookDeliveryInput {
-	return WebhookDeliveryInput{Owner: owner, DeliveryID: ref.ID, EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
+func deliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
+	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
 }
 
 // startDelivery starts a WebhookDelivery and does not wait.
-func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) workflow.ChildWorkflowFuture {
+func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowFuture {
 	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, deliveryInput(owner, typ, ref))
 }
 
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.
-func startDeliveries(ctx workflow.Context, owner Owner, typ webhook.EventType, refs []webhook.DeliveryRef) []workflow.ChildWorkflowFuture {
+func startDeliveries(ctx workflow.Context, owner checkout.Owner, typ webhook.EventType, refs []webhook.Dispatch) []workflow.ChildWorkflowFuture {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(refs))
 	for _, ref := range refs {
 		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ, ref))

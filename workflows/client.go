@@ -48,16 +48,15 @@ type Client struct {
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	owner := Owner{MerchantID: s.MerchantID, Mode: s.Mode}
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       s.ID,
 		TaskQueue:                TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
-		TypedSearchAttributes:    owner.searchAttributes(SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
+		TypedSearchAttributes:    searchAttributes(s.Owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
 		StaticSummary:            string(s.Mode) + " session in " + string(s.Currency),
 	}, TypeCheckoutSession, CheckoutSessionInput{
-		Owner: owner, SessionID: s.ID, ExpiresAt: s.ExpiresAt, ActionTimeout: ActionTimeout,
+		Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: ActionTimeout,
 	})
 	return answer("start session", err)
 }
@@ -102,7 +101,7 @@ func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID st
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	err := c.startDelivery(ctx, Owner{d.MerchantID, d.Mode}, d.EventType, d.Ref(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return webhook.ErrDeliveryInProgress
 	}
@@ -111,15 +110,15 @@ func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
 
 // StartDelivery starts the first run of a delivery. Repeating it changes
 // nothing. It returns ErrOutcomeUnknown.
-func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.DeliveryRef) error {
-	err := c.startDelivery(ctx, Owner{e.MerchantID, e.Mode}, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
+	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}
 	return answer("start delivery", err)
 }
 
-func (c *Client) startDelivery(ctx context.Context, owner Owner, typ webhook.EventType, ref webhook.DeliveryRef, reuse enumspb.WorkflowIdReusePolicy) error {
+func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch, reuse enumspb.WorkflowIdReusePolicy) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	in := deliveryInput(owner, typ, ref)
@@ -128,7 +127,7 @@ func (c *Client) startDelivery(ctx context.Context, owner Owner, typ webhook.Eve
 		TaskQueue:                                TaskQueueWebhooks,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    owner.searchAttributes(in.searchAttribute()),
+		TypedSearchAttributes:                    searchAttributes(owner, in.searchAttribute()),
 		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
 		StaticSummary:                            in.summary(),
 	}, TypeWebhookDelivery, in)
@@ -137,17 +136,16 @@ func (c *Client) startDelivery(ctx context.Context, owner Owner, typ webhook.Eve
 
 // StartMerchantUpdate starts the deliveries of a change of a merchant's settings.
 // Repeating it changes nothing. It returns ErrOutcomeUnknown.
-func (c *Client) StartMerchantUpdate(ctx context.Context, merchantID string, mode checkout.Mode, eventID string) error {
+func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	owner := Owner{merchantID, mode}
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                    eventID,
+		ID:                    ref.ID,
 		TaskQueue:             TaskQueueCheckout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: owner.searchAttributes(SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
+		TypedSearchAttributes: searchAttributes(ref.Owner, SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
 		StaticSummary:         "settings of a merchant changed",
-	}, TypeMerchantUpdate, MerchantUpdateInput{Owner: owner, EventID: eventID})
+	}, TypeMerchantUpdate, MerchantUpdateInput{Ref: ref})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}
@@ -177,14 +175,13 @@ func (c *Client) CancelDelivery(ctx context.Context, deliveryID string) error {
 func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	owner := Owner{r.MerchantID, r.Mode}
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                    r.ID,
 		TaskQueue:             TaskQueueWebhooks,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: owner.searchAttributes(),
+		TypedSearchAttributes: searchAttributes(r.Owner),
 		StaticSummary:         "bulk replay of " + r.EndpointID,
-	}, TypeWebhookReplay, WebhookReplayInput{Owner: owner, ReplayID: r.ID})
+	}, TypeWebhookReplay, WebhookReplayInput{Ref: r.Ref})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
@@ -77,7 +76,7 @@ func final(errType string) error {
 // charge begins a payment and charges its card, as a run that is gone has done.
 func (w *world) charge(s checkout.Session, id string) {
 	w.t.Helper()
-	req, err := w.BeginPayment(w.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id, "1.08")
+	req, err := w.BeginPayment(w.t.Context(), s.Ref, id, "1.08")
 	require.NoError(w.t, err)
 	_, err = w.cards.Charge(w.t.Context(), req)
 	require.NoError(w.t, err)

@@ -53,7 +53,6 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 // restart starts the run of an orphan. Its closed runs do not matter; an open
 // one, should there be one by now, is the right one.
 func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFuture {
-	owner := Owner{MerchantID: o.MerchantID, Mode: o.Mode}
 	prefix, _, _ := strings.Cut(o.ID, "_")
 	again := func(options workflow.ChildWorkflowOptions) workflow.ChildWorkflowOptions {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
@@ -61,19 +60,19 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 	}
 	switch prefix {
 	case checkout.PrefixSession:
-		options := again(childOptions(o.ID, TaskQueueCheckout, "session", owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
+		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeCheckoutSession, CheckoutSessionInput{
-			Owner: owner, SessionID: o.ID, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout, PaymentID: o.PaymentID,
+			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout, PaymentID: o.PaymentID,
 		})
 	case checkout.PrefixPayout:
-		options := again(payoutOptions(owner, o.ID))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout, PayoutInput{Owner: owner, PayoutID: o.ID})
+		options := again(payoutOptions(o.Owner, o.ID))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout, PayoutInput{Ref: o.Ref})
 	case checkout.PrefixReplay:
-		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", owner))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookReplay, WebhookReplayInput{Owner: owner, ReplayID: o.ID})
+		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", o.Owner))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
 	}
-	ref := webhook.DeliveryRef{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
-	return startDelivery(ctx, again(deliveryOptions(owner, o.EventType, ref)), owner, o.EventType, ref)
+	ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
+	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner, o.EventType, ref)
 }
 
 // RetentionInput says how long the log keeps finished deliveries.

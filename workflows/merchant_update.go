@@ -4,13 +4,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // MerchantUpdateInput names the event of the change.
 type MerchantUpdateInput struct {
-	Owner
-	EventID string `json:"event_id"`
+	checkout.Ref
 }
 
 // MerchantUpdate tells a merchant's registrations that settings changed: it
@@ -19,10 +19,9 @@ type MerchantUpdateInput struct {
 func MerchantUpdate(ctx workflow.Context, in MerchantUpdateInput) error {
 	var (
 		a    *activities.Payments
-		refs []webhook.DeliveryRef
+		refs []webhook.Dispatch
 	)
-	event := activities.EventInput{MerchantID: in.MerchantID, Mode: in.Mode, EventID: in.EventID}
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.EventDeliveries, event).Get(ctx, &refs)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.EventDeliveries, in.Ref).Get(ctx, &refs)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ package workflows
 
 import (
 	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // Deployment is the name of the workers as a Temporal worker deployment, whose
@@ -82,4 +84,10 @@ var (
 var SearchAttributes = []temporal.SearchAttributeKeyKeyword{
 	SearchAttributeMerchantID, SearchAttributeMode, SearchAttributeSessionStatus,
 	SearchAttributeEventType, SearchAttributeDeliveryStatus,
+}
+
+// searchAttributes returns the owner's and the given attributes.
+func searchAttributes(owner checkout.Owner, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
+	return temporal.NewSearchAttributes(append(more,
+		SearchAttributeMerchantID.ValueSet(owner.MerchantID), SearchAttributeMode.ValueSet(string(owner.Mode)))...)
 }

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -131,25 +132,25 @@ var housekeepingOptions = workflow.ActivityOptions{
 const replayPriority = 4
 
 // deliveryOptions are for the run of a delivery.
-func deliveryOptions(owner Owner, typ webhook.EventType, ref webhook.DeliveryRef) workflow.ChildWorkflowOptions {
+func deliveryOptions(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowOptions {
 	in := deliveryInput(owner, typ, ref)
 	return childOptions(ref.ID, TaskQueueWebhooks, in.summary(), owner, in.searchAttribute())
 }
 
 // payoutOptions are for the run of a payout.
-func payoutOptions(owner Owner, payoutID string) workflow.ChildWorkflowOptions {
+func payoutOptions(owner checkout.Owner, payoutID string) workflow.ChildWorkflowOptions {
 	return childOptions(payoutID, TaskQueueCheckout, "payout", owner)
 }
 
 // childOptions are for a child that outlives its parent. A child that is there
 // already is the same child: ids are public ids.
-func childOptions(id, queue, summary string, owner Owner, attributes ...temporal.SearchAttributeUpdate) workflow.ChildWorkflowOptions {
+func childOptions(id, queue, summary string, owner checkout.Owner, attributes ...temporal.SearchAttributeUpdate) workflow.ChildWorkflowOptions {
 	return workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
 		TaskQueue:             queue,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: owner.searchAttributes(attributes...),
+		TypedSearchAttributes: searchAttributes(owner, attributes...),
 		Priority:              temporal.Priority{FairnessKey: owner.MerchantID}, // no merchant's backlog delays another's
 		StaticSummary:         summary,
 	}

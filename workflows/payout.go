@@ -10,12 +10,7 @@ import (
 
 // PayoutInput names the payout.
 type PayoutInput struct {
-	Owner
-	PayoutID string `json:"payout_id"`
-}
-
-func (in PayoutInput) ref() activities.PayoutInput {
-	return activities.PayoutInput{MerchantID: in.MerchantID, Mode: in.Mode, PayoutID: in.PayoutID}
+	checkout.Ref
 }
 
 // PayoutResult says how the payout ended.
@@ -33,12 +28,12 @@ func sendPayout(ctx workflow.Context, in PayoutInput, answered bool) []workflow.
 			a       *activities.Payments
 			settled activities.Settlement
 		)
-		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.PayoutID))
-		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.ref()).Get(ctx, &settled); err == nil {
+		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
+		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled); err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}
 	}
-	child := workflow.WithChildOptions(ctx, payoutOptions(in.Owner, in.PayoutID))
+	child := workflow.WithChildOptions(ctx, payoutOptions(in.Owner, in.ID))
 	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, TypePayout, in)}
 }
 
@@ -53,9 +48,9 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	// A transfer that is signed must be followed to its end: an operator's
 	// cancel comes too late.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.PayoutID)), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID)), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.ref()).Get(ctx, &sent)
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	}
 	if isType(err, activities.ErrTypePayoutNotFound) {
 		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
@@ -64,7 +59,7 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 		return PayoutResult{}, err
 	}
 	var settled activities.Settlement
-	finish := activities.FinishPayoutInput{PayoutInput: in.ref(), Failure: sent.Failure}
+	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err
 	}

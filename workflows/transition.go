@@ -73,7 +73,7 @@ func (s *session) expire(ctx workflow.Context, onTime bool) (left time.Duration,
 	s.expiring = true
 	var a *activities.Payments
 	var got activities.ExpireSessionResult
-	in := activities.ExpireSessionInput{SessionInput: s.ref(), ExpiresAt: s.in.ExpiresAt, OnTime: onTime}
+	in := activities.ExpireSessionInput{Ref: s.in.Ref, ExpiresAt: s.in.ExpiresAt, OnTime: onTime}
 	err = workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.ExpireSession, in).Get(ctx, &got)
 	s.expiring = false
 	switch {
@@ -207,7 +207,7 @@ func (s *session) askNetwork(ctx workflow.Context, p *payment, q question) (acti
 		a       *activities.Payments
 		answer  activities.PaymentAnswer
 		options = chargeOptions
-		in      = activities.PaymentInput{SessionInput: s.ref(), TransactionID: p.transactionID}
+		in      = activities.PaymentInput{Ref: s.in.Ref, TransactionID: p.transactionID}
 		run     any
 	)
 	switch q {
@@ -259,7 +259,7 @@ func (s *session) waitForDecision(ctx workflow.Context, p *payment) {
 func (s *session) finishPayment(ctx workflow.Context, p *payment, answer activities.PaymentAnswer) (PaymentResult, error) {
 	var a *activities.Payments
 	var settled activities.Settlement
-	in := activities.PaymentInput{SessionInput: s.ref(), TransactionID: p.transactionID}
+	in := activities.PaymentInput{Ref: s.in.Ref, TransactionID: p.transactionID}
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayment, in).Get(ctx, &settled)
 	if err != nil {
 		return PaymentResult{}, err
@@ -272,10 +272,6 @@ func (s *session) finishPayment(ctx workflow.Context, p *payment, answer activit
 		workflow.SetCurrentDetails(ctx, "A payment failed; the customer may try again.")
 	}
 	return got, nil
-}
-
-func (s *session) ref() activities.SessionInput {
-	return activities.SessionInput{MerchantID: s.in.MerchantID, Mode: s.in.Mode, SessionID: s.in.SessionID}
 }
 
 // details reads the details of an application error.

@@ -9,14 +9,15 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // WebhookDeliveryInput names the delivery; what is sent and where is read from
 // PostgreSQL, so that a new run with the same input is a replay.
 type WebhookDeliveryInput struct {
-	Owner
-	DeliveryID string            `json:"delivery_id"`
+	checkout.Ref
+
 	EventType  webhook.EventType `json:"event_type"`
 	EndpointID string            `json:"endpoint_id,omitempty"`
 	Host       string            `json:"host"` // of the address, for operators' eyes
@@ -49,13 +50,13 @@ func (in WebhookDeliveryInput) begun(ctx workflow.Context) WebhookDeliveryInput 
 	return in
 }
 
-func (in WebhookDeliveryInput) ref(ctx workflow.Context) activities.DeliveryInput {
-	ref := activities.DeliveryInput{MerchantID: in.MerchantID, Mode: in.Mode, DeliveryID: in.DeliveryID}
+func (in WebhookDeliveryInput) delivery(ctx workflow.Context) activities.DeliveryInput {
+	input := activities.DeliveryInput{Ref: in.Ref}
 	if in.Continued != nil {
 		// After a reset the run has another id than the one that it began with.
-		ref.Continues = &activities.ContinuedRun{RunID: in.Continued.RunID, By: originalRunID(ctx)}
+		input.Continues = &activities.ContinuedRun{RunID: in.Continued.RunID, By: originalRunID(ctx)}
 	}
-	return ref
+	return input
 }
 
 // logRun names the run of the delivery's log that this run makes.
@@ -122,17 +123,17 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 	case err == nil && sent.Recorded:
 		return WebhookDeliveryResult{sent.Status}, nil
 	case err == nil: // the receiver has it, PostgreSQL was away
-		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.ref(ctx), Attempt: sent.Attempt}, nil)
+		return WebhookDeliveryResult{sent.Status}, record(a.RecordAttempt, activities.RecordAttemptInput{DeliveryInput: in.delivery(ctx), Attempt: sent.Attempt}, nil)
 	case errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound:
 		return WebhookDeliveryResult{}, temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
 	case temporal.IsCanceledError(err), ctx.Err() != nil: // also when an attempt was under way then, and failed
-		err := record(a.CancelDelivery, in.ref(ctx), &ended)
+		err := record(a.CancelDelivery, in.delivery(ctx), &ended)
 		if ended.Status != webhook.DeliveryDelivered {
 			ended.Status = webhook.DeliveryCanceled
 		}
 		return WebhookDeliveryResult{ended.Status}, err
 	}
-	if err := record(a.FailDelivery, in.ref(ctx), &ended); err != nil {
+	if err := record(a.FailDelivery, in.delivery(ctx), &ended); err != nil {
 		return WebhookDeliveryResult{}, err
 	}
 	if in.inherited(ctx, ended.RunID) {
@@ -240,7 +241,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 	}
 	d.drain(ctx)
 	asked, in := d.hurried, activities.SendAttemptInput{
-		DeliveryInput: d.in.ref(ctx), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: d.hurried, NewRun: d.reset,
+		DeliveryInput: d.in.delivery(ctx), EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made, Hurried: d.hurried, NewRun: d.reset,
 	}
 	d.hurried = false
 	if d.made == 0 && d.refused == "" && !d.reset {
@@ -335,5 +336,5 @@ func waiting(ctx workflow.Context, signal workflow.ReceiveChannel, came *bool) w
 // count finds out how many attempts were made: a canceled activity does not say.
 func (d *delivery) count(ctx workflow.Context) error {
 	var a *activities.Deliveries
-	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.CountAttempts, d.in.ref(ctx)).Get(ctx, &d.made)
+	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.CountAttempts, d.in.delivery(ctx)).Get(ctx, &d.made)
 }

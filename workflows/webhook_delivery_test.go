@@ -17,6 +17,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -27,7 +28,7 @@ func (w *world) delivery() workflows.WebhookDeliveryInput {
 	w.completed(cardSucceeds)
 	var id string
 	w.row(`SELECT id FROM webhook_delivery`, &id)
-	return workflows.WebhookDeliveryInput{Owner: w.owner(), DeliveryID: id, EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
+	return workflows.WebhookDeliveryInput{Ref: w.owner().Ref(id), EventType: webhook.CheckoutCompleted, Host: "127.0.0.1"}
 }
 
 func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
@@ -35,7 +36,7 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 	w := newWorld(t)
 	in := w.delivery()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	var attempts []time.Time
 	w.receiver.onPost = func() { attempts = append(attempts, env.Now()) }
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
@@ -47,7 +48,7 @@ func TestWebhookDelivery_WaitsTheScheduleThenFails(t *testing.T) {
 		gaps = append(gaps, attempts[i].Sub(attempts[i-1]).Round(time.Second))
 	}
 	require.Equal(t, []time.Duration{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}, gaps)
-	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.ID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryFailed, got.Status)
 	require.Equal(t, 6, w.count(`SELECT count(*) FROM webhook_attempt WHERE status_code = 500 AND error_kind = 'http' AND duration_ms IS NOT NULL`))
@@ -69,11 +70,11 @@ func TestWebhookDelivery_StopsAtTheFirstSuccess(t *testing.T) {
 				w.receiver.status = http.StatusNoContent
 			}
 		}
-		env := w.env(in.DeliveryID, time.Now())
+		env := w.env(in.ID, time.Now())
 		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 		require.NoError(t, env.GetWorkflowError())
 		require.Len(t, w.receiver.arrivals, k)
-		got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
+		got, err := w.AnyDelivery(t.Context(), in.ID)
 		require.NoError(t, err)
 		require.Equal(t, webhook.DeliveryDelivered, got.Status)
 	}
@@ -103,7 +104,7 @@ func TestWebhookDelivery_AWorkerThatDiesBeforeAnAttemptUsesUpNone(t *testing.T) 
 		w := newWorld(t)
 		in := w.delivery()
 		w.receiver.status = http.StatusInternalServerError
-		env := w.env(in.DeliveryID, time.Now())
+		env := w.env(in.ID, time.Now())
 		w.lose(env, false, killed...)
 		env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 		require.Equal(t, workflows.ErrTypeDeliveryPermanentlyFailed, errType(env.GetWorkflowError()), killed)
@@ -126,7 +127,7 @@ func TestWebhookDelivery_AnAcceptedLastAttemptWhoseReportIsLostDelivers(t *testi
 			w.receiver.status = http.StatusOK
 		}
 	}
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	w.lose(env, true, webhook.MaxAttempts)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
@@ -148,7 +149,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 		{"before it was begun", http.StatusInternalServerError, func(*world, context.Context, activities.SendAttemptInput) {},
 			[]string{"1", "2", "3", "4", "5", "6"}},
 		{"before the request", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-			_, err := w.BeginAttempt(ctx, storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}, storage.Turn{
+			_, err := w.BeginAttempt(ctx, in.Ref, storage.Turn{
 				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
 			})
 			require.NoError(w.t, err)
@@ -158,7 +159,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 				w.exec(`DROP TRIGGER away ON webhook_delivery`)
 				return
 			}
-			_, err := w.BeginAttempt(ctx, storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}, storage.Turn{
+			_, err := w.BeginAttempt(ctx, in.Ref, storage.Turn{
 				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
 			})
 			require.NoError(w.t, err)
@@ -176,7 +177,7 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 			w := newWorld(t)
 			in := w.delivery()
 			w.receiver.status = c.answers
-			env := w.env(in.DeliveryID, time.Now())
+			env := w.env(in.ID, time.Now())
 			env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
 				func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
 					if activity.GetInfo(ctx).IsLocalActivity {
@@ -207,7 +208,7 @@ func TestWebhookDelivery_WithoutARowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	env := w.env("whd_forged", time.Now())
-	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Owner: w.owner(), DeliveryID: "whd_forged"})
+	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Ref: w.owner().Ref("whd_forged")})
 	require.Equal(t, workflows.ErrTypeDeliveryWithoutRow, errType(env.GetWorkflowError()))
 }
 
@@ -216,11 +217,11 @@ func TestWebhookDelivery_CanceledByAnOperator(t *testing.T) {
 	w := newWorld(t)
 	in := w.delivery()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.True(t, env.IsWorkflowCompleted())
-	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.ID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryCanceled, got.Status)
 }
@@ -229,14 +230,14 @@ func TestWebhookDelivery_NotesASuccessThatPostgreSQLMissed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	in := w.delivery()
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	// PostgreSQL refuses to note the end of the attempt while the receiver has it.
 	w.refuse("UPDATE ON webhook_attempt")
 	env.RegisterDelayedCallback(func() { w.exec(`DROP TRIGGER away ON webhook_attempt`) }, 10*time.Second)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	require.Len(t, w.receiver.arrivals, 1, "a 2xx is never sent again for an outage of ours")
-	got, err := w.AnyDelivery(t.Context(), in.DeliveryID)
+	got, err := w.AnyDelivery(t.Context(), in.ID)
 	require.NoError(t, err)
 	require.Equal(t, webhook.DeliveryDelivered, got.Status)
 }
@@ -249,13 +250,13 @@ func TestWebhookDelivery_SignsEveryAttemptAfresh(t *testing.T) {
 	s, err := w.CreateSession(t.Context(), storage.NewSession{Session: w.terms(&address), Lifetime: time.Hour, Secret: secret}, w.noWorkflow)
 	require.NoError(t, err)
 	w.pay(s)
-	in := workflows.WebhookDeliveryInput{Owner: w.owner(), EventType: webhook.CheckoutCompleted}
-	w.row(`SELECT id FROM webhook_delivery`, &in.DeliveryID)
-	env := w.env(in.DeliveryID, time.Now())
+	in := workflows.WebhookDeliveryInput{Ref: checkout.Ref{Owner: w.owner()}, EventType: webhook.CheckoutCompleted}
+	w.row(`SELECT id FROM webhook_delivery`, &in.ID)
+	env := w.env(in.ID, time.Now())
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
 	a := w.receiver.arrivals[0]
 	require.NoError(t, webhook.Verify(secret, a.header.Get("X-Service-Signature"), a.body, time.Now()))
 	require.Equal(t, "1", a.header.Get("X-Service-Attempt"))
-	require.Equal(t, in.DeliveryID, a.header.Get("X-Service-Delivery-Id"))
+	require.Equal(t, in.ID, a.header.Get("X-Service-Delivery-Id"))
 }

@@ -8,14 +8,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // WebhookReplayInput names the bulk replay. How far it has come is in
 // PostgreSQL, where a new run goes on.
 type WebhookReplayInput struct {
-	Owner
-	ReplayID string `json:"replay_id"`
+	checkout.Ref
 }
 
 // WebhookReplayResult says how a bulk replay ended.
@@ -42,7 +42,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 	)
 	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.RecordReplay,
-			activities.RecordReplayInput{ReplayInput: in.ref(), Status: status, Progress: progress}).Get(steady, nil)
+			activities.RecordReplayInput{Ref: in.Ref, Status: status, Progress: progress}).Get(steady, nil)
 		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
 	for done := 0; ctx.Err() == nil; {
@@ -55,7 +55,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		second := workflow.NewTimer(ctx, time.Second)
 		var next activities.NextReplayedResult
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.NextReplayed,
-			activities.NextReplayedInput{ReplayInput: in.ref(), Progress: progress}).Get(steady, &next)
+			activities.NextReplayedInput{Ref: in.Ref, Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return WebhookReplayResult{}, err
 		}
@@ -72,18 +72,14 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 	return note(webhook.ReplayCanceled)
 }
 
-func (in WebhookReplayInput) ref() activities.ReplayInput {
-	return activities.ReplayInput{MerchantID: in.MerchantID, Mode: in.Mode, ReplayID: in.ReplayID}
-}
-
 // start starts deliveries, waits until each has a run, and counts them.
 func (in WebhookReplayInput) start(ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress) error {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(deliveries))
 	for _, found := range deliveries {
-		options := deliveryOptions(in.Owner, found.EventType, found.DeliveryRef)
+		options := deliveryOptions(in.Owner, found.EventType, found.Dispatch)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
-		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType, found.DeliveryRef))
+		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType, found.Dispatch))
 	}
 	for _, child := range started {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

@@ -18,6 +18,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -25,7 +26,7 @@ import (
 func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *testsuite.TestWorkflowEnvironment)) []time.Duration {
 	w.t.Helper()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	began := env.Now()
 	var attempts []time.Duration
 	w.receiver.onPost = func() { attempts = append(attempts, env.Now().Sub(began).Round(time.Second)) }
@@ -40,8 +41,8 @@ func (w *world) steered(in workflows.WebhookDeliveryInput, steer func(env *tests
 	return attempts
 }
 
-func (w *world) ref(in workflows.WebhookDeliveryInput) storage.DeliveryRef {
-	return storage.DeliveryRef{ID: in.DeliveryID, MerchantID: in.MerchantID, Mode: in.Mode}
+func (w *world) ref(in workflows.WebhookDeliveryInput) checkout.Ref {
+	return in.Ref
 }
 
 const second, minute, hour = time.Second, time.Minute, time.Hour
@@ -110,7 +111,7 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 	w := newWorld(t)
 	in := w.delivery()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, minute) // the third
 	env.RegisterDelayedCallback(func() {
 		env.SetContinueAsNewSuggested(true)
@@ -131,7 +132,7 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 		"the next run":                   {"the run before", 1, 6},
 		"a copy that an operator starts": {"", 2, 6},
 	} {
-		env = w.env(in.DeliveryID, time.Now())
+		env = w.env(in.ID, time.Now())
 		env.SetContinuedExecutionRunID(c.continues)
 		w.exec(`UPDATE webhook_delivery SET status = 'pending', run = 1, run_id = 'the first'; DELETE FROM webhook_attempt WHERE run > 1 OR number > 3`)
 		copied := continued
@@ -145,7 +146,7 @@ func TestWebhookDelivery_ALongHistoryContinuesAsNewWithTheSameAttempts(t *testin
 
 func (w *world) runID(in workflows.WebhookDeliveryInput) (id string) {
 	w.t.Helper()
-	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.DeliveryID)
+	w.row(`SELECT run_id FROM webhook_delivery WHERE id = $1`, &id, in.ID)
 	return id
 }
 
@@ -155,11 +156,11 @@ func TestWebhookDelivery_WaitsWhileItsRegistrationIsDisabled(t *testing.T) {
 	in := w.delivery()
 	endpoint := w.deliveryRow(in).EndpointID
 	change := func(status webhook.EndpointStatus) {
-		_, err := w.ChangeEndpoint(t.Context(), in.MerchantID, in.Mode, endpoint, storage.EndpointChange{Status: &status})
+		_, err := w.ChangeEndpoint(t.Context(), in.Owner.Ref(endpoint), storage.EndpointChange{Status: &status})
 		require.NoError(t, err)
 	}
 	change(webhook.EndpointDisabled)
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalResume, nil) }, hour) // too early: still disabled
 	env.RegisterDelayedCallback(func() {
 		require.Zero(t, w.count(`SELECT count(*) FROM webhook_attempt`))
@@ -249,9 +250,9 @@ func TestWebhookDelivery_OfADeletedRegistrationIsCanceled(t *testing.T) {
 	w := newWorld(t)
 	in := w.delivery()
 	w.receiver.status = http.StatusInternalServerError
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(func() {
-		require.NoError(t, w.DeleteEndpoint(t.Context(), in.MerchantID, in.Mode, w.deliveryRow(in).EndpointID))
+		require.NoError(t, w.DeleteEndpoint(t.Context(), in.Owner.Ref(w.deliveryRow(in).EndpointID)))
 	}, 10*second)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
@@ -263,7 +264,7 @@ func TestWebhookDelivery_CanceledBeforeItsFirstAttemptSendsNothing(t *testing.T)
 	t.Parallel()
 	w := newWorld(t)
 	in := w.delivery()
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())
@@ -276,7 +277,7 @@ func TestWebhookDelivery_CanceledWhileParked(t *testing.T) {
 	w := newWorld(t)
 	in := w.delivery()
 	require.NoError(t, w.HoldDelivery(t.Context(), w.ref(in)))
-	env := w.env(in.DeliveryID, time.Now())
+	env := w.env(in.ID, time.Now())
 	env.RegisterDelayedCallback(env.CancelWorkflow, minute)
 	env.ExecuteWorkflow(workflows.TypeWebhookDelivery, in)
 	require.NoError(t, env.GetWorkflowError())

@@ -78,13 +78,13 @@ func (w *world) session() (checkout.Session, workflows.CheckoutSessionInput) {
 	s, err := w.CreateSession(w.t.Context(), storage.NewSession{Session: w.terms(nil), Lifetime: time.Hour}, w.noWorkflow)
 	require.NoError(w.t, err)
 	return s, workflows.CheckoutSessionInput{
-		Owner: w.owner(), SessionID: s.ID, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
+		Ref: w.owner().Ref(s.ID), ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
 	}
 }
 
 func (w *world) terms(webhookURL *string) checkout.Session {
 	return checkout.Session{
-		ID: checkout.NewID(checkout.PrefixSession), MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Amount: 1050,
+		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050,
 		Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`), WebhookURL: webhookURL,
 	}
 }
@@ -92,8 +92,8 @@ func (w *world) terms(webhookURL *string) checkout.Session {
 // noWorkflow starts nothing: the test runs the workflow itself.
 func (w *world) noWorkflow(context.Context, checkout.Session) error { return nil }
 
-func (w *world) owner() workflows.Owner {
-	return workflows.Owner{MerchantID: w.merchant.ID, Mode: checkout.ModeTest}
+func (w *world) owner() checkout.Owner {
+	return w.merchant.Owner(checkout.ModeTest)
 }
 
 // payment notes a payment with a test card, as the hosted page does.
@@ -109,7 +109,7 @@ func (w *world) payment(sessionID, number string) string {
 func (w *world) endpoint(events ...webhook.EventType) {
 	w.t.Helper()
 	_, err := w.CreateEndpoint(w.t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: w.merchant.ID, Mode: checkout.ModeTest,
+		Ref: w.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixEndpoint)),
 		URL: w.receiver.URL, Events: events, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(w.t, err)
@@ -118,7 +118,7 @@ func (w *world) endpoint(events ...webhook.EventType) {
 // read returns a session as a merchant sees it.
 func (w *world) read(id string) checkout.Session {
 	w.t.Helper()
-	s, err := w.Session(w.t.Context(), w.merchant.ID, checkout.ModeTest, id)
+	s, err := w.Session(w.t.Context(), w.merchant.Owner(checkout.ModeTest).Ref(id))
 	require.NoError(w.t, err)
 	return s
 }

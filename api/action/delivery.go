@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
 // Steering does something with a delivery, notes it and returns what the delivery
 // is then.
-type Steering func(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error)
+type Steering func(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error)
 
 // ReplayDelivery starts a new run of a delivery that has ended, whose first
 // attempt makes it pending again, and returns what the delivery is then. It
 // returns checkout.ErrNotFound, webhook.ErrDeliveryInProgress,
 // webhook.ErrEndpointDeleted and workflows.ErrOutcomeUnknown.
-func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) ReplayDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
 	case err != nil:
@@ -44,7 +43,7 @@ func (w Webhooks) ReplayDelivery(ctx context.Context, ref storage.DeliveryRef, b
 // startRun starts a new run of a delivery whose row has ended. The run that
 // ended it closes a moment later: a merchant who acts on what the log says must
 // not be told that the delivery is in progress. Another replay's run is.
-func (w Webhooks) startRun(ctx context.Context, ref storage.DeliveryRef, d webhook.Delivery) error {
+func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Delivery) error {
 	var started error
 	err := settled(ctx, func() (bool, error) {
 		started = w.Workflows.ReplayDelivery(ctx, d)
@@ -63,7 +62,7 @@ func (w Webhooks) startRun(ctx context.Context, ref storage.DeliveryRef, d webho
 // RetryDelivery makes the next attempt of a pending delivery at once. One whose
 // run is gone is started by Reconcile. It returns the errors of
 // storage.Store.HurryDelivery and workflows.ErrOutcomeUnknown.
-func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) RetryDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {
 		return d, err
@@ -75,13 +74,13 @@ func (w Webhooks) RetryDelivery(ctx context.Context, ref storage.DeliveryRef, by
 }
 
 // HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
-func (w Webhooks) HoldDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) HoldDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	return w.steer(ctx, ref, by, w.Store.HoldDelivery)
 }
 
 // ResumeDelivery ends HoldDelivery. A run that waits is woken; one that cannot
 // be reached now is woken by Reconcile.
-func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.ResumeDelivery)
 	if err != nil {
 		return d, err
@@ -98,8 +97,8 @@ func (w Webhooks) ResumeDelivery(ctx context.Context, ref storage.DeliveryRef, b
 }
 
 // steer does something with a delivery and returns what it is then.
-func (w Webhooks) steer(ctx context.Context, ref storage.DeliveryRef, by checkout.AuditEntry,
-	do func(context.Context, storage.DeliveryRef, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
+func (w Webhooks) steer(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
+	do func(context.Context, checkout.Ref, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
 	if err := do(ctx, ref, by); err != nil {
 		return webhook.Delivery{}, err
 	}

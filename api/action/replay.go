@@ -35,7 +35,7 @@ func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay, by checkou
 	}
 	var err error
 	err = settled(ctx, func() (bool, error) {
-		r, err = w.Store.Replay(ctx, r.MerchantID, r.Mode, r.ID)
+		r, err = w.Store.Replay(ctx, r.Ref)
 		return r.Status != webhook.ReplayRunning, err
 	})
 	return r, err

@@ -28,7 +28,7 @@ type Webhooks struct {
 // deliveries that waited for that go on. It returns checkout.ErrNotFound and
 // *storage.ChangedError.
 func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange, by checkout.AuditEntry) (webhook.Endpoint, error) {
-	got, err := w.Store.ChangeEndpoint(ctx, e.MerchantID, e.Mode, e.ID, c, by)
+	got, err := w.Store.ChangeEndpoint(ctx, e.Ref, c, by)
 	if err != nil {
 		return webhook.Endpoint{}, err
 	}
@@ -41,7 +41,7 @@ func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c stor
 // DeleteEndpoint deletes a registration; its pending deliveries are canceled. It
 // returns checkout.ErrNotFound.
 func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by checkout.AuditEntry) error {
-	if err := w.Store.DeleteEndpoint(ctx, e.MerchantID, e.Mode, e.ID, by); err != nil {
+	if err := w.Store.DeleteEndpoint(ctx, e.Ref, by); err != nil {
 		return err
 	}
 	w.reconcile(ctx)
@@ -57,7 +57,7 @@ func (w Webhooks) PublishTest(ctx context.Context, t storage.TestEvent, by check
 		return webhook.Event{}, webhook.Delivery{}, err
 	}
 	w.left(ctx, w.Workflows.StartDelivery(ctx, event, ref))
-	d, err := w.Store.Delivery(ctx, storage.DeliveryRef{ID: ref.ID, MerchantID: t.MerchantID, Mode: t.Mode})
+	d, err := w.Store.Delivery(ctx, t.Owner.Ref(ref.ID))
 	return event, d, err
 }
 

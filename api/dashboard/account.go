@@ -8,7 +8,7 @@ import (
 
 // showRoot serves GET /: live things once there are any, else test.
 func (s *server) showRoot(v visit) (answer, error) {
-	addresses, err := s.Store.PayoutAddresses(v.Context(), v.MerchantID(), checkout.ModeLive)
+	addresses, err := s.Store.PayoutAddresses(v.Context(), checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive})
 	if err != nil {
 		return answer{}, err
 	}

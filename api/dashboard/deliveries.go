@@ -205,7 +205,7 @@ func (p deliveriesPage) address(v visit, more ...string) string {
 
 // deliveryRows reads a page of the log.
 func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page storage.Page) ([]deliveryRow, error) {
-	deliveries, err := s.Store.Deliveries(v.Context(), v.MerchantID(), v.Mode, f, page)
+	deliveries, err := s.Store.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page storage.Pa
 	for i, d := range deliveries {
 		ids[i] = d.ID
 	}
-	last, err := s.Store.LastAttempts(v.Context(), v.MerchantID(), v.Mode, ids)
+	last, err := s.Store.LastAttempts(v.Context(), v.Owner(), ids)
 	if err != nil {
 		return nil, err
 	}

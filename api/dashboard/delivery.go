@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -48,8 +47,8 @@ type header struct{ Name, Value string }
 // "success".
 const maxResponse = 16 << 10
 
-func deliveryRef(v visit) storage.DeliveryRef {
-	return storage.DeliveryRef{ID: v.ID(), MerchantID: v.MerchantID(), Mode: v.Mode}
+func deliveryRef(v visit) checkout.Ref {
+	return v.Owner().Ref(v.ID())
 }
 
 // showDelivery serves GET /{mode}/deliveries/{id}.
@@ -58,7 +57,7 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	event, err := s.Store.Event(v.Context(), v.MerchantID(), v.Mode, d.EventID)
+	event, err := s.Store.Event(v.Context(), v.Owner().Ref(d.EventID))
 	if err != nil {
 		return answer{}, err
 	}
@@ -82,7 +81,7 @@ func (s *server) showDelivery(v visit) (answer, error) {
 // registration returns the registration that a delivery goes to, nil when there
 // is none.
 func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, error) {
-	e, err := s.Store.Endpoint(v.Context(), v.MerchantID(), v.Mode, d.EndpointID)
+	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
 	if errors.Is(err, checkout.ErrNotFound) {
 		return nil, nil
 	}

@@ -32,7 +32,7 @@ type homeCharts struct {
 // showHome serves GET /{mode}/.
 func (s *server) showHome(v visit) (answer, error) {
 	now := time.Now().UTC()
-	sum, err := s.Store.Summary(v.Context(), v.MerchantID(), v.Mode, now)
+	sum, err := s.Store.Summary(v.Context(), v.Owner(), now)
 	if err != nil {
 		return answer{}, err
 	}

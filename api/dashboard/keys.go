@@ -97,7 +97,7 @@ func (s *server) createKey(v visit) (answer, error) {
 
 func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	form = keyForm{Label: strings.TrimSpace(v.PostFormValue("label")), Access: v.PostFormValue("access"), Scopes: v.PostForm["scope"]}
-	k = checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: v.MerchantID(), Mode: v.Mode, Label: form.Label}
+	k = checkout.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
 	const maxLabel = 100 // as with the command line
 	switch {
 	case form.Label == "":
@@ -135,7 +135,7 @@ var keyRevoked = notice("key_revoked", "The key is revoked. The very next reques
 
 // revokeKey serves POST /{mode}/keys/{id}/revoke.
 func (s *server) revokeKey(v visit) (answer, error) {
-	err := s.Store.RevokeAPIKey(v.Context(), v.MerchantID(), v.Mode, v.ID(), v.audit("api_key.revoked", v.ID(), ""))
+	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.audit("api_key.revoked", v.ID(), ""))
 	if err != nil {
 		return answer{}, err
 	}

@@ -17,7 +17,7 @@ var shownKey = regexp.MustCompile(`sk_(?:test|live)_[0-9a-f]{64}`)
 func (d *desk) newKey(merchant string, mode checkout.Mode, label string) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixAPIKey)
-	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), checkout.APIKey{ID: id, MerchantID: merchant, Mode: mode, Label: label}, checkout.NewAPIKey(mode)))
+	require.NoError(d.t, d.store.CreateAPIKey(d.t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(id), Label: label}, checkout.NewAPIKey(mode)))
 	return id
 }
 

@@ -52,7 +52,7 @@ func (f *replayForm) read(v visit, values url.Values, now time.Time) webhook.Rep
 		Status: webhook.DeliveryStatus(values.Get("status")), Rate: strings.TrimSpace(values.Get("rate")),
 	}
 	r := webhook.Replay{
-		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: v.MerchantID(), Mode: v.Mode, EndpointID: v.ID(),
+		Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: v.ID(),
 		Since: f.time("beginning", f.Since), Until: now, Filter: f.Status,
 	}
 	if f.Until != "" {
@@ -107,7 +107,7 @@ func (s *server) showReplays(v visit) (answer, error) {
 
 // replaysPage shows a form with the bulk replays so far.
 func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
-	replays, err := s.Store.Replays(v.Context(), v.MerchantID(), v.Mode, p.ID, storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1})
+	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1})
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,7 +165,7 @@ func (p replayPage) Percent() int {
 
 // showReplay serves GET /{mode}/replays/{id}.
 func (s *server) showReplay(v visit) (answer, error) {
-	r, err := s.Store.Replay(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}
@@ -173,7 +173,7 @@ func (s *server) showReplay(v visit) (answer, error) {
 	if p.Running {
 		p.Left = time.Duration(max(0, r.Total-p.Done)/r.Rate) * time.Second
 	}
-	e, err := s.Store.Endpoint(v.Context(), v.MerchantID(), v.Mode, r.EndpointID)
+	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(r.EndpointID))
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 		return answer{}, err
 	}
@@ -188,7 +188,7 @@ var (
 
 // cancelReplay serves POST /{mode}/replays/{id}/cancel.
 func (s *server) cancelReplay(v visit) (answer, error) {
-	r, err := s.Store.Replay(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	r, err := s.Store.Replay(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}

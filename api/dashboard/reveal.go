@@ -41,7 +41,7 @@ func (s *server) made(v visit, subject, secret string, page func(subject string)
 
 // reveal names the secret of subject that the visitor's browser may see.
 func (v visit) reveal(subject string) storage.Reveal {
-	return storage.Reveal{Browser: v.browser, MerchantID: v.MerchantID(), Mode: v.Mode, Subject: subject}
+	return storage.Reveal{Owner: v.Owner(), Browser: v.browser, Subject: subject}
 }
 
 var secretGone = notice("secret_gone", "A secret is shown only once. If this one was not kept, make another.")
@@ -80,7 +80,7 @@ func (s *server) showWebhookSecret(v visit) (answer, error) {
 	if e.Secret, err = s.Store.TakeReveal(v.Context(), v.reveal(e.ID)); err != nil {
 		return gone(err, v.Path("/webhooks/"+e.ID))
 	}
-	signing, err := s.Store.SigningKeys(v.Context(), v.MerchantID(), v.Mode, "")
+	signing, err := s.Store.SigningKeys(v.Context(), v.Owner(), "")
 	if err != nil {
 		return answer{}, err
 	}

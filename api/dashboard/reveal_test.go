@@ -29,7 +29,7 @@ func (f form) reloaded() page {
 // signs are the digests of the secrets that sign for the registration.
 func (s sender) signs() (current, previous []byte) {
 	s.t.Helper()
-	keys, err := s.store.SigningKeys(s.t.Context(), s.merchant, s.mode, "")
+	keys, err := s.store.SigningKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
 	require.NoError(s.t, err)
 	for _, k := range keys {
 		if k.EndpointID == s.endpoint.ID {
@@ -135,7 +135,7 @@ func TestReveal_ShowsNoSecretThatDoesNotSign(t *testing.T) {
 	at := "/test/webhooks/" + s.endpoint.ID
 	dev := s.as(checkout.RoleDeveloper)
 	made := dev.form(at, at+"/rotate").send()
-	_, err := s.store.RotateSecret(t.Context(), s.merchant, s.mode, s.endpoint.ID, webhook.NewSecret(), 0) // by the API, meanwhile
+	_, err := s.store.RotateSecret(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID), webhook.NewSecret(), 0) // by the API, meanwhile
 	require.NoError(t, err)
 	require.Equal(t, at+" secret_gone", dev.get(made.header.Get("Location")).to())
 }
@@ -147,7 +147,7 @@ func TestReveal_OfWhatCouldNotBeMadeIsDropped(t *testing.T) {
 	add := dev.form("/test/webhooks/new", "/test/webhooks")
 	for i := range webhook.MaxEndpoints {
 		_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
-			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: d.merchant, Mode: checkout.ModeTest, URL: fmt.Sprintf("https://shop.example/%d", i),
+			Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		require.NoError(t, err)

@@ -43,13 +43,13 @@ func (s *server) showSession(v visit) (answer, error) { return s.sessionPage(v, 
 
 // sessionPage shows a session; fault is why it could not be changed.
 func (s *server) sessionPage(v visit, fault string) (answer, error) {
-	session, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
-	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.MerchantID(), v.Mode, session.ID); err != nil {
+	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
 		return answer{}, err
 	}
 	p.Payments = slices.Clone(session.Transactions)
@@ -70,7 +70,7 @@ var sessionExpired = notice("session_expired", "The session has expired. It cann
 // expireSession serves POST /{mode}/sessions/{id}/expire. As with the REST API
 // the workflow decides, and what is told is read from the row.
 func (s *server) expireSession(v visit) (answer, error) {
-	before, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	before, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}
@@ -87,7 +87,7 @@ func (s *server) expireSession(v visit) (answer, error) {
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
 		return answer{}, asked
 	}
-	after, err := s.Store.Session(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	after, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}

@@ -41,7 +41,7 @@ func (s *server) listSessions(v visit) (answer, error) {
 		return refuse("sessions", "Sessions", p)
 	}
 	filter := storage.SessionFilter{Status: p.Form.Status, Currency: p.Form.Currency, Search: p.Form.Search}
-	found, err := s.Store.Sessions(v.Context(), v.MerchantID(), v.Mode, filter, page)
+	found, err := s.Store.Sessions(v.Context(), v.Owner(), filter, page)
 	if err != nil {
 		return answer{}, err
 	}

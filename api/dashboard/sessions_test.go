@@ -33,7 +33,7 @@ func requireText(t *testing.T, p page, payload string) {
 func (d *desk) newSession(merchant string, mode checkout.Mode, change ...func(*checkout.Session)) checkout.Session {
 	d.t.Helper()
 	s := checkout.Session{
-		ID: checkout.NewID(checkout.PrefixSession), MerchantID: merchant, Mode: mode, Amount: 123450, Currency: checkout.EUR,
+		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 123450, Currency: checkout.EUR,
 		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{"order_id":"order 7","n":1.50}`),
 	}
 	for _, c := range change {
@@ -49,7 +49,7 @@ func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
-	_, err := d.store.BeginPayment(d.t.Context(), storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}, id, "1.08")
+	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, "1.08")
 	require.NoError(d.t, err)
 	return id
 }
@@ -59,7 +59,7 @@ var visa = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", Ex
 // pay brings a payment to its end; "" succeeds.
 func (d *desk) pay(s checkout.Session, failure checkout.FailureCode) (id string, settled storage.Settlement) {
 	d.t.Helper()
-	ref := storage.SessionRef{ID: s.ID, MerchantID: s.MerchantID, Mode: s.Mode}
+	ref := s.Ref
 	id = d.beginPayment(s)
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: visa}
 	if failure != "" {
@@ -163,18 +163,18 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	_, err := d.store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: d.merchant, Mode: checkout.ModeTest, URL: "https://shop.example/hook",
+		Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/hook",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
 	s := d.newSession(d.merchant, checkout.ModeTest)
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
-	delivery := storage.DeliveryRef{ID: settled.Deliveries[0].ID, MerchantID: d.merchant, Mode: checkout.ModeTest}
+	delivery := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.Deliveries[0].ID)
 	_, err = d.store.BeginAttempt(t.Context(), delivery, storage.Turn{RunID: "run", Number: 1, Hurried: true})
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
-	payout := storage.PayoutRef{ID: settled.PayoutID, MerchantID: d.merchant, Mode: checkout.ModeTest}
+	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
 	_, _, err = d.store.RecordTransfer(t.Context(), payout, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
@@ -248,7 +248,7 @@ func TestExpireSession_ThroughTheWorkflowAndIsNoted(t *testing.T) {
 		require.Equal(t, s.ID, o.WorkflowID)
 		require.Equal(t, workflows.UpdateExpire, o.UpdateName)
 		asked++
-		_, err := d.store.ExpireSession(t.Context(), storage.SessionRef{ID: s.ID, MerchantID: d.merchant, Mode: checkout.ModeTest}, storage.Expiry{At: s.ExpiresAt, Early: true})
+		_, err := d.store.ExpireSession(t.Context(), checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(s.ID), storage.Expiry{At: s.ExpiresAt, Early: true})
 		return err
 	}
 	viewer, developer := d.as(checkout.RoleViewer), d.as(checkout.RoleDeveloper)

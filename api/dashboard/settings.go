@@ -77,7 +77,7 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 	if err := s.readBrand(v, &p); err != nil {
 		return p, err
 	}
-	stored, err := s.Store.PayoutAddresses(v.Context(), v.MerchantID(), v.Mode)
+	stored, err := s.Store.PayoutAddresses(v.Context(), v.Owner())
 	if err != nil {
 		return p, err
 	}
@@ -268,7 +268,7 @@ const tellTimeout = time.Second
 func (s *server) tell(v visit, e storage.MerchantUpdated) {
 	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
 	defer cancel()
-	if err := s.Workflows.StartMerchantUpdate(ctx, v.MerchantID(), e.Mode, e.EventID); err != nil {
+	if err := s.Workflows.StartMerchantUpdate(ctx, checkout.Owner{MerchantID: v.MerchantID(), Mode: e.Mode}.Ref(e.EventID)); err != nil {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "event_id", e.EventID)
 	}
 }

@@ -38,7 +38,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer mine.Leave(false)
-	sub, err := s.Feed.Subscribe(r.Context(), v.MerchantID(), v.Mode)
+	sub, err := s.Feed.Subscribe(r.Context(), v.Owner())
 	if err != nil {
 		s.Log.WarnContext(r.Context(), "stream of deliveries", "error", err)
 		http.Error(w, "Not available now.", http.StatusServiceUnavailable)

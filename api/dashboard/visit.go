@@ -32,6 +32,11 @@ type visit struct {
 // ID is the id in the path.
 func (v visit) ID() string { return mux.Vars(v.Request)["id"] }
 
+// Owner is the visitor's merchant in the mode that the page shows.
+func (v visit) Owner() checkout.Owner {
+	return checkout.Owner{MerchantID: v.Member.MerchantID, Mode: v.Mode}
+}
+
 // MerchantID is whose things the visitor may see.
 func (v visit) MerchantID() string { return v.Member.MerchantID }
 

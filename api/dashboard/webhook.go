@@ -37,7 +37,7 @@ const recentDeliveries = 10
 
 // endpoint reads the registration that the path names.
 func (s *server) endpoint(v visit) (webhook.Endpoint, error) {
-	return s.Store.Endpoint(v.Context(), v.MerchantID(), v.Mode, v.ID())
+	return s.Store.Endpoint(v.Context(), v.Owner().Ref(v.ID()))
 }
 
 // showWebhook serves GET /{mode}/webhooks/{id}.
@@ -46,7 +46,7 @@ func (s *server) showWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	health, err := s.Store.EndpointHealth(v.Context(), v.MerchantID(), v.Mode, healthWindow)
+	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
 		return answer{}, err
 	}
@@ -195,7 +195,7 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 		return answer{}, err
 	}
 	_, d, err := s.webhooks().PublishTest(v.Context(), storage.TestEvent{
-		MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
+		Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: typ,
 		Data: func(at time.Time) any { return webhook.Sample(typ, merchant, json.RawMessage("{}"), at) },
 	}, v.audit("webhook.tested", e.ID, string(typ)))
 	if err != nil {
@@ -216,8 +216,7 @@ func (s *server) rotateSecret(v visit) (answer, error) {
 	}
 	secret := webhook.NewSecret()
 	return s.made(v, e.ID, secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.RotateSecret(v.Context(), e.MerchantID, e.Mode, e.ID, secret, time.Duration(hours)*time.Hour,
-			v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
+		_, err := s.Store.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
 		return err
 	})
 }
@@ -234,7 +233,7 @@ func (s *server) askToDelete(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	pending, err := s.Store.CountPending(v.Context(), v.MerchantID(), v.Mode, e.ID)
+	pending, err := s.Store.CountPending(v.Context(), v.Owner(), e.ID)
 	if err != nil {
 		return answer{}, err
 	}

@@ -78,7 +78,7 @@ func (s *server) listWebhooks(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	health, err := s.Store.EndpointHealth(v.Context(), v.MerchantID(), v.Mode, healthWindow)
+	health, err := s.Store.EndpointHealth(v.Context(), v.Owner(), healthWindow)
 	if err != nil {
 		return answer{}, err
 	}
@@ -90,7 +90,7 @@ func (s *server) listWebhooks(v visit) (answer, error) {
 }
 
 func (s *server) endpoints(v visit) ([]webhook.Endpoint, error) {
-	return s.Store.Endpoints(v.Context(), v.MerchantID(), v.Mode, "", storage.Page{Limit: webhook.MaxEndpoints})
+	return s.Store.Endpoints(v.Context(), v.Owner(), "", storage.Page{Limit: webhook.MaxEndpoints})
 }
 
 // eventWords say when an event comes. Source: interface document, "Event types".
@@ -175,7 +175,7 @@ func (s *server) createWebhook(v visit) (answer, error) {
 		return refuse("webhook_form", "Add a webhook", f)
 	}
 	e := webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: v.MerchantID(), Mode: v.Mode, URL: f.URL, Events: f.Events,
+		Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: f.URL, Events: f.Events,
 		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	}
 	if f.Description != "" {

@@ -26,7 +26,7 @@ type sender struct {
 	*desk
 	mode     checkout.Mode
 	endpoint webhook.Endpoint
-	ref      storage.DeliveryRef
+	ref      checkout.Ref
 	event    webhook.Event
 	replay   webhook.Replay
 }
@@ -36,22 +36,22 @@ func newSender(d *desk, merchant string, mode checkout.Mode, address, descriptio
 	s := sender{desk: d, mode: mode}
 	var err error
 	s.endpoint, err = d.store.CreateEndpoint(d.t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: mode, URL: address, Description: &description,
+		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Description: &description,
 		Events: []webhook.EventType{webhook.CheckoutFailed, webhook.PayoutSent}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(d.t, err)
 	m, err := d.store.Merchant(d.t.Context(), merchant)
 	require.NoError(d.t, err)
 	event, ref, err := d.store.PublishTest(d.t.Context(), storage.TestEvent{
-		MerchantID: merchant, Mode: mode, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+		Owner: checkout.Owner{MerchantID: merchant, Mode: mode}, EndpointID: s.endpoint.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 		Data: func(at time.Time) any {
 			return webhook.Sample(webhook.PayoutSent, m, json.RawMessage(metadata), at)
 		},
 	})
 	require.NoError(d.t, err)
-	s.event, s.ref = event, storage.DeliveryRef{ID: ref.ID, MerchantID: merchant, Mode: mode}
+	s.event, s.ref = event, checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(ref.ID)
 	s.replay, err = d.store.CreateReplay(d.t.Context(), webhook.Replay{
-		ID: checkout.NewID(checkout.PrefixReplay), MerchantID: merchant, Mode: mode, EndpointID: s.endpoint.ID,
+		Ref: checkout.Owner{MerchantID: merchant, Mode: mode}.Ref(checkout.NewID(checkout.PrefixReplay)), EndpointID: s.endpoint.ID,
 		Since: time.Now().Add(-time.Hour), Until: time.Now(), Filter: webhook.DeliveryFailed, Rate: 1,
 	})
 	require.NoError(d.t, err)
@@ -139,7 +139,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	edit := dev.form(at+"/edit", at)
 	got := edit.send("url", "https://new.example/x", "description", "", "events", "payout.failed")
 	require.Equal(t, at+" webhook_changed", got.to())
-	e, err := s.store.Endpoint(t.Context(), s.merchant, s.mode, s.endpoint.ID)
+	e, err := s.store.Endpoint(t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(s.endpoint.ID))
 	require.NoError(t, err)
 	require.Equal(t, "https://new.example/x", e.URL)
 	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, e.Events)
@@ -350,7 +350,7 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Contains(t, page.text(), "of 1 sent again")
 	require.NotContains(t, s.as(checkout.RoleViewer).get("/test/replays/"+started[0]).body, "Cancel")
 
-	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{ID: started[0], MerchantID: s.merchant, Mode: s.mode, Status: webhook.ReplayCompleted, Started: 1}))
+	require.NoError(t, s.store.RecordReplay(t.Context(), webhook.Replay{Ref: checkout.Owner{MerchantID: s.merchant, Mode: s.mode}.Ref(started[0]), Status: webhook.ReplayCompleted, Started: 1}))
 	require.Equal(t, "/test/replays/"+started[0]+" replay_ended", dev.post("/test/replays/"+started[0]+"/cancel").to())
 	page = dev.get("/test/replays/" + started[0])
 	require.NotContains(t, page.body, "hx-trigger")

@@ -50,9 +50,9 @@ type harness struct {
 	handler  http.Handler
 	log      *bytes.Buffer
 	cards    *cardNetwork
-	pay      func(h *harness, ref storage.SessionRef, transactionID string) (workflows.PaymentResult, error)
-	complete func(h *harness, ref storage.SessionRef, transactionID string) (workflows.PaymentResult, error)
-	refs     map[string]storage.SessionRef
+	pay      func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
+	complete func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
+	refs     map[string]checkout.Ref
 	paid     []string // transactions that were asked for
 	mu       sync.Mutex
 }
@@ -64,7 +64,7 @@ func newHarness(t *testing.T) *harness {
 	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys, MaxConns: 4})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	h := &harness{t: t, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]storage.SessionRef{}}
+	h := &harness{t: t, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &workflows.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: Limits{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
@@ -131,8 +131,8 @@ func (f fakeHandle) Get(_ context.Context, into any) error {
 
 // What the workflow may do with a payment.
 
-func decides(result checkout.ChargeResult) func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
-	return func(h *harness, ref storage.SessionRef, id string) (workflows.PaymentResult, error) {
+func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+	return func(h *harness, ref checkout.Ref, id string) (workflows.PaymentResult, error) {
 		ctx := h.t.Context()
 		if _, err := h.store.BeginPayment(ctx, ref, id, "1.08"); err != nil {
 			return workflows.PaymentResult{}, refused(workflows.ErrTypePaymentNotFound)
@@ -158,13 +158,13 @@ var (
 
 func refused(errType string) error { return temporal.NewApplicationError("refused", errType) }
 
-func refuses(errType string) func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
-	return func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
+func refuses(errType string) func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+	return func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
 		return workflows.PaymentResult{}, refused(errType)
 	}
 }
 
-func unknown(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
+func unknown(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
 	return workflows.PaymentResult{}, context.DeadlineExceeded
 }
 
@@ -174,7 +174,7 @@ func (h *harness) session(with ...func(*storage.NewSession, *checkout.Merchant))
 	merchant := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
 	email, redirect := "ada@example.com", redirectURL
 	n := storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
-		ID: checkout.NewID(checkout.PrefixSession), Mode: checkout.ModeTest, Amount: 1050, Currency: checkout.USD,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.USD,
 		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), CustomerEmail: &email, RedirectURL: &redirect, MaxAttempts: 3,
 	}}
 	for _, f := range with {
@@ -184,7 +184,7 @@ func (h *harness) session(with ...func(*storage.NewSession, *checkout.Merchant))
 	require.NoError(h.t, h.store.CreateMerchant(h.t.Context(), merchant, n.Mode, nil))
 	_, err := h.store.CreateSession(h.t.Context(), n, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(h.t, err)
-	h.refs[n.ID] = storage.SessionRef{ID: n.ID, MerchantID: merchant.ID, Mode: n.Mode}
+	h.refs[n.ID] = merchant.Owner(n.Mode).Ref(n.ID)
 	return n.ID
 }
 
@@ -336,7 +336,7 @@ func TestPay_BankAsks(t *testing.T) {
 	require.Contains(t, h.get("/"+id+"/status").Body.String(), `{"status":"pending","payment_in_flight":true,"action":true,"checking":false,`)
 
 	asked := ""
-	h.complete = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
+	h.complete = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
 		asked = txn
 		_, _, err := h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
 			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}})
@@ -378,7 +378,7 @@ func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay, h.cards.undecided = asksBank, true
-	h.complete = func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error) {
+	h.complete = func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
 		t.Error("the workflow was asked")
 		return workflows.PaymentResult{}, nil
 	}
@@ -438,7 +438,7 @@ func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
 func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.pay = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
 		_, err := h.store.BeginPayment(t.Context(), ref, txn, "1.08")
 		require.NoError(t, err)
 		return workflows.PaymentResult{}, context.DeadlineExceeded
@@ -526,13 +526,13 @@ func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for range 10 {
-		for _, outcome := range []func(*harness, storage.SessionRef, string) (workflows.PaymentResult, error){succeeds, declines} {
+		for _, outcome := range []func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){succeeds, declines} {
 			id := h.session()
 			sent := regexp.MustCompile(`name="payment" value="(txn_[0-9a-z]{26})"`).FindStringSubmatch(h.get("/" + id).Body.String())
 			require.NotNil(t, sent)
 			var once sync.Mutex
 			answers := map[string]workflows.PaymentResult{} // as Temporal: one answer for each update id
-			h.pay = func(h *harness, ref storage.SessionRef, txn string) (workflows.PaymentResult, error) {
+			h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
 				once.Lock()
 				defer once.Unlock()
 				if got, ok := answers[txn]; ok {

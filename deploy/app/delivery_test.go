@@ -18,17 +18,17 @@ func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
 	merchant := o.merchant()
 	store := o.store()
 	e, err := store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: checkout.ModeTest, URL: "https://shop.example/a",
+		Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
-	fail := func() storage.DeliveryRef {
+	fail := func() checkout.Ref {
 		_, ref, err := store.PublishTest(t.Context(), storage.TestEvent{
-			MerchantID: merchant, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
+			Owner: checkout.Owner{MerchantID: merchant, Mode: e.Mode}, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
 			Data: func(time.Time) any { return nil },
 		})
 		require.NoError(t, err)
-		got := storage.DeliveryRef{ID: ref.ID, MerchantID: merchant, Mode: e.Mode}
+		got := checkout.Owner{MerchantID: merchant, Mode: e.Mode}.Ref(ref.ID)
 		_, err = store.BeginAttempt(t.Context(), got, storage.Turn{RunID: "run 1", Number: 1})
 		require.NoError(t, err)
 		_, err = store.EndDelivery(t.Context(), got, "run 1", webhook.DeliveryFailed)

@@ -32,7 +32,7 @@ These need DATABASE_URL and no other setting.
 }
 
 func parseKeyCreate(args []string) (accountAction, error) {
-	k := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey)}
+	k := checkout.APIKey{Ref: checkout.Ref{ID: checkout.NewID(checkout.PrefixAPIKey)}}
 	var mode, scopes string
 	flags := flag.NewFlagSet("key create", flag.ContinueOnError)
 	flags.StringVar(&mode, "mode", "", "")
@@ -132,7 +132,7 @@ func parseKeyRevoke(args []string) (accountAction, error) {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(ctx, k.MerchantID, k.Mode, k.ID, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID, fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
+		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID, fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no key %s", id)

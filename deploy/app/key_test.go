@@ -116,7 +116,7 @@ func TestKeyList_ShowsWhatATerminalWouldActOn(t *testing.T) {
 	mer := o.merchant()
 	// Not by the command, which refuses it.
 	require.NoError(t, o.store().CreateAPIKey(t.Context(), checkout.APIKey{
-		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: mer, Mode: checkout.ModeTest, Label: "a\x1b[2J\tb",
+		Ref: checkout.Owner{MerchantID: mer, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "a\x1b[2J\tb",
 	}, checkout.NewAPIKey(checkout.ModeTest)))
 	require.Contains(t, o.must("key", "list", mer), "a\ufffd[2J\ufffdb")
 }

@@ -147,7 +147,7 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 		return nil
 	}
 	return c.createKey(ctx, checkout.APIKey{
-		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: n.ID, Mode: checkout.ModeTest,
+		Ref:   checkout.Owner{MerchantID: n.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
 		Label: firstKeyLabel, Scopes: checkout.Scopes{checkout.ScopeFull},
 	})
 }
@@ -217,7 +217,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	}
 	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		got, err := c.PayoutAddresses(ctx, id, mode)
+		got, err := c.PayoutAddresses(ctx, checkout.Owner{MerchantID: id, Mode: mode})
 		if err != nil {
 			return err
 		}

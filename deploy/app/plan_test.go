@@ -19,14 +19,14 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	require.Equal(t, "growth", got.Plan)
 	require.Equal(t, 80, got.Fee)
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		events, err := store.Events(t.Context(), id, mode, storage.EventFilter{Type: webhook.MerchantUpdated}, storage.Page{Limit: 10})
+		events, err := store.Events(t.Context(), checkout.Owner{MerchantID: id, Mode: mode}, storage.EventFilter{Type: webhook.MerchantUpdated}, storage.Page{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, events, 1)
 		require.Contains(t, string(events[0].Body), `"previous_attributes":{"plan":"standard"}`)
 	}
 	require.Contains(t, o.must("merchant", "plan", id, "growth"), "as before")
 	require.Contains(t, o.must("merchant", "plan", id, "of their own", "--fee-basis-points", "65"), "0.65 %")
-	entries, err := store.AuditEntries(t.Context(), id, checkout.ModeLive, storage.Page{Limit: 10})
+	entries, err := store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, storage.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	require.Equal(t, "operator", entries[1].Actor)
@@ -51,7 +51,7 @@ func TestKey_IsInTheAuditLog(t *testing.T) {
 	for range 2 {
 		o.must("key", "revoke", keys[0].ID)
 	}
-	entries, err := store.AuditEntries(t.Context(), id, checkout.ModeLive, storage.Page{Limit: 10})
+	entries, err := store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, storage.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2)
 	for i, action := range []string{"api_key.revoked", "api_key.created"} {

@@ -47,6 +47,6 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 	case err != nil:
 		return err
 	}
-	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Ref().Host)
+	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
 	return nil
 }

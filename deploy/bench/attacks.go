@@ -99,7 +99,8 @@ func (r *rig) newNeighbour(ctx context.Context) (string, error) {
 	}
 	key := checkout.NewAPIKey(checkout.ModeTest)
 	return key, r.store.CreateAPIKey(ctx, checkout.APIKey{
-		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.ID, Mode: checkout.ModeTest, Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull}}, key)
+		Ref: m.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull},
+	}, key)
 }
 
 // beside measures the neighbour's requests while an attack goes on.
@@ -227,13 +228,13 @@ func (a *attacker) prepare(ctx context.Context) error {
 func (a *attacker) register(ctx context.Context) error {
 	for i := range webhook.MaxEndpoints - 1 { // the demo has one
 		e := webhook.Endpoint{
-			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest, URL: fmt.Sprintf("https://shop.example/%d", i),
+			Ref: checkout.Owner{MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointDisabled, Secret: webhook.NewSecret(),
 		}
 		if _, err := a.store.CreateEndpoint(ctx, e); err != nil {
 			return err
 		}
-		if _, err := a.store.RotateSecret(ctx, e.MerchantID, e.Mode, e.ID, webhook.NewSecret(), webhook.MaxRotationOverlap); err != nil {
+		if _, err := a.store.RotateSecret(ctx, e.Ref, webhook.NewSecret(), webhook.MaxRotationOverlap); err != nil {
 			return err
 		}
 	}

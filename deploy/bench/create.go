@@ -215,7 +215,7 @@ func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
 		order := fmt.Sprintf("b%d", orders.Add(1))
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		s := checkout.Session{
-			ID: checkout.NewID(checkout.PrefixSession), MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest,
+			Ref:      checkout.Owner{MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)),
 			Currency: checkout.USD, ExpiresAt: now.Add(checkout.SessionLifetime),
 		}
 		_, err := pool.Exec(ctx, `

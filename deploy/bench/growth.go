@@ -127,7 +127,7 @@ func repeat(ctx context.Context, name string, count int, do func(context.Context
 func (r *rig) pendOne(ctx context.Context) error {
 	for {
 		_, err := r.store.CreateSession(ctx, storage.NewSession{Lifetime: checkout.SessionLifetime, Session: checkout.Session{
-			ID: checkout.NewID(checkout.PrefixSession), MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest, Amount: 1000,
+			Ref: checkout.Owner{MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1000,
 			Currency: checkout.USD, PayoutCurrency: checkout.USDC, Metadata: []byte(`{}`), MaxAttempts: checkout.DefaultPaymentAttempts,
 		}}, r.flows.StartSession)
 		if !errors.Is(err, workflows.ErrOutcomeUnknown) { // it left no row; another takes its place

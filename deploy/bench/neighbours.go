@@ -127,7 +127,7 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 			}
 		}
 		e, err := n.store.CreateEndpoint(ctx, webhook.Endpoint{
-			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: merchant, Mode: checkout.ModeTest, URL: fmt.Sprintf("%s/%d", base, i),
+			Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", base, i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		if err != nil {
@@ -140,7 +140,7 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 
 // publish makes an event for one endpoint and starts its delivery.
 func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
-	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{MerchantID: e.MerchantID, Mode: e.Mode, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return struct{}{} }})
+	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return struct{}{} }})
 	if err != nil {
 		return event, err
 	}

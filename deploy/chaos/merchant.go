@@ -94,7 +94,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	if err != nil {
 		return nil, err
 	}
-	err = store.CreateAPIKey(ctx, checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.id, Mode: checkout.ModeTest, Label: "chaos"}, m.key)
+	err = store.CreateAPIKey(ctx, checkout.APIKey{Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}, m.key)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *mercha
 		return err
 	}
 	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: m.id, Mode: checkout.ModeTest, URL: address, Events: types,
+		Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Events: types,
 		Status: webhook.EndpointEnabled, Secret: secret,
 	})
 	return err

@@ -78,7 +78,7 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 	if err := store.CreateMerchant(ctx, merchant, checkout.ModeTest, addresses); err != nil {
 		return err
 	}
-	key := checkout.APIKey{ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: d.MerchantID, Mode: checkout.ModeTest, Label: "local"}
+	key := checkout.APIKey{Ref: checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
 	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 		return err
 	}
 	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
-		ID: d.EndpointID, MerchantID: d.MerchantID, Mode: checkout.ModeTest, URL: receiverURL,
+		Ref: checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeTest}.Ref(d.EndpointID), URL: receiverURL,
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: d.Secret,
 	})
 	return err

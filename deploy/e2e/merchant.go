@@ -71,10 +71,10 @@ func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
 	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"}}))
 	require.NoError(t, store.CreateAPIKey(t.Context(), checkout.APIKey{
-		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.ID, Mode: checkout.ModeTest, Label: "test",
+		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "test",
 	}, m.Key))
 	_, err = store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: m.ID, Mode: checkout.ModeTest, URL: m.URL,
+		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: m.URL,
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: m.Secret,
 	})
 	require.NoError(t, err)
@@ -276,7 +276,7 @@ func (m *Merchant) MustPay(id, card string) string {
 // TestEvent is an event for one endpoint that nothing has caused.
 func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 	return storage.TestEvent{
-		MerchantID: m.ID, Mode: checkout.ModeTest, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
+		Owner: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
 		Data: func(time.Time) any {
 			return checkout.MerchantUpdate{
 				Merchant: checkout.Merchant{ID: m.ID, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts}, Mode: checkout.ModeTest,

@@ -95,7 +95,7 @@ func (a *fakeAPI) add(typ webhook.EventType, at time.Time) webhook.Event {
 	if err != nil {
 		panic(err)
 	}
-	e := webhook.Event{ID: id, Mode: checkout.ModeTest, Type: typ, CreatedAt: at, Body: body}
+	e := webhook.Event{Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(id), Type: typ, CreatedAt: at, Body: body}
 	a.put(e)
 	return e
 }

@@ -83,7 +83,7 @@ func TestListen_OfVeryManyTheOldestComeFirst(t *testing.T) {
 		if i%500 == 0 {
 			want = append(want, b.api.add(webhook.PayoutFailed, at))
 		} else {
-			b.api.put(webhook.Event{ID: firstID(at), Type: webhook.CheckoutFailed, CreatedAt: at, Body: []byte(`{"data":{}}`)})
+			b.api.put(webhook.Event{Ref: checkout.Ref{ID: firstID(at)}, Type: webhook.CheckoutFailed, CreatedAt: at, Body: []byte(`{"data":{}}`)})
 		}
 	}
 	b.run("caught up", b.arrived(len(want)))

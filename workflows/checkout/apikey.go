@@ -20,15 +20,14 @@ const apiKeyBodyLength = 64 // 256 random bits in hex
 
 // APIKey is what the service knows of a key: never the key itself.
 type APIKey struct {
-	ID         string
-	MerchantID string
-	Mode       Mode
-	Label      string
-	Scopes     Scopes
-	Last4      string
-	CreatedAt  time.Time
-	RevokedAt  *time.Time // nil: it is valid
-	UsedAt     *time.Time // nil: not for a while, or never
+	Ref
+
+	Label     string
+	Scopes    Scopes
+	Last4     string
+	CreatedAt time.Time
+	RevokedAt *time.Time // nil: it is valid
+	UsedAt    *time.Time // nil: not for a while, or never
 }
 
 // Scopes say what a key may do: ScopeFull, ScopeRead, or a list of

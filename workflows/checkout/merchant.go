@@ -70,3 +70,6 @@ type PayoutAddress struct {
 	Network  string         `json:"network"`
 	Address  string         `json:"address"`
 }
+
+// Owner is the merchant in one mode.
+func (m Merchant) Owner(mode Mode) Owner { return Owner{MerchantID: m.ID, Mode: mode} }

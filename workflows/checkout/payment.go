@@ -72,10 +72,9 @@ type PaymentMethod struct {
 
 // Transaction is one payment of a session.
 type Transaction struct {
-	ID                string
+	Ref
+
 	SessionID         string
-	MerchantID        string
-	Mode              Mode
 	Status            TransactionStatus
 	Amount            Amount
 	Currency          Currency

@@ -40,11 +40,10 @@ func (f PayoutFailure) Message() string { return payoutFailureMessages[f] }
 
 // Payout is the crypto payout of one completed session.
 type Payout struct {
-	ID             string
+	Ref
+
 	SessionID      string
 	TransactionID  string
-	MerchantID     string
-	Mode           Mode
 	Status         PayoutStatus
 	Amount         string // decimal in Currency; "" until quoted
 	Currency       PayoutCurrency

@@ -32,9 +32,8 @@ const SessionLifetime = time.Hour
 
 // Session is one checkout session as PostgreSQL holds it.
 type Session struct {
-	ID              string
-	MerchantID      string
-	Mode            Mode
+	Ref
+
 	Amount          Amount
 	Currency        Currency
 	PayoutCurrency  PayoutCurrency

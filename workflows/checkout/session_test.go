@@ -15,8 +15,8 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
 	url := "https://shop.example/?a=1&b=<2>"
 	got, err := checkout.EncodeJSON(checkout.Session{
-		ID: "cs_1", URL: "https://pay.example/cs_1", Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.ETH,
-		Status: checkout.StatusPending, Mode: checkout.ModeTest, Metadata: json.RawMessage(`{"z":"<&>","a":1.50}`), RedirectURL: &url,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref("cs_1"), URL: "https://pay.example/cs_1", Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.ETH,
+		Status: checkout.StatusPending, Metadata: json.RawMessage(`{"z":"<&>","a":1.50}`), RedirectURL: &url,
 		CreatedAt: at, ExpiresAt: at.Add(time.Hour),
 	})
 	require.NoError(t, err)

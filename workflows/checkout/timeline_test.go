@@ -18,10 +18,10 @@ func TestSession_Timeline(t *testing.T) {
 		return &t
 	}
 	declined := func(id string, seconds float64, code checkout.FailureCode) checkout.Transaction {
-		return checkout.Transaction{ID: id, Status: checkout.TransactionFailed, Failure: code, CompletedAt: at(seconds)}
+		return checkout.Transaction{Ref: checkout.Ref{ID: id}, Status: checkout.TransactionFailed, Failure: code, CompletedAt: at(seconds)}
 	}
 	succeeded := func(id string, seconds float64) checkout.Transaction {
-		return checkout.Transaction{ID: id, Status: checkout.TransactionSucceeded, CompletedAt: at(seconds)}
+		return checkout.Transaction{Ref: checkout.Ref{ID: id}, Status: checkout.TransactionSucceeded, CompletedAt: at(seconds)}
 	}
 	for name, c := range map[string]struct {
 		session checkout.Session
@@ -40,7 +40,7 @@ func TestSession_Timeline(t *testing.T) {
 			checkout.Session{
 				Status: checkout.StatusCompleted, EndedAt: at(10),
 				Transactions: []checkout.Transaction{declined("txn_1", 5, checkout.FailureCardDeclined), succeeded("txn_2", 10)},
-				Payout:       &checkout.Payout{ID: "po_1", Status: checkout.PayoutSent, CreatedAt: *at(10), SentAt: at(12.5)},
+				Payout:       &checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Status: checkout.PayoutSent, CreatedAt: *at(10), SentAt: at(12.5)},
 			},
 			`[{"status":"pending","at":"2026-01-02T03:00:00.000Z","transaction_id":null,"payout_id":null,"reason":null},
 			{"status":"payment_failed","at":"2026-01-02T03:00:05.000Z","transaction_id":"txn_1","payout_id":null,"reason":"card_declined"},
@@ -51,7 +51,7 @@ func TestSession_Timeline(t *testing.T) {
 		"the payout failed": {
 			checkout.Session{
 				Status: checkout.StatusCompleted, EndedAt: at(1), Transactions: []checkout.Transaction{succeeded("txn_1", 1)},
-				Payout: &checkout.Payout{ID: "po_1", Status: checkout.PayoutFailed, Failure: checkout.PayoutInvalidAddress, CreatedAt: *at(1), FailedAt: at(2)},
+				Payout: &checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Status: checkout.PayoutFailed, Failure: checkout.PayoutInvalidAddress, CreatedAt: *at(1), FailedAt: at(2)},
 			},
 			`[{"status":"pending","at":"2026-01-02T03:00:00.000Z","transaction_id":null,"payout_id":null,"reason":null},
 			{"status":"completed","at":"2026-01-02T03:00:01.000Z","transaction_id":"txn_1","payout_id":null,"reason":null},
@@ -83,7 +83,7 @@ func TestSession_Timeline(t *testing.T) {
 			checkout.Session{
 				Status: checkout.StatusCompleted, EndedAt: at(0.0002),
 				Transactions: []checkout.Transaction{declined("txn_1", 0.0004, checkout.FailureCardDeclined), succeeded("txn_2", 0.0001)},
-				Payout:       &checkout.Payout{ID: "po_1", Status: checkout.PayoutSent, CreatedAt: *at(0.0001), SentAt: at(0)},
+				Payout:       &checkout.Payout{Ref: checkout.Ref{ID: "po_1"}, Status: checkout.PayoutSent, CreatedAt: *at(0.0001), SentAt: at(0)},
 			},
 			`[{"status":"pending","at":"2026-01-02T03:00:00.000Z","transaction_id":null,"payout_id":null,"reason":null},
 			{"status":"payment_failed","at":"2026-01-02T03:00:00.000Z","transaction_id":"txn_1","payout_id":null,"reason":"card_declined"},

@@ -38,13 +38,12 @@ var (
 
 // Delivery is one event on its way to one address.
 type Delivery struct {
-	ID            string
+	checkout.Ref
+
 	EventID       string
 	EventType     EventType
 	SessionID     *string // nil for events that no session caused
-	MerchantID    string
-	Mode          checkout.Mode
-	EndpointID    string // whose secret signs
+	EndpointID    string  // whose secret signs
 	URL           string
 	Status        DeliveryStatus
 	Held          bool       // by itself or by its endpoint
@@ -83,23 +82,23 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// DeliveryRef is what a workflow needs to start a delivery: no URL, no body.
-type DeliveryRef struct {
+// Dispatch is what a workflow needs to start a delivery: no URL, no body.
+type Dispatch struct {
 	ID         string `json:"id"`
 	EndpointID string `json:"endpoint_id,omitempty"` // "": a session's own URL
 	Host       string `json:"host"`                  // shown to operators
 }
 
-// Ref returns what starts the delivery again.
-func (d Delivery) Ref() DeliveryRef {
-	ref := DeliveryRef{ID: d.ID, EndpointID: d.EndpointID}
+// Dispatch returns what starts the delivery again.
+func (d Delivery) Dispatch() Dispatch {
+	to := Dispatch{ID: d.ID, EndpointID: d.EndpointID}
 	if d.SessionURL {
-		ref.EndpointID = ""
+		to.EndpointID = ""
 	}
 	if u, err := url.Parse(d.URL); err == nil {
-		ref.Host = u.Hostname()
+		to.Host = u.Hostname()
 	}
-	return ref
+	return to
 }
 
 // ErrorKind classifies a failed attempt. Source: api/decisions.md, "deliveries".

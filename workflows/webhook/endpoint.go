@@ -30,9 +30,8 @@ const MaxEndpoints = 50
 
 // Endpoint is what the interface document calls a webhook registration.
 type Endpoint struct {
-	ID          string
-	MerchantID  string
-	Mode        checkout.Mode
+	checkout.Ref
+
 	URL         string
 	Events      []EventType
 	Description *string

@@ -32,14 +32,13 @@ func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
 // Event is something that happened once. Body is its envelope, the exact bytes
 // that every delivery of it sends.
 type Event struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
-	Type       EventType
-	SubjectID  string // the transaction, payout or settings change it tells of
-	SessionID  string // "" for events that no session caused
-	CreatedAt  time.Time
-	Body       []byte
+	checkout.Ref
+
+	Type      EventType
+	SubjectID string // the transaction, payout or settings change it tells of
+	SessionID string // "" for events that no session caused
+	CreatedAt time.Time
+	Body      []byte
 }
 
 // MarshalJSON writes the event: the envelope with data, byte for byte, and what

@@ -40,9 +40,8 @@ var (
 // Replay starts the deliveries of one endpoint again that were created in
 // [Since, Until) and have the status Filter.
 type Replay struct {
-	ID         string
-	MerchantID string
-	Mode       checkout.Mode
+	checkout.Ref
+
 	EndpointID string
 	Since      time.Time
 	Until      time.Time

@@ -34,7 +34,7 @@ const (
 func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode) checkout.Transaction {
 	email := "customer@example.com"
 	t := checkout.Transaction{
-		ID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession), Mode: checkout.ModeTest,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)), SessionID: checkout.NewID(checkout.PrefixSession),
 		Status: checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
 		CustomerEmail: &email, Metadata: metadata, Attempt: 1, SessionStatus: checkout.StatusCompleted,
 		PaymentMethod: checkout.PaymentMethod{
@@ -57,8 +57,8 @@ func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Ti
 
 func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure) checkout.Payout {
 	p := checkout.Payout{
-		ID: checkout.NewID(checkout.PrefixPayout), SessionID: checkout.NewID(checkout.PrefixSession),
-		TransactionID: checkout.NewID(checkout.PrefixTransaction), Mode: checkout.ModeTest, Status: checkout.PayoutSent,
+		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)), SessionID: checkout.NewID(checkout.PrefixSession),
+		TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
 		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(), Destination: sampleAddress,
 		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate, Fee: "0.540000",
 		TxHash: "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b", Metadata: metadata,

@@ -77,9 +77,9 @@ func (w *corpusWorld) addKeys(t *testing.T) {
 		}
 		id := checkout.NewID(checkout.PrefixAPIKey)
 		w.keys[name] = checkout.NewAPIKey(mode)
-		require.NoError(t, w.store.CreateAPIKey(t.Context(), checkout.APIKey{ID: id, MerchantID: w.own.ID, Mode: mode, Label: name, Scopes: scopes}, w.keys[name]))
+		require.NoError(t, w.store.CreateAPIKey(t.Context(), checkout.APIKey{Ref: checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id), Label: name, Scopes: scopes}, w.keys[name]))
 		if name == "revoked" {
-			require.NoError(t, w.store.RevokeAPIKey(t.Context(), w.own.ID, mode, id))
+			require.NoError(t, w.store.RevokeAPIKey(t.Context(), checkout.Owner{MerchantID: w.own.ID, Mode: mode}.Ref(id)))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (w *corpusWorld) addLive(t *testing.T) {
 	t.Helper()
 	w.secrets["live"] = webhook.NewSecret()
 	e, err := w.store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: w.own.ID, Mode: checkout.ModeLive, URL: "https://shop.example/live",
+		Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/live",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: w.secrets["live"],
 	})
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func (w *corpusWorld) addLive(t *testing.T) {
 	flows := workflows.Client{Temporal: w.temporal}
 	s, err := w.store.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
-			ID: checkout.NewID(checkout.PrefixSession), MerchantID: w.own.ID, Mode: checkout.ModeLive, Amount: 1050, Currency: checkout.EUR,
+			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
 			PayoutCurrency: checkout.USDC, Metadata: []byte("{}"), MaxAttempts: 3,
 		}, Lifetime: checkout.SessionLifetime,
 	}, flows.StartSession)
@@ -232,7 +232,7 @@ func (w *corpusWorld) claim(t *testing.T, c corpusCase) {
 	t.Helper()
 	fingerprint := sha256.Sum256([]byte(w.say(t, *c.Body, nil)))
 	_, _, err := w.store.ClaimRequest(t.Context(), storage.IdempotentRequest{
-		MerchantID: w.own.ID, Mode: checkout.ModeTest, Route: c.Method + " " + w.say(t, c.Path, nil), Key: c.Busy,
+		Owner: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeTest}, Route: c.Method + " " + w.say(t, c.Path, nil), Key: c.Busy,
 	}, fingerprint[:])
 	require.NoError(t, err)
 }

@@ -110,7 +110,7 @@ func TestLiveKey_IsNeverATestCharge(t *testing.T) {
 	m := e2e.NewMerchant(t, e2e.Shared)
 	m.Key = checkout.NewAPIKey(checkout.ModeLive)
 	require.NoError(t, e2e.OpenStore(t, e2e.Shared).CreateAPIKey(t.Context(), checkout.APIKey{
-		ID: checkout.NewID(checkout.PrefixAPIKey), MerchantID: m.ID, Mode: checkout.ModeLive, Label: "live",
+		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "live",
 	}, m.Key))
 	refused := m.Must(http.StatusForbidden, http.MethodPost, "/v1/checkout", e2e.Terms)
 	require.Equal(t, "forbidden", refused.Field("error"))

@@ -68,7 +68,7 @@ func TestNeighbours_EndpointsThatHangDelayNobodyElse(t *testing.T) {
 	sick.Must(http.StatusOK, http.MethodDelete, "/v1/webhooks/"+sick.Registration(), "")
 	for i := range webhook.MaxEndpoints {
 		_, err := store.CreateEndpoint(t.Context(), webhook.Endpoint{
-			ID: checkout.NewID(checkout.PrefixEndpoint), MerchantID: sick.ID, Mode: checkout.ModeTest, URL: fmt.Sprintf("%s/%d", server.URL, i),
+			Ref: checkout.Owner{MerchantID: sick.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", server.URL, i),
 			Events: []webhook.EventType{webhook.CheckoutFailed}, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		require.NoError(t, err)

@@ -102,7 +102,7 @@ func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *e2e.Merchant) s
 	t.Helper()
 	id := checkout.NewID(checkout.PrefixPayout)
 	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueueCheckout},
-		workflows.TypePayout, workflows.PayoutInput{Owner: workflows.Owner{MerchantID: m.ID, Mode: checkout.ModeLive}, PayoutID: id})
+		workflows.TypePayout, workflows.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeLive}.Ref(id)})
 	require.NoError(t, err)
 	return id
 }
@@ -148,7 +148,7 @@ func TestHistories_OfSteering(t *testing.T) {
 	changed, _, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
 	update, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: changed.ID, TaskQueue: workflows.TaskQueueCheckout},
-		workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Owner: workflows.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}, EventID: changed.ID})
+		workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: checkout.Owner{MerchantID: steered.ID, Mode: checkout.ModeTest}.Ref(changed.ID)})
 	require.NoError(t, err)
 	require.NoError(t, update.Get(t.Context(), nil))
 	_, orphan, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))

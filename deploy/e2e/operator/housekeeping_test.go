@@ -11,7 +11,6 @@ import (
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/deploy/e2e"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
@@ -37,7 +36,7 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 
 	held := m.Create(e2e.Terms)
 	m.MustPay(held, e2e.CardDeclined)
-	parked := storage.DeliveryRef{ID: e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"), MerchantID: m.ID, Mode: checkout.ModeTest}
+	parked := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(e2e.DeliveryOf(t, e2e.Shared, held, "checkout.failed"))
 	require.NoError(t, store.HoldDelivery(t.Context(), parked))
 	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool {
 		return e2e.Query[bool](t, e2e.Shared, `SELECT parked_at IS NOT NULL FROM webhook_delivery WHERE id = $1`, parked.ID)

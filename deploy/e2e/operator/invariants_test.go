@@ -90,7 +90,7 @@ func TestInvariants_TheCheckNamesWhatIsBroken(t *testing.T) {
 		checkout.FormatTime(got[0].At), retried)), 0o600))
 	rowless := checkout.NewID(checkout.PrefixDelivery)
 	run, err := e2e.TemporalClient(t, stack).ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: rowless, TaskQueue: workflows.TaskQueueWebhooks},
-		workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Owner: workflows.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, DeliveryID: rowless})
+		workflows.TypeWebhookDelivery, workflows.WebhookDeliveryInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(rowless)})
 	require.NoError(t, err)
 	require.ErrorContains(t, run.Get(t.Context(), nil), workflows.ErrTypeDeliveryWithoutRow)
 	results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule, forged)
