@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Runs is what Housekeeping needs of workflows.Client, which it cannot import.
+// Runs is what Housekeeping needs of runs.Client, which it cannot import.
 type Runs interface {
 	// Open reports whether a workflow id has a run that has not ended.
 	Open(ctx context.Context, id string) (bool, error)

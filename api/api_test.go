@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
@@ -201,7 +203,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Cleanup(f.store.Close)
 	f.config = Config{
 		Store:       f.store,
-		Workflows:   &workflows.Client{Temporal: f.temporal},
+		Workflows:   &runs.Client{Temporal: f.temporal},
 		CheckoutURL: "https://pay.example.com/c",
 		CheckAddress: func(_ context.Context, _ checkout.Mode, host string) error {
 			if host == "10.0.0.1" {

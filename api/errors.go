@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"example.com/checkout/workflows/runs"
+
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -193,7 +194,7 @@ func (s *Server) refusal(err error) *refusal {
 		return e
 	case errors.Is(err, storage.ErrTooManyEndpoints):
 		return invalid("There are already 50 webhook registrations in this mode, which is the limit.")
-	case errors.Is(err, workflows.ErrOutcomeUnknown), errors.Is(err, checkout.ErrOrderIDInUse), storage.Unavailable(err),
+	case errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrOrderIDInUse), storage.Unavailable(err),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable(err)
 	}

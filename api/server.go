@@ -17,12 +17,13 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -30,7 +31,7 @@ import (
 // may be left out.
 type Config struct {
 	Store     *storage.Store
-	Workflows *workflows.Client
+	Workflows *runs.Client
 	// CheckoutURL is where the hosted pages are, the {checkout_url} of the
 	// interface document, without a trailing slash.
 	CheckoutURL string

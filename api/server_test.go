@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -181,7 +182,7 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 		{fmt.Errorf("hush: %w", checkout.ErrPaymentInFlight), 409, "payment_in_progress"},
 		{fmt.Errorf("hush: %w", &storage.OrderIDInUseError{}), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", storage.ErrTooManyEndpoints), 400, "invalid_request"},
-		{fmt.Errorf("hush: %w", workflows.ErrOutcomeUnknown), 503, "unavailable"},
+		{fmt.Errorf("hush: %w", runs.ErrOutcomeUnknown), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.DeadlineExceeded), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.Canceled), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), 503, "unavailable"},
@@ -258,7 +259,7 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	require.Equal(t, "The service is not ready: PostgreSQL down.", got.json["message"])
 
 	temporal := unreachableTemporal(t)
-	f = newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: temporal} })
+	f = newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	got = f.do("GET", "/readyz", "", "")
 	require.Less(t, time.Since(began), 2500*time.Millisecond)
@@ -270,7 +271,7 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 
 func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: hanging{}} })
+	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: hanging{}} })
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
 	require.Less(t, time.Since(began), 2500*time.Millisecond)

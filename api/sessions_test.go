@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -332,7 +334,7 @@ func TestCreateSession_RegistrationOfTheSameURLSigns(t *testing.T) {
 func TestCreateSession_UnreachableTemporalLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temporal := unreachableTemporal(t)
-	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: temporal} })
+	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, with("webhook_url", `"https://shop.example/hook"`))
 	require.Equal(t, 503, got.status, got.body)

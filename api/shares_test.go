@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -106,7 +107,7 @@ func (c *countingTemporal) CheckHealth(context.Context, *client.CheckHealthReque
 func TestReadyz_AnybodyMayAskAndTheSystemsAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	temporal := &countingTemporal{}
-	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: temporal} })
+	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range 100 {

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -240,7 +241,7 @@ func TestDeleteEndpoint_IsGoneAtOnce(t *testing.T) {
 
 func TestReconcile_IsAHelpThatNobodyWaitsFor(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, func(c *Config) { c.Workflows = &workflows.Client{Temporal: unreachableTemporal(t)} })
+	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: unreachableTemporal(t)} })
 	id, _ := f.newEndpoint(f.merchant.testKey)
 	began := time.Now()
 	require.Equal(t, 200, f.do("POST", "/v1/webhooks/"+id+"/resume", f.merchant.testKey, "").status)

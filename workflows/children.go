@@ -8,13 +8,14 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-func deliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
+// NewWebhookDeliveryInput is the input of the run that makes a delivery.
+func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
 	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
 }
 
 // startDelivery starts a WebhookDelivery and does not wait.
 func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowFuture {
-	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, deliveryInput(owner, typ, ref))
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
 }
 
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.

@@ -86,8 +86,8 @@ var SearchAttributes = []temporal.SearchAttributeKeyKeyword{
 	SearchAttributeEventType, SearchAttributeDeliveryStatus,
 }
 
-// searchAttributes returns the owner's and the given attributes.
-func searchAttributes(owner checkout.Owner, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
+// SearchAttributesOf returns the owner's and the given attributes.
+func SearchAttributesOf(owner checkout.Owner, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(more,
 		SearchAttributeMerchantID.ValueSet(owner.MerchantID), SearchAttributeMode.ValueSet(string(owner.Mode)))...)
 }

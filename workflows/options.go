@@ -20,6 +20,10 @@ func historyIsLong(ctx workflow.Context) bool {
 		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
+// ActionTimeout is how long a customer may take over 3-D Secure before the
+// payment is given up.
+const ActionTimeout = 10 * time.Minute
+
 // forever is longer than any outage.
 const forever = 10 * 365 * 24 * time.Hour
 
@@ -133,8 +137,8 @@ const replayPriority = 4
 
 // deliveryOptions are for the run of a delivery.
 func deliveryOptions(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowOptions {
-	in := deliveryInput(owner, typ, ref)
-	return childOptions(ref.ID, TaskQueueWebhooks, in.summary(), owner, in.searchAttribute())
+	in := NewWebhookDeliveryInput(owner, typ, ref)
+	return childOptions(ref.ID, TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
 }
 
 // payoutOptions are for the run of a payout.
@@ -150,7 +154,7 @@ func childOptions(id, queue, summary string, owner checkout.Owner, attributes ..
 		TaskQueue:             queue,
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: searchAttributes(owner, attributes...),
+		TypedSearchAttributes: SearchAttributesOf(owner, attributes...),
 		Priority:              temporal.Priority{FairnessKey: owner.MerchantID}, // no merchant's backlog delays another's
 		StaticSummary:         summary,
 	}

@@ -35,9 +35,11 @@ type ContinuedDelivery struct {
 	Away    int    `json:"away,omitempty"`
 }
 
-func (in WebhookDeliveryInput) summary() string { return string(in.EventType) + " to " + in.Host }
+// Summary is what lists in Temporal's UI show of the run.
+func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.Host }
 
-func (in WebhookDeliveryInput) searchAttribute() temporal.SearchAttributeUpdate {
+// SearchAttribute is what the run is found by besides its owner.
+func (in WebhookDeliveryInput) SearchAttribute() temporal.SearchAttributeUpdate {
 	return SearchAttributeEventType.ValueSet(string(in.EventType))
 }
 

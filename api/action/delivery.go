@@ -15,7 +15,7 @@ type Steering func(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry
 // ReplayDelivery starts a new run of a delivery that has ended, whose first
 // attempt makes it pending again, and returns what the delivery is then. It
 // returns checkout.ErrNotFound, webhook.ErrDeliveryInProgress,
-// webhook.ErrEndpointDeleted and workflows.ErrOutcomeUnknown.
+// webhook.ErrEndpointDeleted and runs.ErrOutcomeUnknown.
 func (w Webhooks) ReplayDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
@@ -61,7 +61,7 @@ func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Deli
 
 // RetryDelivery makes the next attempt of a pending delivery at once. One whose
 // run is gone is started by Reconcile. It returns the errors of
-// storage.Store.HurryDelivery and workflows.ErrOutcomeUnknown.
+// storage.Store.HurryDelivery and runs.ErrOutcomeUnknown.
 func (w Webhooks) RetryDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {

@@ -22,7 +22,7 @@ func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay, by checkout
 
 // CancelReplay stops a bulk replay and returns what it is then. What it has
 // started goes on; one that has ended stays as it is. It returns
-// workflows.ErrOutcomeUnknown.
+// runs.ErrOutcomeUnknown.
 func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
 	if r.Status != webhook.ReplayRunning {
 		return r, nil

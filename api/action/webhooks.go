@@ -7,8 +7,9 @@ import (
 	"context"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -18,7 +19,7 @@ import (
 // makes it, before the workflow is asked, so that none is without its entry.
 type Webhooks struct {
 	Store     *storage.Store
-	Workflows *workflows.Client
+	Workflows *runs.Client
 	// LeftToReconcile is told of an error after which the work is done within a
 	// minute all the same.
 	LeftToReconcile func(ctx context.Context, err error)

@@ -11,19 +11,20 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
 // Config is what New needs.
 type Config struct {
 	Store     *storage.Store
-	Workflows *workflows.Client
+	Workflows *runs.Client
 	Feed      *storage.Feed // makes the log live; nil: it is not
 	// URL is where the dashboard is, without a trailing slash or a path.
 	URL         string

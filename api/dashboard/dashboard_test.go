@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -18,7 +20,6 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -45,7 +46,7 @@ func newDesk(t *testing.T, change ...func(*Config)) *desk {
 	require.NoError(t, err)
 	t.Cleanup(d.store.Close)
 	d.config = Config{
-		Store: d.store, Workflows: &workflows.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
+		Store: d.store, Workflows: &runs.Client{Temporal: d.temporal}, URL: "http://dashboard.example",
 		CheckoutURL: "https://pay.example.com", TemporalUI: "https://temporal.example", Namespace: "shop.a1b2c",
 		CheckAddress: func(context.Context, checkout.Mode, string) error { return nil },
 	}

@@ -61,7 +61,7 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := deliveryPage{Runs: runs(d.Attempts), Attempts: webhook.MaxAttempts, Exact: readable(event.Body), Live: s.Feed != nil && d.Status == webhook.DeliveryPending}
+	p := deliveryPage{Runs: byRun(d.Attempts), Attempts: webhook.MaxAttempts, Exact: readable(event.Body), Live: s.Feed != nil && d.Status == webhook.DeliveryPending}
 	p.Delivery = d
 	if n := len(d.Attempts); n > 0 {
 		p.Last = d.Attempts[n-1]
@@ -88,8 +88,8 @@ func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, e
 	return &e, err
 }
 
-// runs sorts attempts, oldest first, into runs.
-func runs(attempts []webhook.Attempt) []run {
+// byRun sorts attempts, oldest first, into runs.
+func byRun(attempts []webhook.Attempt) []run {
 	var all []run
 	for _, a := range slices.Backward(attempts) {
 		if len(all) == 0 || all[len(all)-1].Number != a.Run {

@@ -8,12 +8,13 @@ import (
 	"net/url"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -172,7 +173,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, limit.ErrBusy):
 		s.problem(busy).ServeHTTP(w, r)
 		return
-	case errors.Is(err, workflows.ErrOutcomeUnknown), storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, runs.ErrOutcomeUnknown), storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
 	default:
 		s.Log.ErrorContext(r.Context(), "dashboard", "route", r.Pattern, "error", err)

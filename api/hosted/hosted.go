@@ -13,19 +13,20 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/observe"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
 // Config is what New needs.
 type Config struct {
 	Store     *storage.Store
-	Workflows *workflows.Client
+	Workflows *runs.Client
 	TestCards checkout.CardNetwork
 	LiveCards checkout.CardNetwork // nil: live sessions cannot be paid yet
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -66,7 +68,7 @@ func newHarness(t *testing.T) *harness {
 	t.Cleanup(store.Close)
 	h := &harness{t: t, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
 	h.server = newServer(Config{
-		Store: store, Workflows: &workflows.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
+		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: Limits{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
 		Log:    slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -743,7 +745,7 @@ func TestPay_TemporalUnreachable(t *testing.T) {
 	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: quiet{}})
 	require.NoError(t, err)
 	t.Cleanup(away.Close)
-	h.server.Workflows = &workflows.Client{Temporal: away}
+	h.server.Workflows = &runs.Client{Temporal: away}
 	id := h.session()
 	w := h.post("/"+id, goodCard())
 	require.Equal(t, http.StatusSeeOther, w.Code)

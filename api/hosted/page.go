@@ -14,10 +14,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -287,7 +288,7 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) {
 		s.render(w, r, http.StatusOK, v.asWaiting())
 	case checkout.IsID(checkout.PrefixTransaction, query.Get(paramPayment)):
 		transactionID := query.Get(paramPayment)
-		if err := s.ask(r.Context(), v.Session, transactionID); !errors.Is(err, workflows.ErrOutcomeUnknown) {
+		if err := s.ask(r.Context(), v.Session, transactionID); !errors.Is(err, runs.ErrOutcomeUnknown) {
 			http.Redirect(w, r, s.after(id, transactionID, err), http.StatusSeeOther)
 			return
 		}

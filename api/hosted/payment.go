@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
@@ -134,7 +136,7 @@ func (s *server) charge(ctx context.Context, sessionID, transactionID string) (w
 	switch {
 	case err == nil:
 		log.InfoContext(ctx, "payment answered", "outcome", got.Outcome)
-	case errors.Is(err, workflows.ErrOutcomeUnknown):
+	case errors.Is(err, runs.ErrOutcomeUnknown):
 		log.WarnContext(ctx, "payment of unknown outcome", "error", err)
 	default:
 		log.InfoContext(ctx, "payment refused", "reason", err)
@@ -149,7 +151,7 @@ func (s *server) charge(ctx context.Context, sessionID, transactionID string) (w
 func (s *server) after(sessionID, transactionID string, err error) string {
 	here := s.path(sessionID)
 	switch {
-	case errors.Is(err, workflows.ErrOutcomeUnknown):
+	case errors.Is(err, runs.ErrOutcomeUnknown):
 		return here + "?" + url.Values{paramPayment: {transactionID}}.Encode()
 	case errors.Is(err, checkout.ErrPaymentInFlight):
 		return here + "?" + paramProcessing
@@ -158,7 +160,7 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 }
 
 // ask finds out about a payment of unknown outcome. It returns
-// workflows.ErrOutcomeUnknown while it stays unknown.
+// runs.ErrOutcomeUnknown while it stays unknown.
 func (s *server) ask(ctx context.Context, session checkout.Session, transactionID string) error {
 	if t := session.Transaction(); t != nil && t.ID == transactionID { // decided
 		return nil

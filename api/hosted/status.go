@@ -5,9 +5,10 @@ import (
 	"errors"
 	"net/http"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -33,7 +34,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	session, _, err := s.Store.CustomerSession(r.Context(), id)
 	checking := false
 	if err == nil && session.Status == checkout.StatusPending && !session.PaymentInFlight && checkout.IsID(checkout.PrefixTransaction, payment) {
-		checking = errors.Is(s.ask(r.Context(), session, payment), workflows.ErrOutcomeUnknown)
+		checking = errors.Is(s.ask(r.Context(), session, payment), runs.ErrOutcomeUnknown)
 		session, _, err = s.Store.CustomerSession(r.Context(), id)
 	}
 	address := ""

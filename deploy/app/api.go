@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
@@ -20,7 +22,6 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 )
 
 // challengePath is where the sandbox's bank asks customers to confirm.
@@ -44,7 +45,7 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 	}
 	defer temporal.Close()
 
-	flows := &workflows.Client{Temporal: temporal}
+	flows := &runs.Client{Temporal: temporal}
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	if cfg.AllowLoopback {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")

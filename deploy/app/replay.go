@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"example.com/checkout/workflows/runs"
+
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/config"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -40,7 +41,7 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.TemporalAddress, err)
 	}
 	defer temporal.Close()
-	flows := &workflows.Client{Temporal: temporal}
+	flows := &runs.Client{Temporal: temporal}
 	switch err := flows.ReplayDelivery(ctx, d); {
 	case errors.Is(err, webhook.ErrDeliveryInProgress):
 		return fmt.Errorf("delivery %s is still in progress: its attempts go on by themselves", d.ID)

@@ -7,13 +7,14 @@ import (
 	"strconv"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -34,7 +35,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
-	flows := &workflows.Client{Temporal: temporal}
+	flows := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter}
 	workers, err := worker.Start(temporal, worker.Options{
 		Payments: &activities.Payments{
@@ -52,7 +53,7 @@ func Worker(ctx context.Context, cfg config.Config, _ []string) error {
 	slog.InfoContext(ctx, "worker polls")
 
 	err = wait(ctx, "Temporal's schedules", func() error {
-		return flows.EnsureSchedules(ctx, workflows.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention})
+		return flows.EnsureSchedules(ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention})
 	}, func(error) bool { return ctx.Err() == nil })
 	if err != nil {
 		return err

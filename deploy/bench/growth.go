@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -130,7 +131,7 @@ func (r *rig) pendOne(ctx context.Context) error {
 			Ref: checkout.Owner{MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1000,
 			Currency: checkout.USD, PayoutCurrency: checkout.USDC, Metadata: []byte(`{}`), MaxAttempts: checkout.DefaultPaymentAttempts,
 		}}, r.flows.StartSession)
-		if !errors.Is(err, workflows.ErrOutcomeUnknown) { // it left no row; another takes its place
+		if !errors.Is(err, runs.ErrOutcomeUnknown) { // it left no row; another takes its place
 			return err
 		}
 	}

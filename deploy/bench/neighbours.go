@@ -13,12 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -145,7 +146,7 @@ func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhoo
 		return event, err
 	}
 	err = n.flows.StartDelivery(ctx, event, ref)
-	for tries := 0; errors.Is(err, workflows.ErrOutcomeUnknown) && tries < 10; tries++ {
+	for tries := 0; errors.Is(err, runs.ErrOutcomeUnknown) && tries < 10; tries++ {
 		err = n.flows.StartDelivery(ctx, event, ref) // repeating it changes nothing
 	}
 	return event, err

@@ -10,12 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 )
 
 // rig is a stack to measure, and the ways into it that merchants do not have.
@@ -25,7 +26,7 @@ type rig struct {
 	store    *storage.Store
 	temporal client.Client // as the SDK makes it
 	plain    client.Client // as the service does, without compression
-	flows    *workflows.Client
+	flows    *runs.Client
 
 	orders atomic.Int64 // that were created over REST
 }
@@ -59,7 +60,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.plain, err = r.dial(ctx, &client.GrpcCompressionNone{}); err != nil {
 		return r, err
 	}
-	r.flows = &workflows.Client{Temporal: r.plain}
+	r.flows = &runs.Client{Temporal: r.plain}
 	return r, nil
 }
 

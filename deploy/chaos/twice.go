@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"example.com/checkout/workflows/runs"
 
-	"example.com/checkout/workflows"
+	"github.com/jackc/pgx/v5"
 )
 
 // asksTheBank is a card whose payment is in flight until the customer has been at
@@ -61,7 +61,7 @@ func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 // awaitWaiting makes Reconcile start what has no run until so many wait for the
 // locks of a connection. It returns false when they do not for a while.
 func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bool {
-	service := workflows.Client{Temporal: c.rig.temporal}
+	service := runs.Client{Temporal: c.rig.temporal}
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {
 		waiting, err := query[int](ctx, c.rig, `
 			WITH RECURSIVE waiting AS (

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	enumspb "go.temporal.io/api/enums/v1"
 
-	flows "example.com/checkout/workflows"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -57,13 +58,13 @@ var workflows = Invariant{
 // run that is slow: both are in order.
 func (w *world) foundOnly(d *Delivery, first Run) bool {
 	e := w.events[d.EventID]
-	runs := w.sessionRuns[e.SessionID]
-	found := strings.HasPrefix(first.Parent, flows.ScheduleReconcile+"-")
+	ofParent := w.sessionRuns[e.SessionID]
+	found := strings.HasPrefix(first.Parent, runs.ScheduleReconcile+"-")
 	ofSession := e.Type == webhook.CheckoutCompleted || e.Type == webhook.CheckoutFailed
-	if !found || !ofSession || len(runs) == 0 || w.operated(e.SessionID, OpTerminate, OpReset) || w.operated(d.ID, OpTerminate, OpReset) {
+	if !found || !ofSession || len(ofParent) == 0 || w.operated(e.SessionID, OpTerminate, OpReset) || w.operated(d.ID, OpTerminate, OpReset) {
 		return false
 	}
-	parent := runs[len(runs)-1]
+	parent := ofParent[len(ofParent)-1]
 	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && parent.ClosedAt.Before(first.StartedAt)
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/workflowservice/v1"
@@ -16,7 +18,6 @@ import (
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -174,7 +175,7 @@ func (w *corpusWorld) addLive(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.values["live_webhook"] = e.ID
-	flows := workflows.Client{Temporal: w.temporal}
+	flows := runs.Client{Temporal: w.temporal}
 	s, err := w.store.CreateSession(t.Context(), storage.NewSession{
 		Session: checkout.Session{
 			Ref: checkout.Owner{MerchantID: w.own.ID, Mode: checkout.ModeLive}.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,

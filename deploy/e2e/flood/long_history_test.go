@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -88,7 +90,7 @@ func TestSession_AnyNumberOfSignalsLeavesItPayable(t *testing.T) {
 func TestExpire_ManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := e2e.NewMerchant(t, e2e.Shared)
-	flows := &workflows.Client{Temporal: e2e.TemporalClient(t, e2e.Shared)}
+	flows := &runs.Client{Temporal: e2e.TemporalClient(t, e2e.Shared)}
 	session := m.Create(e2e.Terms)
 	m.MustPay(session, e2e.Card3DS)
 	errs := make([]error, 200)

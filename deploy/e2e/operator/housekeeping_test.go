@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -115,7 +117,7 @@ func TestRetention_RemovesWhatIsFinishedAndOldEnough(t *testing.T) {
 	require.Equal(t, e2e.DeliveryOf(t, stack, pending, "checkout.failed"), e2e.Query[string](t, stack, `SELECT id FROM webhook_delivery`), "what is pending stays")
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(DISTINCT delivery_id) FROM webhook_attempt`))
 
-	for id, every := range map[string]time.Duration{workflows.ScheduleReconcile: time.Minute, workflows.ScheduleRetention: time.Hour} {
+	for id, every := range map[string]time.Duration{runs.ScheduleReconcile: time.Minute, runs.ScheduleRetention: time.Hour} {
 		schedule, err := c.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, every, schedule.Schedule.Spec.Intervals[0].Every, id)

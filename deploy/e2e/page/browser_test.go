@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -31,7 +33,6 @@ import (
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/deploy/e2e/chrome"
 	"example.com/checkout/storage"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -695,7 +696,7 @@ func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
 	server := httptest.NewUnstartedServer(nil)
 	address = "http://" + server.Listener.Addr().String()
 	server.Config.Handler = hosted.New(hosted.Config{
-		Store: store, Workflows: &workflows.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: e2e.Discard,
+		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: e2e.Discard,
 	})
 	server.Start()
 	t.Cleanup(server.Close)

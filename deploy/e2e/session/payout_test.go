@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"example.com/checkout/workflows/runs"
+
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
@@ -16,7 +18,6 @@ import (
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/storage"
 	"example.com/checkout/worker"
-	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -73,7 +74,7 @@ func TestPayout_NobodyWaitsForTheChain(t *testing.T) {
 func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain checkout.PayoutNetwork) {
 	t.Helper()
 	c := e2e.TemporalClient(t, stack)
-	flows := &workflows.Client{Temporal: c}
+	flows := &runs.Client{Temporal: c}
 	workers, err := worker.Start(c, worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: stack.PageURL(), Test: activities.Networks{Cards: &sandbox.CardNetwork{Store: store}, Payouts: chain},
@@ -83,5 +84,5 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 	})
 	require.NoError(t, err)
 	t.Cleanup(workers.Stop)
-	require.NoError(t, flows.EnsureSchedules(t.Context(), workflows.Schedules{ReconcileEvery: time.Second, Retention: 24 * time.Hour}))
+	require.NoError(t, flows.EnsureSchedules(t.Context(), runs.Schedules{ReconcileEvery: time.Second, Retention: 24 * time.Hour}))
 }

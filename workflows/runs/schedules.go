@@ -1,10 +1,12 @@
-package workflows
+package runs
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"example.com/checkout/workflows"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -28,10 +30,10 @@ type Schedules struct {
 func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	return errors.Join(
 		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleReconcile, Workflow: TypeReconcile, TaskQueue: TaskQueueCheckout,
+			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile, TaskQueue: workflows.TaskQueueCheckout,
 		}),
 		c.ensureSchedule(ctx, ScheduleRetention, time.Hour, &client.ScheduleWorkflowAction{
-			ID: ScheduleRetention, Workflow: TypeRetention, TaskQueue: TaskQueueCheckout, Args: []any{RetentionInput{Age: s.Retention}},
+			ID: ScheduleRetention, Workflow: workflows.TypeRetention, TaskQueue: workflows.TaskQueueCheckout, Args: []any{workflows.RetentionInput{Age: s.Retention}},
 		}),
 	)
 }

@@ -1,0 +1,144 @@
+// Package runs is the way into the workflows for everything outside them: it starts,
+// finds, signals and cancels runs in Temporal, and owns the time-outs of these calls.
+// The namespace is that of the Temporal client.
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/singleflight"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Errors of Client, besides those of package checkout.
+var (
+	// ErrOutcomeUnknown: Temporal did not answer in time. The call may have
+	// taken effect, now or later; repeating it is safe.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrPaymentNotFound: the session has no such payment in flight.
+	ErrPaymentNotFound = errors.New("no such payment in flight")
+)
+
+// callTimeout bounds every call to Temporal, so that a merchant is told within
+// a few seconds that the outcome is unknown.
+const callTimeout = 3 * time.Second
+
+// Client is the way into the workflows for everything outside them. It knows
+// their ids, messages and time-outs. The namespace is that of Temporal.
+type Client struct {
+	Temporal client.Client
+
+	underWay singleflight.Group // updates
+}
+
+// Open reports whether a workflow id has a run that has not ended. It returns
+// ErrOutcomeUnknown.
+func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := c.Temporal.DescribeWorkflow(ctx, workflowID, "")
+	var notFound *serviceerror.NotFound
+	if errors.As(err, &notFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, answer("describe", err)
+	}
+	return got.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// maxTerminated bounds Terminated; whoever terminates more waits for the rest
+// until it is overdue.
+const maxTerminated = 1000
+
+// Terminated returns the ids whose runs were terminated in the last while, as
+// far as Temporal's list, which lags, knows. It returns ErrOutcomeUnknown.
+func (c *Client) Terminated(ctx context.Context, within time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		PageSize: maxTerminated, // in the client's own namespace, as nothing else is said
+		Query:    fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'", time.Now().Add(-within).UTC().Format(time.RFC3339)),
+	})
+	if err != nil {
+		return nil, answer("list terminated", err)
+	}
+	ids := make([]string, 0, len(got.Executions))
+	for _, run := range got.Executions {
+		ids = append(ids, run.Execution.WorkflowId)
+	}
+	return ids, nil
+}
+
+func (c *Client) signal(ctx context.Context, workflowID, name string, arg any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return answer("signal "+name, c.Temporal.SignalWorkflow(ctx, workflowID, "", name, arg))
+}
+
+func (c *Client) cancel(ctx context.Context, workflowID string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := c.Temporal.CancelWorkflow(ctx, workflowID, "")
+	var already *serviceerror.CancellationAlreadyRequested
+	if errors.As(err, &already) {
+		return nil
+	}
+	return answer("cancel", err)
+}
+
+// update sends an update and waits until it is answered. The same updateID
+// again returns the first answer, also after the workflow has closed. Those who
+// ask for the same at once get one answer: Temporal takes ten updates of a run
+// at a time, and refuses more.
+func update[T any](ctx context.Context, c *Client, workflowID, name, updateID string, args ...any) (T, error) {
+	got, err, _ := c.underWay.Do(fmt.Sprint(workflowID, name, updateID, args), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		var got T
+		handle, err := c.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			WorkflowID: workflowID, UpdateID: updateID, UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = handle.Get(ctx, &got)
+		}
+		return got, answer(name, err)
+	})
+	return got.(T), err
+}
+
+// answer turns Temporal's error into one that callers know.
+func answer(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var (
+		refused  *temporal.ApplicationError
+		notFound *serviceerror.NotFound
+	)
+	switch {
+	case errors.As(err, &refused):
+		switch refused.Type() {
+		case workflows.ErrTypeSessionNotPending:
+			return fmt.Errorf("%s: %w", doing, checkout.ErrNotPending)
+		case workflows.ErrTypePaymentInFlight:
+			return fmt.Errorf("%s: %w", doing, checkout.ErrPaymentInFlight)
+		case workflows.ErrTypePaymentNotFound:
+			return fmt.Errorf("%s: %w", doing, ErrPaymentNotFound)
+		}
+	case errors.As(err, &notFound):
+		return fmt.Errorf("%s: %w", doing, checkout.ErrNotFound)
+	}
+	return fmt.Errorf("%s: %w: %w", doing, ErrOutcomeUnknown, err)
+}

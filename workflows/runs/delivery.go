@@ -1,0 +1,67 @@
+package runs
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// ReplayDelivery starts a new run of a delivery that has ended. It returns
+// webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
+func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
+	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return webhook.ErrDeliveryInProgress
+	}
+	return answer("replay delivery", err)
+}
+
+// StartDelivery starts the first run of a delivery. Repeating it changes
+// nothing. It returns ErrOutcomeUnknown.
+func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
+	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return answer("start delivery", err)
+}
+
+func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch, reuse enumspb.WorkflowIdReusePolicy) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	in := workflows.NewWebhookDeliveryInput(owner, typ, ref)
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       ref.ID,
+		TaskQueue:                                workflows.TaskQueueWebhooks,
+		WorkflowIDReusePolicy:                    reuse,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		TypedSearchAttributes:                    workflows.SearchAttributesOf(owner, in.SearchAttribute()),
+		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary:                            in.Summary(),
+	}, workflows.TypeWebhookDelivery, in)
+	return err
+}
+
+// RetryNow makes a waiting delivery's next attempt at once. It returns
+// checkout.ErrNotFound (it has no run) and ErrOutcomeUnknown.
+func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {
+	return c.signal(ctx, deliveryID, workflows.SignalRetryNow, nil)
+}
+
+// ResumeDelivery wakes a parked delivery; another takes no notice. Errors as
+// RetryNow.
+func (c *Client) ResumeDelivery(ctx context.Context, deliveryID string) error {
+	return c.signal(ctx, deliveryID, workflows.SignalResume, nil)
+}
+
+// CancelDelivery cancels a delivery's run, which ends its row. Errors as
+// RetryNow.
+func (c *Client) CancelDelivery(ctx context.Context, deliveryID string) error {
+	return c.cancel(ctx, deliveryID)
+}

@@ -1,0 +1,31 @@
+package runs
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// StartMerchantUpdate starts the deliveries of a change of a merchant's settings.
+// Repeating it changes nothing. It returns ErrOutcomeUnknown.
+func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                    ref.ID,
+		TaskQueue:             workflows.TaskQueueCheckout,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		TypedSearchAttributes: workflows.SearchAttributesOf(ref.Owner, workflows.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
+		StaticSummary:         "settings of a merchant changed",
+	}, workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: ref})
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return answer("start merchant update", err)
+}
