@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"image"
@@ -25,11 +26,17 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
+// alone names the phases without an attack.
+const alone = "alone"
+
 // attacks measures the requests of one merchant, alone and beside another who asks
-// for more than a fair share, with the limits of production.
+// for more than a fair share, with the limits of production. What is alone and
+// beside takes turns, because the machine's other work changes with time.
 func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 	period := flags.Duration("for", 15*time.Second, "how long each phase is measured")
 	rate := flags.Int("rate", 20, "requests a second of the merchant who is measured")
+	rounds := flags.Int("rounds", 3, "how often each phase is measured")
+	only := flags.String("only", "", "measure only the attacks whose names hold this")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{Env: []string{
 			"CHECKOUT_TEST_RATE_LIMIT=25", "CHECKOUT_PAGE_RATE_LIMIT=20", "CHECKOUT_DASHBOARD_RATE_LIMIT=20", "CHECKOUT_TRUSTED_PROXIES=127.0.0.0/8",
@@ -46,42 +53,84 @@ func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 		if err != nil {
 			return report{}, err
 		}
-		nobody := func(context.Context) *http.Request { return nil }
-		var phases []phase
-		memory, err := r.memoryUnder(ctx, func() error {
-			for _, of := range []attack{
-				{"alone", 0, nobody},
-				{"600 connections of one key", 600, a.list},
-				{"60 that guess passwords", 60, a.guess},
-				{"80 that upload logos", 80, a.upload},
-				{"20 that ask why a signature is wrong", 20, a.verify},
-				{"100 that ask what needs no key", 100, a.open},
-				{"alone again", 0, nobody},
-			} {
+		var figures []figure
+		memory, err := r.memoryUnder(ctx, func() (err error) {
+			figures, err = measure(a.attacks(*only), *rounds, func(of attack) ([]time.Duration, error) {
 				latencies, err := r.beside(ctx, of, key, *rate, *period)
-				if err != nil {
-					return err
-				}
-				phases = append(phases, phase{of.name, latencies})
-			}
-			return nil
+				return latencies, errors.Join(err, ctx.Err())
+			})
+			return err
 		})
 		if err != nil {
 			return report{}, err
 		}
-		figures := latency(phases...)
-		p99 := &figures[2]
-		alone := (p99.median("alone") + p99.median("alone again")) / 2
 		worst := 0.0
-		for _, p := range phases {
-			worst = max(worst, p99.median(p.name)/alone)
+		for _, s := range figures[len(figures)-1].Series {
+			worst = max(worst, s.median())
 		}
-		p99.Goal = &goal{Value: 2 * alone}
 		return report{
 			Parts:  []part{{Of: "another merchant's GET", Figures: figures}, memory},
 			Result: fmt.Sprintf("The worst p99 beside an attack is %.1f times that alone.", worst),
 		}, nil
 	}
+}
+
+// attacks are those whose names hold only.
+func (a *attacker) attacks(only string) []attack {
+	all := []attack{
+		{"600 connections of one key", 600, a.list},
+		{"60 that guess passwords", 60, a.guess},
+		{"80 that upload logos", 80, a.upload},
+		{"20 that ask why a signature is wrong", 20, a.verify},
+		{"100 that ask what needs no key", 100, a.open},
+	}
+	return slices.DeleteFunc(all, func(of attack) bool { return !strings.Contains(of.name, only) })
+}
+
+// measure has each phase measured in each round, and alone once more at the end.
+func measure(all []attack, rounds int, beside func(attack) ([]time.Duration, error)) ([]figure, error) {
+	ways := []*way{{name: alone}}
+	for _, of := range all {
+		ways = append(ways, &way{name: of.name})
+	}
+	add := func(w *way, of attack) error {
+		took, err := beside(of)
+		w.add(took, time.Second, 0, nil)
+		return err
+	}
+	nobody := attack{name: alone, request: func(context.Context) *http.Request { return nil }}
+	for range rounds {
+		for i, of := range append([]attack{nobody}, all...) {
+			if err := add(ways[i], of); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := add(ways[0], nobody); err != nil {
+		return nil, err
+	}
+	return besides(ways), nil
+}
+
+// besides are the figures of phases, the first of which is alone, before and after
+// each round. The last figure is p99 as a multiple of that alone in the same round.
+func besides(ways []*way) []figure {
+	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
+	times := figure{Name: "p99 / alone", Goal: &goal{Value: 2}}
+	for _, w := range ways {
+		for i, values := range [][]float64{{float64(w.count)}, w.p50, w.p99} {
+			figures[i].Series = append(figures[i].Series, series{w.name, values})
+		}
+		if w == ways[0] {
+			continue
+		}
+		var of []float64
+		for i, p99 := range w.p99 {
+			of = append(of, 2*p99/(ways[0].p99[i]+ways[0].p99[i+1]))
+		}
+		times.Series = append(times.Series, series{w.name, of})
+	}
+	return append(figures, times)
 }
 
 // attack is requests that come as fast as they are answered.

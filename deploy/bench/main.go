@@ -35,7 +35,7 @@ var benchmarks = []benchmark{
 	{"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow", []string{"-rounds=3", "-for=3s", "-steady=10s"}, deliveries},
 	{"growth", "creates with few and with many pending sessions, and what one of each thing weighs", []string{"-rounds=3", "-for=3s", "-pending=2000", "-finished=300", "-delivered=300"}, growth},
 	{"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries", []string{"-for=10s", "-waiting=1000"}, neighbours},
-	{"attacks", "a merchant's requests beside one who asks for more than a fair share", []string{"-for=5s"}, attacks},
+	{"attacks", "a merchant's requests beside one who asks for more than a fair share", []string{"-rounds=1", "-for=5s"}, attacks},
 }
 
 func main() {
