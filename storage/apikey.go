@@ -139,7 +139,7 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 		), bucket AS (
 			INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 			SELECT key_id, $2, CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END, CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
-				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller `+takeOne+`
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller, `+unhurried+takeOne+`
 		)
 		SELECT c.*, b.* FROM caller c, bucket b`,
 		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(

@@ -178,3 +178,32 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	f.later(t, logAge)
 	require.EqualValues(t, 0, left(logAge))
 }
+
+// TestBuckets_WaitForNoDisk: and what comes after them on the same connection does.
+func TestBuckets_WaitForNoDisk(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(t, `CREATE TABLE seen (written text, value text)`)
+	f.exec(t, `CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO seen VALUES (TG_TABLE_NAME, current_setting('synchronous_commit')); RETURN NEW; END $$`)
+	for _, table := range []string{"token_bucket", "merchant"} {
+		f.exec(t, `CREATE TRIGGER see AFTER INSERT OR UPDATE ON `+table+` FOR EACH ROW EXECUTE FUNCTION see()`)
+	}
+	key := checkout.NewAPIKey(checkout.ModeTest)
+	require.NoError(t, f.CreateAPIKey(t.Context(), checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref(checkout.NewID("key")), Label: "ci"}, key))
+	hash, ok := checkout.HashAPIKey(key)
+	require.True(t, ok)
+	rate := storage.Rate{PerSecond: 1, Burst: 5}
+	for range 2 { // the bucket is made, then changed
+		_, err := f.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})
+		require.NoError(t, err)
+		_, _, err = f.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
+		require.NoError(t, err)
+	}
+	m := f.merchant
+	m.ID = checkout.NewID(checkout.PrefixMerchant)
+	require.NoError(t, f.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	require.Equal(t, "merchant on 1, token_bucket off 4", f.query(t, `
+		SELECT string_agg(written || ' ' || value || ' ' || n, ', ' ORDER BY written)
+		FROM (SELECT written, value, count(*) AS n FROM seen GROUP BY written, value) s`))
+}
