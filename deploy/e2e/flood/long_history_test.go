@@ -37,7 +37,11 @@ func TestHold_AnyNumberOfSignalsKeepsTheHistoryShort(t *testing.T) {
 	e2e.Await(t, "the delivery is parked", 20*time.Second, func() bool { return parked().Unix() > 0 })
 	made := len(m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").Field("attempts").([]any))
 	first := e2e.Events(t, c, delivery, "")[0].GetWorkflowExecutionStartedEventAttributes().OriginalExecutionRunId
-	for range *many {
+	began := time.Now()
+	for i := range *many {
+		if i%1000 == 0 {
+			t.Logf("%d signals after %s", i, time.Since(began).Round(time.Second))
+		}
 		before := parked()
 		require.NoError(t, c.SignalWorkflow(t.Context(), delivery, "", workflows.SignalResume, nil))
 		e2e.Await(t, "it looks, and waits again", 20*time.Second, func() bool { return parked().After(before) })
