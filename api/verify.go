@@ -54,15 +54,15 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		}
 		v.Stored = string(e.Body)
 	}
-	leave, err := explaining.Enter(ctx)
+	var explained verdict
+	err = explaining.Do(ctx, func() { explained = v.explain() })
 	if errors.Is(err, limit.ErrBusy) {
 		return 0, nil, rateLimited(storage.Allowance{Wait: time.Second})
 	}
 	if err != nil {
 		return 0, nil, err
 	}
-	defer leave()
-	return http.StatusOK, v.explain(), nil
+	return http.StatusOK, explained, nil
 }
 
 const (

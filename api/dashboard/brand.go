@@ -41,10 +41,6 @@ var brandChanged = notice("brand_changed", "The hosted page was changed.")
 // changeBrand serves POST /{mode}/settings/brand: the color and the logo of the
 // hosted page.
 func (s *server) changeBrand(v visit) (answer, error) {
-	p, err := s.settingsPage(v)
-	if err != nil {
-		return answer{}, err
-	}
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
 		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.auditBoth("brand.changed", v.MerchantID(), detail))
@@ -53,19 +49,26 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	switch {
 	case faster:
 		return s.brandConflict(v, conflict)
-	case err == nil && detail == "":
-		return goTo(v.Path("/settings"), nothingChanged)
 	case errors.Is(err, storage.ErrColor):
-		p.Faults["color"] = "The color " + err.Error() + "."
+		return s.refuseBrand(v, "color", "The color "+err.Error()+".")
 	case errors.Is(err, storage.ErrLogo), errors.Is(err, storage.ErrLogoLarge):
-		p.Faults["logo"] = "The logo " + err.Error() + "."
+		return s.refuseBrand(v, "logo", "The logo "+err.Error()+".")
 	case err != nil:
 		return answer{}, err
-	}
-	if len(p.Faults) > 0 {
-		return refuse("settings", "Settings", p)
+	case detail == "":
+		return goTo(v.Path("/settings"), nothingChanged)
 	}
 	return goTo(v.Path("/settings"), brandChanged)
+}
+
+// refuseBrand shows the settings with what is wrong with a field.
+func (s *server) refuseBrand(v visit, field, fault string) (answer, error) {
+	p, err := s.settingsPage(v)
+	if err != nil {
+		return answer{}, err
+	}
+	p.Faults[field] = fault
+	return refuse("settings", "Settings", p)
 }
 
 // brandConflict shows what is stored now, where somebody else was faster.
@@ -83,8 +86,9 @@ func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer,
 // logosWaiting is how many logos wait for the one that is decoded.
 const logosWaiting = 8
 
-// decoding bounds what logos take of this process: one merchant has one decoded at
-// a time.
+// decoding bounds what logos take of this process: one merchant has one read and
+// decoded at a time. One that is still being read has no turn of decoding: its
+// sender may be slow.
 var (
 	decoding   = limit.NewGate(1, logosWaiting)
 	decodingOf = limit.NewShares(1)
@@ -99,11 +103,6 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		return change, "", err
 	}
 	defer turn.Leave(false)
-	leave, err := decoding.Enter(v.Context())
-	if err != nil {
-		return change, "", err
-	}
-	defer leave()
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // what else is in the form is not known
 	}
@@ -126,9 +125,15 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		return change, detail, storage.ErrLogo
 	}
 	defer file.Close()
-	logo, err := storage.EncodeLogo(file)
+	var (
+		logo  []byte
+		fault error
+	)
+	if err := decoding.Do(v.Context(), func() { logo, fault = storage.EncodeLogo(file) }); err != nil {
+		return change, "", err
+	}
 	change.Logo = &logo
-	return change, join(detail, "another logo"), err
+	return change, join(detail, "another logo"), fault
 }
 
 func colorWords(color string) string {

@@ -1,7 +1,10 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
+
+	"golang.org/x/sync/semaphore"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
@@ -37,6 +40,11 @@ func (s *server) limited(next http.Handler) http.Handler {
 	})
 }
 
+// entrance lets a few requests count themselves at once. A crowd that comes from
+// many addresses does not take all connections to PostgreSQL by that, which other
+// merchants' requests need.
+var entrance = semaphore.NewWeighted(2)
+
 // admit waits for the address's turn and takes its tokens; otherwise it has
 // answered.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) (*limit.Turn, bool) {
@@ -56,7 +64,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) (*limit.Turn, boo
 			turn.Leave(err == nil)
 		}
 	}()
-	got, err := s.Store.Allow(r.Context(), buckets...)
+	got, err := s.count(r.Context(), buckets)
 	if admitted = err == nil && got.OK; admitted {
 		return turn, true
 	}
@@ -66,6 +74,15 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) (*limit.Turn, boo
 		s.tooMany(w, r)
 	}
 	return nil, false
+}
+
+// count takes a token from each of the buckets when there is room at the entrance.
+func (s *server) count(ctx context.Context, buckets []storage.Bucket) (storage.Allowance, error) {
+	if err := entrance.Acquire(ctx, 1); err != nil {
+		return storage.Allowance{}, err
+	}
+	defer entrance.Release(1)
+	return s.Store.Allow(ctx, buckets...)
 }
 
 // busy is told when too many do something heavy at once.

@@ -3,12 +3,15 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,13 +106,19 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	owner := d.as(checkout.RoleOwner)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	leave, err := decoding.Enter(ctx)
-	require.NoError(t, err)
 	var others sync.WaitGroup
+	entered := make(chan struct{})
+	others.Go(func() {
+		_ = decoding.Do(ctx, func() {
+			close(entered)
+			<-ctx.Done()
+		})
+	})
+	<-entered
 	for range 2 * logosWaiting { // half of them have a place and no turn
 		others.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = decoding.Enter(ctx)
+				_ = decoding.Do(ctx, func() {})
 			}
 		})
 	}
@@ -119,8 +128,71 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	cancel()
 	others.Wait()
-	leave()
 	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
+}
+
+// TestBrand_ASlowUploadKeepsNobodyWaiting sends half of a logo; another merchant's
+// is decoded meanwhile.
+func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	slow, d := newDesk(t), newDesk(t)
+	sender := slow.as(checkout.RoleOwner)
+	r := sender.uploading(picture(t, 30, 10))
+	body := r.Body
+	half := io.LimitReader(body, r.ContentLength/2)
+	stalled, send := io.Pipe()
+	r.Body = io.NopCloser(io.MultiReader(half, stalled, body))
+	answered := make(chan int, 1)
+	go func() {
+		answer, err := sender.http.Do(r)
+		if err != nil {
+			answered <- 0
+			return
+		}
+		defer answer.Body.Close()
+		answered <- answer.StatusCode
+	}()
+	require.Eventually(t, func() bool {
+		turn, ok := decodingOf.TryEnter(slow.merchant)
+		if ok {
+			turn.Leave(false)
+		}
+		return !ok
+	}, time.Minute, 10*time.Millisecond, "the slow one has its merchant's turn")
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	owner := d.as(checkout.RoleOwner)
+	answer, err := owner.http.Do(owner.uploading(picture(t, 30, 10)).WithContext(ctx))
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	require.NoError(t, send.Close())
+	require.Equal(t, http.StatusSeeOther, <-answered)
+}
+
+// TestLimits_ACrowdWaitsAtTheEntrance takes the entrance, which other tests need, so
+// it runs alone.
+func TestLimits_ACrowdWaitsAtTheEntrance(t *testing.T) {
+	d := newDesk(t)
+	h := New(d.config)
+	require.NoError(t, entrance.Acquire(t.Context(), 2))
+	var (
+		wg    sync.WaitGroup
+		shown atomic.Int32
+	)
+	for i := range 20 {
+		wg.Go(func() {
+			if d.from(h, fmt.Sprintf("198.51.100.%d:80", i), "/signin", nil).Code == http.StatusOK {
+				shown.Add(1)
+			}
+		})
+	}
+	time.Sleep(200 * time.Millisecond) // what must not happen has no event
+	require.Zero(t, shown.Load(), "nobody has come in")
+	entrance.Release(2)
+	wg.Wait()
+	require.EqualValues(t, 20, shown.Load())
 }
 
 func TestLimits_InvitationsAndInventedCookiesOfAnAddress(t *testing.T) {

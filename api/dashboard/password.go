@@ -19,9 +19,8 @@ var passwordParams = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Paralleli
 
 var hashers = max(1, runtime.GOMAXPROCS(0)/2)
 
-// hashing bounds what passwords take of this process: half of the processors, and
-// a second's work that waits.
-var hashing = limit.NewGate(hashers, 16*hashers)
+// hashing bounds what passwords take of this process; a second's work may wait.
+var hashing = limit.NewGate(hashers, 8*hashers)
 
 // Limits of a password. The longest is for the sake of the hashing only.
 const (
@@ -43,14 +42,15 @@ func passwordFault(password, again string) string {
 }
 
 func hashPassword(ctx context.Context, password string) (string, error) {
-	leave, err := hashing.Enter(ctx)
-	if err != nil {
+	var (
+		hash  string
+		fault error
+	)
+	if err := hashing.Do(ctx, func() { hash, fault = argon2id.CreateHash(password, passwordParams) }); err != nil {
 		return "", err
 	}
-	defer leave()
-	hash, err := argon2id.CreateHash(password, passwordParams)
-	if err != nil {
-		return "", fmt.Errorf("hash password: %w", err)
+	if fault != nil {
+		return "", fmt.Errorf("hash password: %w", fault)
 	}
 	return hash, nil
 }
@@ -68,11 +68,6 @@ var nobodysHash = func() string {
 // samePassword compares a password with a hash, "" for that of nobody. It returns
 // limit.ErrBusy.
 func samePassword(ctx context.Context, password, hash string) (bool, error) {
-	leave, err := hashing.Enter(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer leave()
 	known := hash != ""
 	if !known {
 		hash = nobodysHash
@@ -80,8 +75,12 @@ func samePassword(ctx context.Context, password, hash string) (bool, error) {
 	if utf8.RuneCountInString(password) > maxPassword {
 		password, known = "", false
 	}
-	same, err := argon2id.ComparePasswordAndHash(password, hash)
-	return same && err == nil && known, nil
+	var (
+		same  bool
+		fault error
+	)
+	err := hashing.Do(ctx, func() { same, fault = argon2id.ComparePasswordAndHash(password, hash) })
+	return same && fault == nil && known, err
 }
 
 // confirmed says why what is dangerous is not done: "" when the visitor has typed

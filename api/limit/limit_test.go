@@ -2,12 +2,14 @@ package limit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
 )
 
 func TestAddress(t *testing.T) {
@@ -24,46 +26,117 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// newGate has a processor of its own.
+func newGate(atOnce, waiting int) *Gate {
+	g := NewGate(atOnce, waiting)
+	g.processors = semaphore.NewWeighted(1)
+	return g
+}
+
 func TestGate_RefusesSoonWhenTooManyWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(1, 1)
-		leave, err := g.Enter(t.Context())
+		g := newGate(1, 1)
+		leave, err := g.enter(t.Context())
 		require.NoError(t, err)
 		second := make(chan func())
 		go func() {
-			leave, _ := g.Enter(t.Context())
+			leave, _ := g.enter(t.Context())
 			second <- leave
 		}()
 		synctest.Wait()
 		began := time.Now()
-		_, err = g.Enter(t.Context())
-		require.ErrorIs(t, err, ErrBusy)
-		require.Equal(t, busyAfter, time.Since(began))
+		require.ErrorIs(t, g.Do(t.Context(), func() { t.Error("done all the same") }), ErrBusy)
+		require.InDelta(t, busyAfter, time.Since(began), float64(busyAfter)/2)
 		leave()
 		(<-second)()
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = g.Enter(gone)
+		_, err = g.enter(gone)
 		require.ErrorIs(t, err, context.Canceled)
-		leave, err = g.Enter(t.Context())
-		require.NoError(t, err, "who gave up took no place")
-		leave()
+		require.NoError(t, g.Do(t.Context(), func() {}), "who gave up took no place")
 	})
 }
 
-func TestGate_RestsAsLongAsItWorked(t *testing.T) {
+func TestGate_RestsThreeTimesAsLongAsItWorked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(1, 1)
+		g := newGate(1, 1)
 		began := time.Now()
 		for range 3 {
-			leave, err := g.Enter(t.Context())
-			require.NoError(t, err)
-			time.Sleep(30 * time.Millisecond)
-			leave()
+			require.NoError(t, g.Do(t.Context(), func() { time.Sleep(30 * time.Millisecond) }))
 		}
-		require.Equal(t, (30+30+30+30+30)*time.Millisecond, time.Since(began))
+		require.Equal(t, (30+90+30+90+30)*time.Millisecond, time.Since(began))
+	})
+}
+
+// TestGate_TwoKindsShareAProcessor: by turns, and who waits at one gate takes no
+// place of the other.
+func TestGate_TwoKindsShareAProcessor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		one, other := newGate(1, 4), newGate(1, 4)
+		other.processors = one.processors
+		var turns []string
+		for _, g := range []struct {
+			name string
+			*Gate
+		}{{"one", one}, {"one", one}, {"one", one}, {"other", other}} {
+			go func() {
+				_ = g.Do(t.Context(), func() {
+					turns = append(turns, g.name)
+					time.Sleep(10 * time.Millisecond)
+				})
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"one", "other", "one", "one"}, turns)
+	})
+}
+
+func TestGate_APanicIsTheCallers(t *testing.T) {
+	t.Parallel()
+	g := newGate(1, 1)
+	func() {
+		defer func() { require.Contains(t, recover(), "a picture of an impossible size") }()
+		_ = g.Do(t.Context(), func() { panic("a picture of an impossible size") })
+		t.Error("no panic")
+	}()
+	require.NoError(t, g.Do(t.Context(), func() {}), "its turn has ended")
+}
+
+// TestRefusals_OfACrowdComeOneAfterTheOther: else the crowd comes again as one.
+func TestRefusals_OfACrowdComeOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, s := newGate(1, 0), NewShares(1)
+		leave, err := g.enter(t.Context())
+		require.NoError(t, err)
+		turn, err := s.Enter(t.Context(), "a")
+		require.NoError(t, err)
+		for _, enter := range []func() error{
+			func() error { _, err := g.enter(t.Context()); return err },
+			func() error { _, err := s.Enter(t.Context(), "a"); return err },
+		} {
+			refused := make(chan time.Time, 100)
+			for range cap(refused) {
+				go func() {
+					if errors.Is(enter(), ErrBusy) {
+						refused <- time.Now()
+					}
+				}()
+			}
+			time.Sleep(2 * patience)
+			close(refused)
+			at := map[time.Time]bool{}
+			for when := range refused {
+				at[when.Truncate(10*time.Millisecond)] = true
+			}
+			require.Greater(t, len(at), 30, "100 who came at the same time")
+		}
+		turn.Leave(false)
+		leave()
 	})
 }
 
@@ -78,7 +151,7 @@ func TestShares_OneOwnerNeverTakesAnothersTurn(t *testing.T) {
 		began := time.Now()
 		_, err = s.Enter(t.Context(), "a")
 		require.ErrorIs(t, err, ErrBusy)
-		require.Equal(t, patience, time.Since(began))
+		require.InDelta(t, patience, time.Since(began), float64(patience)/2)
 		began = time.Now()
 		other, err := s.Enter(t.Context(), "b")
 		require.NoError(t, err)

@@ -10,7 +10,8 @@ import (
 
 // Times of a share.
 const (
-	// patience is how long a request waits for its turn: longer than as many as a key may make at once take.
+	// patience is about how long a request waits for its turn: longer than as many as
+	// a key may make at once take.
 	patience = 5 * time.Second
 	penalty  = 100 * time.Millisecond // how long a request that was refused keeps its place
 )
@@ -51,7 +52,7 @@ type Turn struct {
 // it from asking again at once.
 func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
 	mine := s.use(owner)
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, about(patience))
 	defer cancel()
 	if mine.turns.Acquire(waiting, 1) != nil {
 		s.forget(owner, mine)
