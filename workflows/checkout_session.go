@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
@@ -18,7 +17,7 @@ type CheckoutSessionInput struct {
 
 	ExpiresAt     time.Time     `json:"expires_at"`
 	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
-	// PaymentID is of a payment that was in flight when an earlier run was lost.
+	// PaymentID names the payment that was in flight when an earlier run was lost.
 	PaymentID string `json:"payment_id,omitempty"`
 }
 
@@ -50,148 +49,178 @@ type SessionState struct {
 	PaymentInFlight bool            `json:"payment_in_flight"`
 }
 
-// CheckoutSession runs one session from creation to its final status. It sleeps
-// toward ExpiresAt and takes the messages pay, expire, complete and advance; a
-// payment that was accepted in time may finish after it. An operator's cancel expires
-// the session. Source: interface document, "States and transitions".
+// CheckoutSession runs one session from creation to its final status, and carries out what is
+// decided meanwhile. Other coroutines decide: the handlers take messages, as far as the table of
+// package checkout accepts them; endInTime ends the session; follow settles the payment in
+// flight, which may take longer than ExpiresAt. An operator's cancel expires the session.
+// Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
-	s := &session{in: in, status: checkout.StatusPending, decided: map[string]PaymentResult{}, log: log.With(workflow.GetLogger(ctx), "session_id", in.ID)}
+	s := newSession(ctx, in)
 	if in.PaymentID != "" {
-		s.adopt(ctx, in.PaymentID)
+		s.adopt(ctx, in.PaymentID, confirm)
 	}
 	if err := s.listen(ctx); err != nil {
 		return CheckoutSessionResult{}, err
 	}
-	s.sleep(ctx, s.in.ExpiresAt.Sub(workflow.Now(ctx)))
-	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+s.in.ExpiresAt.UTC().Format(time.RFC3339)+".")
-	cancelable := ctx
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
-	for !s.done() {
-		if err := workflow.Await(ctx, s.hasWork); err != nil {
+
+	s.startTimer(ctx, in.ExpiresAt.Sub(workflow.Now(ctx)))
+	workflow.GoNamed(ctx, "end in time", s.endInTime)
+	until := in.ExpiresAt.UTC().Format(time.RFC3339)
+	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+until+".")
+
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops nothing that was decided
+	for {
+		wake := func() bool { return len(s.settled) > 0 || s.phase().Final() }
+		if err := workflow.Await(ctx, wake); err != nil {
 			return CheckoutSessionResult{}, err
 		}
-		if s.due && s.free() && !s.status.Final() {
-			left, err := s.expire(ctx, !s.early)
-			if err != nil {
-				s.log.Info("not expired", "reason", err)
-			}
-			if left > 0 && !s.early { // Temporal's clock is ahead of PostgreSQL's, which decides
-				s.due = false
-				s.sleep(cancelable, max(left, time.Second))
-			}
+		if len(s.settled) == 0 {
+			return s.close(ctx)
 		}
-		if err := s.follow(ctx); err != nil {
+
+		next := s.settled[0]
+		s.settled = s.settled[1:]
+		if err := s.carryOut(ctx, next); err != nil {
 			return CheckoutSessionResult{}, err
 		}
 	}
-	return s.close(ctx)
 }
 
-// session is the state of one run.
+// session is what one run knows of its session. The phase follows from it.
 type session struct {
 	in       CheckoutSessionInput
 	log      log.Logger
 	status   checkout.Status
+	orphaned bool                     // PostgreSQL has no row: the creation was rolled back
 	payment  *payment                 // in flight; nil when none is
 	decided  map[string]PaymentResult // by transaction id
-	expiring bool                     // the decision to expire is being written
-	due      bool                     // the time is over as far as Temporal knows, or the session ends early
-	early    bool                     // somebody asked for its end, whatever the time: the test clock, or an operator who canceled
-	orphaned bool                     // PostgreSQL does not know the session: its creation was rolled back
-	handling int                      // signals being acted upon
-	settled  []activities.Settlement  // decisions of which nothing has followed yet
+	settled  []activities.Settlement  // decisions that are to be carried out, oldest first
+	due      due
+	endNow   bool // an expire message waits for the end
 }
 
-// payment is the payment in flight.
-type payment struct {
-	transactionID string
-	asking        bool                    // an activity is asking the card network
-	queued        bool                    // somebody waits for that, to ask next
-	asked         int                     // questions so far
-	outcome       checkout.PaymentOutcome // the last answer
-	followed      bool                    // it waits for the customer or the network, with a deadline
+// due says whether the time of a session is over.
+type due int
+
+const (
+	notDue due = iota
+	onTime     // Temporal's timer has fired; PostgreSQL's clock decides
+	early      // the test clock or an operator ended it, whatever the clocks say
+)
+
+func newSession(ctx workflow.Context, in CheckoutSessionInput) *session {
+	return &session{
+		in:      in,
+		log:     log.With(workflow.GetLogger(ctx), "session_id", in.ID),
+		status:  checkout.StatusPending,
+		decided: map[string]PaymentResult{},
+	}
 }
 
-func (s *session) free() bool { return s.payment == nil && !s.expiring }
-
-// done reports whether everything has followed: a payment may be decided while
-// the children of an earlier one start.
-func (s *session) done() bool {
-	return (s.orphaned || s.status.Final()) && len(s.settled) == 0
+// phase is where the session stands in the table of messages.
+func (s *session) phase() checkout.Phase {
+	switch {
+	case s.payment != nil && s.due == notDue:
+		return checkout.PhasePaying
+	case s.payment != nil:
+		return checkout.PhaseDue
+	case s.orphaned:
+		return checkout.PhaseOrphaned
+	case s.status == checkout.StatusExpired:
+		return checkout.PhaseExpired
+	case s.status.Final():
+		return checkout.PhaseEnded
+	case s.due != notDue || s.endNow:
+		return checkout.PhaseExpiring
+	}
+	return checkout.PhaseOpen
 }
 
-func (s *session) hasWork() bool {
-	return s.status.Final() || s.orphaned || len(s.settled) > 0 || (s.due && s.free())
-}
-
-// sleep makes the session due after left, or when an operator cancels. ExpiresAt
+// startTimer makes the session due after left, or when an operator cancels. ExpiresAt
 // is absolute: a timer of one hour would begin with the first workflow task, however
 // late a worker picks it up.
-func (s *session) sleep(ctx workflow.Context, left time.Duration) {
-	expiry := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
+func (s *session) startTimer(ctx workflow.Context, left time.Duration) {
+	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
 		Summary: "session expires " + s.in.ExpiresAt.UTC().Format("15:04:05Z"),
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := expiry.Get(ctx, nil); err != nil { // canceled with the workflow
-			s.early = true
+		if err := timer.Get(ctx, nil); err != nil { // canceled with the workflow
+			s.due = early
 		}
-		s.due = true
+		s.due = max(s.due, onTime)
 	})
 }
 
-// adopt follows a payment to its end that an earlier run has begun. Whoever told
-// the session meanwhile that it was paid told nobody, so the network is asked.
-func (s *session) adopt(ctx workflow.Context, transactionID string) {
-	p := &payment{transactionID: transactionID, asking: true}
-	s.payment = p
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // money is followed to its end, whoever cancels
-	workflow.Go(ctx, func(ctx workflow.Context) {
-		if _, err := s.ask(ctx, p, confirm); err != nil {
-			s.log.Error("payment not followed", "transaction_id", p.transactionID, "error", err)
-		}
-	})
-}
-
-// follow does what earlier decisions ask for: it tells the merchant, then sends
-// the payout.
-func (s *session) follow(ctx workflow.Context) error {
-	settled := s.settled
-	s.settled = nil
-	for _, d := range settled {
-		// While these start, whoever paid gets the answer.
-		telling := startDeliveries(ctx, s.in.Owner, d.EventType, d.Deliveries)
-		if err := awaitStarts(ctx, telling); err != nil {
-			return err
-		}
-		if d.PayoutID == "" {
-			continue
-		}
-		in := PayoutInput{Ref: s.in.Owner.Ref(d.PayoutID)}
-		if err := awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0)); err != nil {
-			return err
+// endInTime ends the session without a payment as soon as it is expiring, and again when it
+// was open once more.
+func (s *session) endInTime(cancelable workflow.Context) {
+	ctx, _ := workflow.NewDisconnectedContext(cancelable)
+	expiring := func() bool { return s.phase() == checkout.PhaseExpiring }
+	for workflow.Await(ctx, expiring) == nil {
+		left := s.expire(ctx)
+		if left > 0 && s.due == onTime { // Temporal's clock is ahead of PostgreSQL's
+			s.due = notDue
+			s.startTimer(cancelable, max(left, time.Second))
 		}
 	}
-	return nil
 }
 
-// close answers what is still open and ends the run.
+// expire writes the session's end and applies what PostgreSQL says. When nobody asked for the
+// end but the timer, that may be that the session has time left.
+func (s *session) expire(ctx workflow.Context) (left time.Duration) {
+	var (
+		a   *activities.Payments
+		got activities.ExpireSessionResult
+	)
+	onlyTimer := s.due == onTime && !s.endNow
+	in := activities.ExpireSessionInput{Ref: s.in.Ref, ExpiresAt: s.in.ExpiresAt, OnTime: onlyTimer}
+	options := workflow.WithLocalActivityOptions(ctx, decideOptions)
+	err := workflow.ExecuteLocalActivity(options, a.ExpireSession, in).Get(ctx, &got)
+
+	switch {
+	case isType(err, activities.ErrTypeSessionNotFound):
+		s.orphaned = true
+	case err != nil:
+		s.log.Error("not expired", "error", err)
+	case got.InFlight != "": // of which this run does not know: an operator reset it
+		s.log.Info("not expired: a payment is in flight", "transaction_id", got.InFlight)
+		s.endNow = false
+		s.adopt(ctx, got.InFlight, giveUp)
+	case got.Left > 0:
+		return got.Left
+	default:
+		s.status = got.Status
+	}
+	return 0
+}
+
+// carryOut does what a decision asks for: it tells the merchant, then sends the payout.
+func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
+	telling := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
+	if err := awaitStarts(ctx, telling); err != nil { // meanwhile the customer gets the answer
+		return err
+	}
+	if decision.PayoutID == "" {
+		return nil
+	}
+	in := PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
+	return awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0))
+}
+
+// close answers the messages that are still open and ends the run.
 func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
+	s.drain(ctx)
+	answered := func() bool { return workflow.AllHandlersFinished(ctx) }
+	if err := workflow.Await(ctx, answered); err != nil {
+		return CheckoutSessionResult{}, err
+	}
+
 	if s.orphaned {
 		s.log.Info("session was never created: closing")
 		return CheckoutSessionResult{}, nil
 	}
 	workflow.SetCurrentDetails(ctx, "The session is "+string(s.status)+".")
-	s.drain(ctx)
-	if err := workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) && s.handling == 0 }); err != nil {
-		return CheckoutSessionResult{}, err
-	}
 	// Within the run's last workflow task Temporal writes it together with the end.
-	return CheckoutSessionResult{s.status}, workflow.UpsertTypedSearchAttributes(ctx, SearchAttributeSessionStatus.ValueSet(string(s.status)))
-}
-
-// refusal is the answer to a message that the session cannot accept now.
-func refusal(errType string, status checkout.Status) error {
-	return temporal.NewApplicationErrorWithOptions("session is "+string(status), errType, temporal.ApplicationErrorOptions{
-		NonRetryable: true, Details: []any{status}, Category: temporal.ApplicationErrorCategoryBenign,
-	})
+	status := SearchAttributeSessionStatus.ValueSet(string(s.status))
+	return CheckoutSessionResult{s.status}, workflow.UpsertTypedSearchAttributes(ctx, status)
 }

@@ -145,6 +145,9 @@ func TestCheckoutSession_AClockOfTemporalsThatIsAheadEndsNoSessionEarly(t *testi
 		"the merchant expires it in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
 			update(env, time.Hour+5*time.Second, workflows.UpdateExpire, "e")
 		}, checkout.StatusExpired, time.Hour + 5*time.Second},
+		"the merchant expires it as the timer fires": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
+			update(env, time.Hour, workflows.UpdateExpire, "e")
+		}, checkout.StatusExpired, time.Hour},
 		"the test clock reaches its end in the last seconds": {func(env *testsuite.TestWorkflowEnvironment, _ string) {
 			update(env, time.Hour+5*time.Second, workflows.UpdateAdvance, "a")
 		}, checkout.StatusExpired, time.Hour + 5*time.Second},

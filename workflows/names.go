@@ -55,15 +55,13 @@ const (
 const (
 	changeDropResumes   = "drop resumes before an attempt"
 	changeContinueAsNew = "continue as new when the history is long"
-	changeShareAnswers  = "share the card network's answer"
-	changeFollowErrors  = "follow a payment after an error"
 )
 
 // Error types on the wire.
 const (
-	ErrTypeSessionNotPending         = "SessionNotPending"
-	ErrTypePaymentInFlight           = "PaymentInFlight"
-	ErrTypePaymentNotFound           = "PaymentNotFound"
+	ErrTypeSessionNotPending         = string(checkout.RefusedNotPending)
+	ErrTypePaymentInFlight           = string(checkout.RefusedPaymentInFlight)
+	ErrTypePaymentNotFound           = string(checkout.RefusedPaymentNotFound)
 	ErrTypeDeliveryPermanentlyFailed = "DeliveryPermanentlyFailed"
 	ErrTypeDeliveryWithoutRow        = "DeliveryWithoutRow"
 	ErrTypePayoutWithoutRow          = "PayoutWithoutRow"

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,8 @@ var historiesDir = flag.String("histories", "testdata/histories", "directory of 
 // history is one recorded run.
 type history struct {
 	path, workflow string
+	events         int
+	signals        int
 	closed         bool
 }
 
@@ -49,7 +53,13 @@ func histories(t testing.TB) []history {
 		}
 		require.NoError(t, json.Unmarshal(text, &h))
 		last := h.Events[len(h.Events)-1].EventType
-		all = append(all, history{path, h.Events[0].Attributes.WorkflowType.Name,
+		signals := 0
+		for _, e := range h.Events {
+			if e.EventType == "EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED" {
+				signals++
+			}
+		}
+		all = append(all, history{path, h.Events[0].Attributes.WorkflowType.Name, len(h.Events), signals,
 			strings.HasPrefix(last, "EVENT_TYPE_WORKFLOW_EXECUTION_") && (strings.HasSuffix(last, "COMPLETED") || strings.HasSuffix(last, "FAILED"))})
 	}
 	return all
@@ -101,6 +111,30 @@ func TestReplay_EveryStoredHistory(t *testing.T) {
 	}
 	for _, name := range []string{workflows.TypeCheckoutSession, workflows.TypePayout, workflows.TypeWebhookDelivery, workflows.TypeWebhookReplay} {
 		require.Equal(t, [2]bool{true, true}, seen[name], "%s has a closed and an open history", name)
+	}
+}
+
+// TestReplay_SessionsStayWithinTheirBudget holds the stored histories of sessions that have
+// ended against the table of README.md.
+func TestReplay_SessionsStayWithinTheirBudget(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	budgets := map[string]int{}
+	for _, row := range regexp.MustCompile("(?m)^\\| .* \\| `(\\w+)` \\| (\\d+) \\|$").FindAllStringSubmatch(string(text), -1) {
+		budgets[row[1]], err = strconv.Atoi(row[2])
+		require.NoError(t, err)
+	}
+
+	for _, h := range histories(t) {
+		if h.workflow != workflows.TypeCheckoutSession || !h.closed {
+			continue
+		}
+		name := strings.TrimSuffix(filepath.Base(h.path), ".json")
+		require.Contains(t, budgets, name, "README.md does not say what such a session costs")
+		budget := budgets[name] + 4*max(0, h.signals-1) // a slow worker is called again
+		require.LessOrEqual(t, h.events, budget, name)
+		t.Logf("%s: %d of %d events", name, h.events, budget)
 	}
 }
 

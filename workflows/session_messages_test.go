@@ -1,0 +1,88 @@
+package workflows_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// An operator reset the run, which forgot that a card waits for 3-D Secure.
+func TestCheckoutSession_AnExpireThatIsRefusedHasNoEffectLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	forgotten := w.payment(s.ID, card3DS)
+	w.charge(s, forgotten)
+	env := w.env(s.ID, s.CreatedAt)
+	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
+	paid := update(env, 30*time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, workflows.ErrTypePaymentInFlight, errType(refused.err))
+	require.Equal(t, 1, w.count(`SELECT count(*) FROM transaction WHERE id = $1 AND status = 'failed'`, forgotten))
+	require.NoError(t, paid.err, "the session is open once the forgotten payment has failed")
+}
+
+func TestCheckoutSession_AnExpireFindsASessionThatWasPaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	w.pay(s) // by a run that is lost
+	env := w.env(s.ID, s.CreatedAt)
+	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, workflows.ErrTypeSessionNotPending, errType(refused.err))
+}
+
+func TestCheckoutSession_AnExpireOfASessionWithoutARowIsAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := workflows.CheckoutSessionInput{
+		Ref:       w.owner().Ref(checkout.NewID(checkout.PrefixSession)),
+		ExpiresAt: time.Now().Add(time.Hour), ActionTimeout: workflows.ActionTimeout,
+	}
+	env := w.env(in.ID, time.Now())
+	refused := update(env, time.Minute, workflows.UpdateExpire, "e")
+	require.Empty(t, runSession(t, env, in).Status)
+	require.True(t, refused.done)
+	require.Equal(t, workflows.ErrTypeSessionNotPending, errType(refused.err))
+}
+
+// Whoever asks while the card network is being asked gets the answer to the question after.
+func TestCheckoutSession_ThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, in := w.session()
+	id := w.payment(s.ID, cardSlow)
+	env := w.env(s.ID, s.CreatedAt)
+	asked := 0
+	env.OnActivity(w.payments.ConfirmPayment, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, in activities.PaymentInput) (activities.PaymentAnswer, error) {
+			if asked++; asked == 2 {
+				decide(checkout.OutcomeSucceeded, "")(w, id)
+			}
+			return w.payments.ConfirmPayment(ctx, in)
+		}).After(10 * time.Second)
+	update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	first := update(env, 2*time.Minute, workflows.UpdateComplete, "first", workflows.CompleteInput{TransactionID: id})
+	var later []*reply
+	for i := range 5 {
+		later = append(later, update(env, 2*time.Minute+time.Duration(i+1)*time.Second, workflows.UpdateComplete, "c"+strconv.Itoa(i),
+			workflows.CompleteInput{TransactionID: id}))
+	}
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status)
+	require.Equal(t, 2, asked)
+	require.NoError(t, first.err)
+	require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeProcessing, Status: checkout.StatusPending}, first.result)
+	for _, r := range later {
+		require.NoError(t, r.err)
+		require.Equal(t, workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded, Status: checkout.StatusCompleted}, r.result)
+	}
+}

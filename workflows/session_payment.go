@@ -1,0 +1,213 @@
+package workflows
+
+import (
+	"errors"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/workflows/checkout"
+)
+
+// payment is the payment in flight and what the card network was asked about it. The
+// questions are numbered from 1, and one is asked at a time.
+type payment struct {
+	transactionID string
+	asked         int           // questions so far
+	answered      int           // those that are answered
+	wanted        bool          // a message waits for the next question
+	result        PaymentResult // of the last question
+	err           error         // of the last question
+}
+
+// maxQuestions bounds how often messages have the card network asked about one payment. Its
+// deadline settles it in any case.
+const maxQuestions = 20
+
+// question is what the card network can be asked about a payment.
+type question string
+
+const (
+	charge  question = "charge"
+	confirm question = "confirm"
+	giveUp  question = "give up"
+)
+
+// chargeCard has the card charged. From here until the payment is decided the session does not
+// expire.
+func (s *session) chargeCard(ctx workflow.Context, p *payment) (PaymentResult, error) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops no payment
+	s.ask(ctx, p, charge)
+	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) { s.follow(ctx, p) })
+	return p.result, p.err
+}
+
+// adopt follows a payment that an earlier run has begun. That run may have been told of the
+// outcome and lost it: ask the network.
+func (s *session) adopt(ctx workflow.Context, transactionID string, first question) {
+	p := &payment{transactionID: transactionID}
+	s.payment = p
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops no payment
+	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) {
+		s.ask(ctx, p, first)
+		s.follow(ctx, p)
+	})
+}
+
+// follow asks about a payment until it is decided: when a message wants to know, and to give
+// the payment up each time that the customer or the network has let ActionTimeout pass.
+func (s *session) follow(ctx workflow.Context, p *payment) {
+	var deadline workflow.Future
+	options := workflow.TimerOptions{Summary: "gives the payment up"}
+	for s.payment == p {
+		if deadline == nil {
+			workflow.SetCurrentDetails(ctx, "Waits for the customer's bank or the card network to decide a payment.")
+			deadline = workflow.NewTimerWithOptions(ctx, s.in.ActionTimeout, options)
+		}
+		wake := func() bool { return p.wanted || deadline.IsReady() }
+		if err := workflow.Await(ctx, wake); err != nil {
+			return
+		}
+
+		next := confirm
+		if deadline.IsReady() {
+			next, deadline = giveUp, nil
+		}
+		s.ask(ctx, p, next)
+	}
+}
+
+// nextAnswer waits for the answer to the question that is asked next, or for the decision.
+// All who wait share it.
+func (s *session) nextAnswer(ctx workflow.Context, p *payment) (PaymentResult, error) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	next := p.asked + 1
+	wake := func() bool { return p.answered >= next || s.payment != p }
+	if err := workflow.Await(ctx, wake); err != nil {
+		return PaymentResult{}, err
+	}
+	return p.result, p.err
+}
+
+// ask asks the card network one question and applies the answer. The payment is in flight no
+// longer when it is decided, or when nothing was charged.
+func (s *session) ask(ctx workflow.Context, p *payment, q question) {
+	p.wanted = false
+	p.asked++
+	p.result, p.err = s.decide(ctx, p, q)
+	p.answered = p.asked
+
+	var other string
+	switch {
+	case p.err == nil:
+	case isType(p.err, activities.ErrTypePaymentNotFound): // no row: nothing was charged
+		s.payment = nil
+		p.err = s.refusal(checkout.RefusedPaymentNotFound)
+	case isType(p.err, activities.ErrTypeSessionNotPending, activities.ErrTypeSessionNotFound):
+		// PostgreSQL's clock says that the time is over, or the session has ended
+		// otherwise. Expiring it reads how it stands.
+		s.payment, s.due = nil, max(s.due, onTime)
+		p.err = s.refusal(checkout.RefusedNotPending)
+	case isType(p.err, activities.ErrTypePaymentInFlight):
+		// Of another payment, which this run does not know: an operator reset it.
+		s.payment = nil
+		if details(p.err, &other) {
+			s.adopt(ctx, other, confirm)
+		}
+		p.err = s.refusal(checkout.RefusedPaymentInFlight)
+	default:
+		s.log.Error("the payment stays in flight",
+			"transaction_id", p.transactionID, "question", q, "error", p.err)
+	}
+}
+
+// decide asks the question and writes the decision, if the answer is one. One that
+// was lost before it was written, with the database, is asked for again.
+func (s *session) decide(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
+	for {
+		answer, err := s.askNetwork(ctx, p, q)
+		if err != nil || !answer.Outcome.Final() {
+			return PaymentResult{Outcome: answer.Outcome, Status: s.status}, err
+		}
+		got, err := s.finishPayment(ctx, p, answer)
+		if !isType(err, activities.ErrTypePaymentUndecided) {
+			return got, err
+		}
+		q = giveUp
+	}
+}
+
+// askNetwork runs the activity of the question. A charge whose outcome stays
+// unknown is given up: the network then says for good whether money moved.
+func (s *session) askNetwork(
+	ctx workflow.Context, p *payment, q question,
+) (activities.PaymentAnswer, error) {
+	var (
+		a       *activities.Payments
+		answer  activities.PaymentAnswer
+		run     any
+		options = chargeOptions
+	)
+	switch q {
+	case charge:
+		run, options.Summary = a.ChargeCard, "charge the card"
+	case confirm:
+		run, options.Summary = a.ConfirmPayment, "ask the card network whether it was paid"
+	case giveUp:
+		run, options = a.CancelPayment, cancelOptions
+		options.Summary = "give the payment up, unless it was paid"
+	}
+
+	ctx = workflow.WithActivityOptions(ctx, options)
+	err := workflow.ExecuteActivity(ctx, run, s.paymentRef(p)).Get(ctx, &answer)
+	refused := isType(err, activities.ErrTypePaymentNotFound, activities.ErrTypeSessionNotPending,
+		activities.ErrTypePaymentInFlight)
+	if err != nil && !refused && q != giveUp {
+		s.log.Warn("the card network's answer stays unknown",
+			"transaction_id", p.transactionID, "question", q, "error", err)
+		return s.askNetwork(ctx, p, giveUp)
+	}
+	return answer, err
+}
+
+// finishPayment writes the decision and has the story carry it out.
+func (s *session) finishPayment(
+	ctx workflow.Context, p *payment, answer activities.PaymentAnswer,
+) (PaymentResult, error) {
+	var (
+		a        *activities.Payments
+		decision activities.Settlement
+	)
+	options := workflow.WithLocalActivityOptions(ctx, decideOptions)
+	err := workflow.ExecuteLocalActivity(options, a.FinishPayment, s.paymentRef(p)).Get(ctx, &decision)
+	if err != nil {
+		return PaymentResult{}, err
+	}
+
+	s.payment, s.status = nil, decision.Status
+	s.settled = append(s.settled, decision)
+	got := PaymentResult{Outcome: answer.Outcome, Failure: answer.Failure, Status: s.status}
+	s.decided[p.transactionID] = got
+	if !s.status.Final() {
+		workflow.SetCurrentDetails(ctx, "A payment failed; the customer may try again.")
+	}
+	return got, nil
+}
+
+func (s *session) paymentRef(p *payment) activities.PaymentInput {
+	return activities.PaymentInput{Ref: s.in.Ref, TransactionID: p.transactionID}
+}
+
+// details reads the details of an application error.
+func details(err error, into ...any) bool {
+	var failure *temporal.ApplicationError
+	return errors.As(err, &failure) && failure.Details(into...) == nil
+}
+
+// isType reports whether err is an application error of one of the types.
+func isType(err error, types ...string) bool {
+	var failure *temporal.ApplicationError
+	return errors.As(err, &failure) && slices.Contains(types, failure.Type())
+}
