@@ -17,22 +17,22 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/net/html"
 
-	"go.opentelemetry.io/otel"
-
+	"example.com/checkout/api/limit"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 const (
@@ -69,7 +69,7 @@ func newHarness(t *testing.T) *harness {
 	h := &harness{t: t, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
-		Limits: Limits{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
+		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
 		Log:    slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	h.handler = h.server.handler()
@@ -209,7 +209,7 @@ func (h *harness) do(r *http.Request) *httptest.ResponseRecorder {
 		require.NotRegexp(h.t, `(cs|txn)_[0-9a-z]{26}`, title)
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-			"Content-Security-Policy": contentSecurityPolicy,
+			"Content-Security-Policy": web.Policy(""),
 		} {
 			require.Equal(h.t, want, w.Header().Get(name))
 		}
