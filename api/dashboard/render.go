@@ -54,8 +54,9 @@ var functions = template.FuncMap{
 		return []checkout.Status{checkout.StatusCompleted, checkout.StatusFailed, checkout.StatusExpired, checkout.StatusPending}
 	},
 
-	"why":      func(kind webhook.ErrorKind) string { return errorWords[kind].sentence },
-	"shortly":  func(kind webhook.ErrorKind) string { return errorWords[kind].short },
+	"why":      why,
+	"shortly":  shortly,
+	"result":   attemptResult,
 	"took":     took,
 	"lasts":    lasts,
 	"means":    func(typ webhook.EventType) string { return eventWords[typ] },
