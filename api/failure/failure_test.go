@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/failure"
@@ -71,6 +72,7 @@ var kinds = []struct {
 	{&pgconn.PgError{Code: "55P03"}, failure.Unavailable},
 	{&pgconn.PgError{Code: "40001"}, failure.Unavailable},
 	{&net.OpError{Op: "dial", Err: errors.New("refused")}, failure.Unavailable},
+	{puddle.ErrClosedPool, failure.Unavailable},
 	{context.DeadlineExceeded, failure.Unavailable},
 	{context.Canceled, failure.Unavailable},
 }
