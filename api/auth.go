@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -71,7 +72,7 @@ func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn
 func (s *Server) enter(r *http.Request, owner string, kind storage.RequestKind) (*limit.Turn, error) {
 	turn, err := s.Shares.Enter(r.Context(), owner+" "+string(kind))
 	if errors.Is(err, limit.ErrBusy) {
-		err = rateLimited(storage.Allowance{Wait: time.Second})
+		err = &limit.TooOftenError{Wait: time.Second}
 	}
 	return turn, err
 }
@@ -91,8 +92,8 @@ func (s *Server) ownerOf(r *http.Request) string {
 // comesTooOften reports whether err refuses a request because of how many there are,
 // or because of a key that is not valid.
 func comesTooOften(err error) bool {
-	var known *refusal
-	return errors.As(err, &known) && known.status == http.StatusTooManyRequests || errors.Is(err, checkout.ErrAPIKey)
+	kind := failure.KindOf(err)
+	return kind == failure.RateLimited || kind == failure.Unauthorized
 }
 
 // seenKeys are the merchants of the keys that were valid when this process saw them.
@@ -139,7 +140,7 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	trace.SpanFromContext(ctx).SetAttributes(
 		attribute.String("merchant_id", caller.Merchant.ID), attribute.String("mode", string(caller.Key.Mode)))
 	if !allowance.OK {
-		return rateLimited(allowance)
+		return &limit.TooOftenError{Wait: allowance.Wait}
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 		return bucketErr
 	}
 	if !allowance.OK {
-		return rateLimited(allowance)
+		return &limit.TooOftenError{Wait: allowance.Wait}
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"example.com/checkout/api/failure"
 )
 
 // Limits of a request's body. Source: decisions.md, "duplicate JSON keys".
@@ -93,7 +95,7 @@ func readBody(r *http.Request) ([]byte, error) {
 func checkMediaType(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return refuse(http.StatusUnsupportedMediaType, codeMediaType, "The body must not be compressed.")
+			return refuse(failure.UnsupportedMedia, codeMediaType, "The body must not be compressed.")
 		}
 	}
 	types := h.Values("Content-Type")
@@ -107,7 +109,7 @@ func checkMediaType(h http.Header) error {
 			return nil
 		}
 	}
-	return refuse(http.StatusUnsupportedMediaType, codeMediaType, "The body must be sent with Content-Type: application/json.")
+	return refuse(failure.UnsupportedMedia, codeMediaType, "The body must be sent with Content-Type: application/json.")
 }
 
 // decodeObject is strict: one object, no name twice, UTF-8, nothing after it, no

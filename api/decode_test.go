@@ -70,7 +70,7 @@ func TestDecodeObject_RefusesWhatIsNotOneStrictObject(t *testing.T) {
 			_, err := decodeObject([]byte(body))
 			var e *refusal
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, http.StatusBadRequest, e.status)
+			require.Equal(t, http.StatusBadRequest, e.kind.Status())
 			require.Equal(t, codeInvalidRequest, e.body.Error)
 		})
 	}
@@ -139,7 +139,7 @@ func TestReadObject_MediaTypes(t *testing.T) {
 		}
 		var e *refusal
 		require.ErrorAs(t, err, &e, "%v", tc)
-		require.Equal(t, 415, e.status, "%v", tc)
+		require.Equal(t, 415, e.kind.Status(), "%v", tc)
 		require.Equal(t, "unsupported_media_type", e.body.Error)
 	}
 }
@@ -154,7 +154,7 @@ func TestReadObject_ReadsAtMost64KiBAndOneByte(t *testing.T) {
 	r.ContentLength = -1
 	_, err := readObject(r)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, 413, e.status)
+	require.Equal(t, 413, e.kind.Status())
 	require.Equal(t, "payload_too_large", e.body.Error)
 	require.Equal(t, 64<<10+1, body.read)
 
@@ -164,7 +164,7 @@ func TestReadObject_ReadsAtMost64KiBAndOneByte(t *testing.T) {
 	r.ContentLength = 100 << 20
 	_, err = readObject(r)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, 413, e.status)
+	require.Equal(t, 413, e.kind.Status())
 	require.Zero(t, body.read, "the length alone decides")
 
 	full := `{"a":"` + strings.Repeat("x", 64<<10-8) + `"}`
@@ -182,7 +182,7 @@ func TestReadObject_RefusesABodyThatBreaksOff(t *testing.T) {
 	_, err := readObject(r)
 	var e *refusal
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, 400, e.status)
+	require.Equal(t, 400, e.kind.Status())
 	require.NotContains(t, e.body.Message, "wires")
 }
 
@@ -202,7 +202,7 @@ func FuzzDecodeObject(f *testing.F) {
 		if err != nil {
 			var e *refusal
 			require.ErrorAs(t, err, &e, "every fault is the merchant's")
-			require.Equal(t, 400, e.status)
+			require.Equal(t, 400, e.kind.Status())
 			return
 		}
 		require.True(t, jsontext.Value(body).IsValid())

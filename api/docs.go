@@ -13,7 +13,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	files "example.com/checkout/api/asset"
+	files "example.com/checkout/api/web"
 )
 
 // document is the OpenAPI document of this front end, written by hand; the tests
@@ -100,7 +100,6 @@ func (s *Server) serveAsset(a asset) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		ex := exchangeFrom(r.Context())
-		ex.mark(r.Context())
 		h := w.Header()
 		h.Set("Content-Type", a.mediaType)
 		h.Set("Content-Security-Policy", a.policy)

@@ -1,13 +1,11 @@
 package api
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"strconv"
+	"maps"
+	"time"
 
-	"example.com/checkout/workflows/runs"
-
+	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -50,10 +48,9 @@ type errorBody struct {
 	RequestID string          `json:"request_id"`
 }
 
-// refusal is an error in words meant for the merchant; every other error is
-// answered in the fixed words of its kind.
+// refusal is an error in words meant for the merchant.
 type refusal struct {
-	status int
+	kind   failure.Kind
 	header map[string]string
 	body   errorBody
 	cause  error // for the log only
@@ -68,45 +65,34 @@ func (e *refusal) Error() string {
 
 func (e *refusal) Unwrap() error { return e.cause }
 
-func refuse(status int, code, message string) *refusal {
-	return &refusal{status: status, body: errorBody{Error: code, Message: message}}
+// Kind is what package failure asks for.
+func (e *refusal) Kind() failure.Kind { return e.kind }
+
+func refuse(kind failure.Kind, code, message string) *refusal {
+	return &refusal{kind: kind, header: map[string]string{}, body: errorBody{Error: code, Message: message}}
 }
 
-func forbidden(message string) *refusal {
-	return refuse(http.StatusForbidden, codeForbidden, message)
-}
+func forbidden(message string) *refusal { return refuse(failure.Forbidden, codeForbidden, message) }
 
-func invalid(message string) *refusal {
-	return refuse(http.StatusBadRequest, codeInvalidRequest, message)
-}
+func invalid(message string) *refusal { return refuse(failure.Invalid, codeInvalidRequest, message) }
 
 func methodNotAllowed(allow string) *refusal {
-	e := refuse(http.StatusMethodNotAllowed, codeMethodNotAllowed, "This address does not support the method; it supports "+allow+".")
-	e.header = map[string]string{"Allow": allow}
+	e := refuse(failure.MethodNotAllowed, codeMethodNotAllowed, "This address does not support the method; it supports "+allow+".")
+	e.header["Allow"] = allow
 	return e
 }
 
 // tooLarge closes the connection, so that the rest of the body is not read.
 func tooLarge() *refusal {
-	e := refuse(http.StatusRequestEntityTooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
-	e.header = map[string]string{"Connection": "close"}
+	e := refuse(failure.TooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
+	e.header["Connection"] = "close"
 	return e
 }
 
 // notPending tells the status of a session that is no longer pending.
 func notPending(status checkout.Status) *refusal {
-	e := refuse(http.StatusConflict, codeNotPending, "The session is "+string(status)+"; only a pending session can be expired.")
+	e := refuse(failure.Conflict, codeNotPending, "The session is "+string(status)+"; only a pending session can be expired.")
 	e.body.Status = status
-	return e
-}
-
-// paymentInProgress says that a pending session must wait for its payment. Most
-// are decided within seconds; one with 3-D Secure waits for the customer.
-func paymentInProgress() *refusal {
-	e := refuse(http.StatusConflict, codePayment,
-		"A payment of the session is being decided. Only when it fails can the session be expired; try again then.")
-	e.header = map[string]string{"Retry-After": "5"}
-	e.body.Status = checkout.StatusPending
 	return e
 }
 
@@ -117,86 +103,106 @@ func orderIDInUse(holder checkout.Session) *refusal {
 	if holder.Status == checkout.StatusCompleted {
 		message = "The order with this metadata.order_id is paid already: its session is completed."
 	}
-	e := refuse(http.StatusConflict, codeOrderIDInUse, message)
+	e := refuse(failure.Conflict, codeOrderIDInUse, message)
 	e.body.Status, e.body.SessionID, e.body.URL = holder.Status, holder.ID, holder.URL
-	return e
-}
-
-// rateLimited tells when the next request is let through.
-func rateLimited(a storage.Allowance) *refusal {
-	e := refuse(http.StatusTooManyRequests, codeRateLimited, "Too many requests. Wait as long as Retry-After says, and longer after each further 429.")
-	e.header = map[string]string{"Retry-After": strconv.Itoa(max(1, wholeSeconds(a.Wait)))}
 	return e
 }
 
 // unavailable says that nothing is known about the outcome.
 func unavailable(cause error) *refusal {
-	e := refuse(http.StatusServiceUnavailable, codeUnavailable,
-		"The service could not answer in time. The outcome is unknown; repeating the request is safe.")
-	e.header = map[string]string{"Retry-After": "1"}
-	e.cause = cause
-	return e
+	return told(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
 }
 
-// conflicts says what a merchant is told of an error of steering a delivery, or
-// of starting a bulk replay.
-var conflicts = []struct {
-	err           error
+// words are what a merchant is told of an error.
+type words struct {
 	code, message string
-}{
-	{webhook.ErrDeliveryInProgress, codeInProgress, "The delivery is in progress: an attempt is under way, or attempts are left."},
-	{webhook.ErrDeliveryNotPending, codeDeliveryEnded, "The delivery has ended; only a replay starts it again."},
-	{webhook.ErrDeliveryHeld, codeDeliveryHeld, "The delivery or its webhook registration is on hold; resume it first."},
-	{webhook.ErrEndpointDeleted, codeWebhookDeleted, "The delivery's webhook registration was deleted; nothing is sent to it any more."},
-	{webhook.ErrReplayRunning, codeReplayRunning, "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it."},
-	{webhook.ErrReplayRate, codeReplayRate, "Your bulk replays that are running leave less than this rate: all of them together may start 100 deliveries a second. " +
-		"Wait until one ends, or choose a lower rate."},
+	header        map[string]string
+	status        checkout.Status // of the session
 }
 
-// conflict returns the refusal of an error of conflicts, nil for others.
-func conflict(err error) *refusal {
-	for _, c := range conflicts {
-		if errors.Is(err, c.err) {
-			return refuse(http.StatusConflict, c.code, c.message)
+// wordsOfKind are the words for errors that have none of their own.
+var wordsOfKind = map[failure.Kind]words{
+	failure.Internal:    {code: codeInternal, message: "Something went wrong on our side. Tell us the request id if it goes on."},
+	failure.NotFound:    {code: codeNotFound, message: "There is nothing at this address."},
+	failure.RateLimited: {code: codeRateLimited, message: "Too many requests. Wait as long as Retry-After says, and longer after each further 429."},
+	failure.Unavailable: {code: codeUnavailable, message: "The service could not answer in time. The outcome is unknown; repeating the request is safe."},
+}
+
+// wordsOfError are the words of errors that say more than their kind.
+var wordsOfError = []struct {
+	err error
+	words
+}{
+	{checkout.ErrAPIKey, words{
+		code:    codeInvalidAPIKey,
+		message: "The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
+		header:  map[string]string{"WWW-Authenticate": "Bearer"},
+	}},
+	{checkout.ErrWrongMode, words{code: codeForbidden, message: "This belongs to your other mode; use a key of that mode."}},
+	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
+	{checkout.ErrPaymentInFlight, words{
+		code:    codePayment,
+		message: "A payment of the session is being decided. Only when it fails can the session be expired; try again then.",
+		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
+	}},
+	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
+	{storage.ErrIdempotencyConflict, words{
+		code: codeIdempotency, message: "This Idempotency-Key came before with another body. Use another key for another request.",
+	}},
+	{storage.ErrRequestInProgress, words{
+		code: codeIdempotency, message: "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.",
+		header: map[string]string{"Retry-After": "1"},
+	}},
+	{storage.ErrTooManyEndpoints, words{
+		code: codeInvalidRequest, message: "There are already 50 webhook registrations in this mode, which is the limit.",
+	}},
+	{webhook.ErrDeliveryInProgress, words{
+		code: codeInProgress, message: "The delivery is in progress: an attempt is under way, or attempts are left.",
+	}},
+	{webhook.ErrDeliveryNotPending, words{code: codeDeliveryEnded, message: "The delivery has ended; only a replay starts it again."}},
+	{webhook.ErrDeliveryHeld, words{
+		code: codeDeliveryHeld, message: "The delivery or its webhook registration is on hold; resume it first.",
+	}},
+	{webhook.ErrEndpointDeleted, words{
+		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing is sent to it any more.",
+	}},
+	{webhook.ErrReplayRunning, words{
+		code: codeReplayRunning, message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
+	}},
+	{webhook.ErrReplayRate, words{
+		code: codeReplayRate,
+		message: "Your bulk replays that are running leave less than this rate: all of them together may start 100 deliveries a second. " +
+			"Wait until one ends, or choose a lower rate.",
+	}},
+}
+
+// refusalOf turns an error into what the merchant is told. Nothing of the text of
+// an error passes that is not a refusal. One for which nothing was written here is
+// a fault of ours.
+func refusalOf(err error) *refusal {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e
+	}
+	kind := failure.KindOf(err)
+	for _, known := range wordsOfError {
+		if errors.Is(err, known.err) {
+			return told(kind, known.words, err)
 		}
 	}
-	return nil
+	said, ok := wordsOfKind[kind]
+	if !ok {
+		kind, said = failure.Internal, wordsOfKind[failure.Internal]
+	}
+	return told(kind, said, err)
 }
 
-// refusal is the one door by which errors leave: it turns err into what the
-// merchant is told. Nothing of the text of an unknown error passes.
-func (s *Server) refusal(err error) *refusal {
-	var known *refusal
-	if e := conflict(err); e != nil {
-		return e
+// told is a refusal in words.
+func told(kind failure.Kind, said words, cause error) *refusal {
+	e := refuse(kind, said.code, said.message)
+	e.body.Status, e.cause = said.status, cause
+	maps.Copy(e.header, said.header)
+	if wait, ok := failure.RetryAfter(kind, cause, time.Second); ok {
+		e.header["Retry-After"] = wait
 	}
-	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.Is(err, checkout.ErrAPIKey):
-		e := refuse(http.StatusUnauthorized, codeInvalidAPIKey,
-			"The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".")
-		e.header = map[string]string{"WWW-Authenticate": "Bearer"}
-		return e
-	case errors.Is(err, checkout.ErrWrongMode):
-		return forbidden("This belongs to your other mode; use a key of that mode.")
-	case errors.Is(err, checkout.ErrNotFound):
-		return refuse(http.StatusNotFound, codeNotFound, "There is nothing at this address.")
-	case errors.Is(err, checkout.ErrPaymentInFlight):
-		return paymentInProgress()
-	case errors.Is(err, checkout.ErrNotPending):
-		return refuse(http.StatusConflict, codeNotPending, "The session is no longer pending.")
-	case errors.Is(err, storage.ErrIdempotencyConflict):
-		return refuse(http.StatusConflict, codeIdempotency, "This Idempotency-Key came before with another body. Use another key for another request.")
-	case errors.Is(err, storage.ErrRequestInProgress):
-		e := refuse(http.StatusConflict, codeIdempotency, "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.")
-		e.header = map[string]string{"Retry-After": "1"}
-		return e
-	case errors.Is(err, storage.ErrTooManyEndpoints):
-		return invalid("There are already 50 webhook registrations in this mode, which is the limit.")
-	case errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrOrderIDInUse), storage.Unavailable(err),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable(err)
-	}
-	return refuse(http.StatusInternalServerError, codeInternal, "Something went wrong on our side. Tell us the request id if it goes on.")
+	return e
 }

@@ -72,7 +72,7 @@ func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r 
 	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
 	if err != nil {
-		refused := s.refusal(err).status < http.StatusInternalServerError
+		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
 			s.Log.WarnContext(ctx, "request not released", "error", releaseErr, "request_id", exchangeFrom(ctx).requestID)
 		}

@@ -6,25 +6,21 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/limit"
-	"example.com/checkout/api/observe"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // Config is everything the front end needs; Log, SessionLifetime, Limits and Shares
@@ -84,7 +80,7 @@ func New(c Config) http.Handler {
 	s.routes(router)
 	router.Use(observed)
 	router.NotFoundHandler = observed(s.serve(notFound)) // mux.Use does not reach it
-	return withRequestID(router)
+	return withExchange(router)
 }
 
 func newServer(c Config) *Server {
@@ -178,7 +174,7 @@ func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotF
 
 // observed traces and measures next under its route.
 func observed(next http.Handler) http.Handler {
-	traced := observe.Handler("checkout-api", next)
+	traced := web.Trace("checkout-api", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = ""
 		if route := mux.CurrentRoute(r); route != nil {
@@ -195,44 +191,52 @@ func (s *Server) serve(h handler) http.Handler {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		ex := exchangeFrom(ctx)
-		ex.mark(ctx)
+
 		status, body, err := call(h, r.WithContext(ctx))
-		header := w.Header()
-		if kept, ok := body.(replayed); ok && err == nil {
-			header.Set("Idempotent-Replayed", "true")
-			body = kept.body
-		}
-		if at, ok := body.(located); ok && err == nil {
-			if at.location != "" {
-				header.Set("Location", at.location)
-			}
-			body = at.body
-		}
 		var text []byte
 		if err == nil {
-			text, err = encode(body)
+			text, err = accepted(w.Header(), body)
 		}
+		ex := exchangeFrom(ctx)
 		if err != nil {
-			refusal := s.refusal(err)
-			refusal.body.RequestID = ex.requestID
-			status = refusal.status
-			for name, value := range refusal.header {
-				header.Set(name, value)
-			}
-			// Strings only, so this cannot fail.
-			text, _ = encode(refusal.body)
+			status, text = refused(w.Header(), err, ex.requestID)
 		}
+
 		if ex.allowance != nil {
-			limitHeaders(header, *ex.allowance)
+			limitHeaders(w.Header(), *ex.allowance)
 		}
-		header.Set("Content-Type", "application/json")
-		header.Set("Cache-Control", "no-store")
-		header.Set("X-Content-Type-Options", "nosniff")
+		web.SetDataHeaders(w.Header())
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(text) // #nosec G705 -- JSON, sent as such with nosniff; an error means that whoever asked is gone
+		_, _ = w.Write(text) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
 		s.log(ctx, r, ex, status, time.Since(began), err)
 	})
+}
+
+// accepted is the text of a handler's answer; what else belongs to it is in header.
+func accepted(header http.Header, body any) ([]byte, error) {
+	if kept, ok := body.(replayed); ok {
+		header.Set("Idempotent-Replayed", "true")
+		body = kept.body
+	}
+	if at, ok := body.(located); ok {
+		if at.location != "" {
+			header.Set("Location", at.location)
+		}
+		body = at.body
+	}
+	return encode(body)
+}
+
+// refused is the status and the text that answer an error.
+func refused(header http.Header, err error, requestID string) (status int, text []byte) {
+	e := refusalOf(err)
+	for name, value := range e.header {
+		header.Set(name, value)
+	}
+	e.body.RequestID = requestID
+	text, _ = encode(e.body) // strings only, so it cannot fail
+	return e.kind.Status(), text
 }
 
 func encode(body any) ([]byte, error) {
@@ -243,55 +247,29 @@ func encode(body any) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// panicked is a handler's panic, as an error. The value may hold what a merchant
-// sent, so only its type is kept, and the words of errors of the runtime.
-type panicked struct {
-	what  string
-	stack []byte
-}
-
-func (p *panicked) Error() string { return "panic: " + p.what }
-
 // call calls h and turns a panic into an error.
 func call(h handler, r *http.Request) (status int, body any, err error) {
-	defer func() {
-		switch v := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = &panicked{v.Error(), debug.Stack()}
-		default:
-			err = &panicked{fmt.Sprintf("%T", v), debug.Stack()}
-		}
-	}()
+	defer web.Catch(&err)
 	return h(r)
 }
 
 // log writes the one line of a request: no path, query, header or body, because
 // merchants' secrets and customers' data may be in them.
 func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
-	level := slog.LevelInfo
+	level := web.Level(status, err)
+	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {
+		level = slog.LevelDebug // probes come every second
+	}
 	attrs := []slog.Attr{
-		slog.String("method", observe.Method(r)), slog.String("route", r.Pattern), slog.Int("status", status),
+		slog.String("method", web.Method(r)), slog.String("route", r.Pattern), slog.Int("status", status),
 		slog.Duration("duration", took), slog.String("request_id", ex.requestID),
 	}
 	if ex.caller.Key.ID != "" {
 		attrs = append(attrs, slog.String("merchant_id", ex.caller.Merchant.ID),
 			slog.String("mode", string(ex.caller.Key.Mode)), slog.String("key_id", ex.caller.Key.ID))
 	}
-	switch {
-	case status < 500 && (r.Pattern == "/healthz" || r.Pattern == "/readyz"):
-		level = slog.LevelDebug // probes come every second
-	case status == http.StatusServiceUnavailable && !errors.Is(err, context.Canceled):
-		level = slog.LevelWarn
-	case status >= 500 && status != http.StatusServiceUnavailable:
-		level = slog.LevelError
-	}
-	if status >= 500 {
-		attrs = append(attrs, slog.String("error", err.Error()))
-	}
-	var p *panicked
-	if errors.As(err, &p) {
-		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	if status >= http.StatusInternalServerError {
+		attrs = append(attrs, web.ErrorAttrs(err)...)
 	}
 	s.Log.LogAttrs(ctx, level, "request", attrs...)
 }

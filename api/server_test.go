@@ -14,13 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
 )
 
 func TestServer_UnknownRoutesAreJSON404WithoutAKey(t *testing.T) {
@@ -168,7 +169,6 @@ func TestServer_APanicIsA500AndTheProcessLives(t *testing.T) {
 
 func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 	t.Parallel()
-	s := newServer(Config{CheckoutURL: "https://pay.example.com"})
 	for _, tc := range []struct {
 		err    error
 		status int
@@ -182,6 +182,16 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 		{fmt.Errorf("hush: %w", checkout.ErrPaymentInFlight), 409, "payment_in_progress"},
 		{fmt.Errorf("hush: %w", &storage.OrderIDInUseError{}), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", storage.ErrTooManyEndpoints), 400, "invalid_request"},
+		{fmt.Errorf("hush: %w", storage.ErrIdempotencyConflict), 409, "idempotency_conflict"},
+		{fmt.Errorf("hush: %w", storage.ErrRequestInProgress), 409, "idempotency_conflict"},
+		{fmt.Errorf("hush: %w", webhook.ErrDeliveryInProgress), 409, "delivery_in_progress"},
+		{fmt.Errorf("hush: %w", webhook.ErrDeliveryNotPending), 409, "delivery_not_pending"},
+		{fmt.Errorf("hush: %w", webhook.ErrDeliveryHeld), 409, "delivery_held"},
+		{fmt.Errorf("hush: %w", webhook.ErrEndpointDeleted), 409, "webhook_deleted"},
+		{fmt.Errorf("hush: %w", webhook.ErrReplayRunning), 409, "replay_running"},
+		{fmt.Errorf("hush: %w", webhook.ErrReplayRate), 409, "replay_rate_exceeded"},
+		{fmt.Errorf("hush: %w", &limit.TooOftenError{Wait: time.Second}), 429, "rate_limited"},
+		{fmt.Errorf("hush: %w", checkout.ErrEmailInUse), 500, "internal_error"}, // no merchant was ever told of it
 		{fmt.Errorf("hush: %w", runs.ErrOutcomeUnknown), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.DeadlineExceeded), 503, "unavailable"},
 		{fmt.Errorf("hush: %w", context.Canceled), 503, "unavailable"},
@@ -189,8 +199,8 @@ func TestServer_UnknownErrorsAreFixedWords(t *testing.T) {
 		{fmt.Errorf("hush: %w", tooLarge()), 413, "payload_too_large"},
 		{unavailable(errors.New("hush")), 503, "unavailable"},
 	} {
-		got := s.refusal(tc.err)
-		require.Equal(t, tc.status, got.status, tc.err)
+		got := refusalOf(tc.err)
+		require.Equal(t, tc.status, got.kind.Status(), tc.err)
 		require.Equal(t, tc.code, got.body.Error)
 		text, err := encode(got.body)
 		require.NoError(t, err)
@@ -206,7 +216,7 @@ func TestServer_ABodyThatCannotBeEncodedIsA500(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	s := newServer(f.config)
-	h := withRequestID(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
+	h := withExchange(s.serve(func(*http.Request) (int, any, error) { return 200, func() {}, nil }))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
 	require.Equal(t, 500, w.Code)

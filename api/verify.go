@@ -22,7 +22,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	if !allowance.OK {
-		return 0, nil, rateLimited(allowance)
+		return 0, nil, &limit.TooOftenError{Wait: allowance.Wait}
 	}
 	members, err := readObject(r)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	var explained verdict
 	err = explaining.Do(ctx, func() { explained = v.explain() })
 	if errors.Is(err, limit.ErrBusy) {
-		return 0, nil, rateLimited(storage.Allowance{Wait: time.Second})
+		return 0, nil, &limit.TooOftenError{Wait: time.Second}
 	}
 	if err != nil {
 		return 0, nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/puddle/v2"
 	"github.com/pressly/goose/v3"
 )
 
@@ -127,10 +128,10 @@ func Migrate(ctx context.Context, url string) error {
 }
 
 // Unavailable reports whether err means that PostgreSQL could not answer now:
-// it is away, full, read-only, lets nobody in, or a lock or time-out ran out; or
-// that another process sealed the answer with a newer key. The same call may
-// succeed later; whether this one took effect is unknown, unless no connection
-// came to be.
+// it is away, full, read-only, lets nobody in, or a lock or time-out ran out; that
+// this process stops and has closed its connections; or that another process
+// sealed the answer with a newer key. The same call may succeed later; whether
+// this one took effect is unknown, unless no connection came to be.
 func Unavailable(err error) bool {
 	if err == nil {
 		return false
@@ -140,7 +141,7 @@ func Unavailable(err error) bool {
 		pgErr      *pgconn.PgError
 	)
 	switch {
-	case errors.As(err, &connectErr), errors.Is(err, ErrWrongMasterKey):
+	case errors.As(err, &connectErr), errors.Is(err, puddle.ErrClosedPool), errors.Is(err, ErrWrongMasterKey):
 		return true
 	case !errors.As(err, &pgErr):
 		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) || isNetError(err)

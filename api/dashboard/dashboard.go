@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
-	"example.com/checkout/api/observe"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // Config is what New needs.
@@ -34,7 +34,7 @@ type Config struct {
 	// CheckAddress says why events cannot be sent to host; the text of its error
 	// reads on from a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Limits       Limits        // what is zero is as in DefaultLimits
+	Limits       limit.Rates   // what is zero is as in DefaultLimits
 	Shares       *limit.Shares // of what the process can work on at once; nil: limit.DefaultShare for each
 	Log          *slog.Logger  // nil: slog.Default()
 
@@ -43,9 +43,10 @@ type Config struct {
 
 type server struct {
 	Config
-	secure  bool // the dashboard is reached over https
-	router  *mux.Router
-	streams *limit.Shares // of each person
+	secure   bool // the dashboard is reached over https
+	router   *mux.Router
+	entrance *limit.Entrance
+	streams  *limit.Shares // of each person
 }
 
 // New returns the handler of the dashboard. It panics when cfg.URL is not an
@@ -57,12 +58,7 @@ func New(cfg Config) http.Handler {
 	if cfg.heartbeat == 0 {
 		cfg.heartbeat = streamHeartbeat
 	}
-	if cfg.Limits.Requests.Burst == 0 {
-		cfg.Limits.Requests = DefaultLimits.Requests
-	}
-	if cfg.Limits.Forms.Burst == 0 {
-		cfg.Limits.Forms = DefaultLimits.Forms
-	}
+	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
 	}
@@ -70,17 +66,21 @@ func New(cfg Config) http.Handler {
 	if err != nil || u.Host == "" {
 		panic("dashboard: URL is not an absolute URL")
 	}
-	s := &server{Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams)}
+	s := &server{
+		Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
+		entrance: &limit.Entrance{Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress, Counting: entrance},
+	}
 	s.routes()
 	own := http.NewCrossOriginProtection() // a form of another origin changes nothing
-	own.SetDenyHandler(s.refused(problems[http.StatusForbidden]))
-	return s.secured(own.Handler(s.router))
+	own.SetDenyHandler(s.failing(failure.Forbidden))
+	// Pictures that a page has in itself are data: addresses.
+	return web.WithRequestID(web.PageHeaders(web.Policy("data:"), s.secure, bounded(own.Handler(s.router))))
 }
 
 // routes is every page. Those of a mode are below /test and /live; each says
 // which role it needs.
 func (s *server) routes() {
-	s.router.Handle("/static/{file}", s.traced("/static/{file}", http.HandlerFunc(s.static))).Methods(http.MethodGet)
+	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).Methods(http.MethodGet)
 	s.open(http.MethodGet, "/signin", s.showSignIn)
 	s.open(http.MethodPost, "/signin", s.signIn)
 	s.open(http.MethodPost, "/signout", s.signOut)
@@ -117,16 +117,24 @@ func (s *server) routes() {
 
 	s.webhookRoutes()
 
-	s.router.NotFoundHandler = s.traced("not found", s.limited(s.problem(problems[http.StatusNotFound])))
-	s.router.MethodNotAllowedHandler = s.traced("method not allowed", s.refused(problems[http.StatusMethodNotAllowed]))
+	s.router.NotFoundHandler = web.Route(serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail))
+	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", s.failing(failure.MethodNotAllowed))
 }
 
 // inMode is the beginning of the path of everything that belongs to a mode.
 const inMode = "/{mode:test|live}"
 
-// open is a route for everybody.
-func (s *server) open(method, path string, h http.HandlerFunc) {
-	s.router.Handle(path, s.traced(path, s.limited(h))).Methods(method)
+// serverName is the dashboard's in spans and metrics.
+const serverName = "checkout-dashboard"
+
+// open is a route for everybody. A form counts besides.
+func (s *server) open(method, path string, h web.Handler) {
+	var counts []func(*http.Request) storage.Bucket
+	if method == http.MethodPost {
+		counts = append(counts, s.entrance.Forms)
+	}
+	served := web.Serve(s.entrance.Limited(h, counts...), s.fail)
+	s.router.Handle(path, web.Route(serverName, path, served)).Methods(method)
 }
 
 func (s *server) get(path string, needs checkout.Role, h handler) {
@@ -137,14 +145,7 @@ func (s *server) post(path string, needs checkout.Role, h handler) {
 	s.open(http.MethodPost, path, s.signedIn(needs, h))
 }
 
-// traced traces and measures h under its route.
-func (s *server) traced(route string, h http.Handler) http.Handler {
-	span := observe.Handler("checkout-dashboard", h)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Pattern = route
-		span.ServeHTTP(w, r)
-	})
-}
+func notFound(http.ResponseWriter, *http.Request) error { return failure.NotFound }
 
 // The largest form that is read, and the largest with a file.
 const (
@@ -152,34 +153,14 @@ const (
 	maxUpload = 1<<20 + maxForm
 )
 
-// contentSecurityPolicy allows what this package serves and nothing else.
-const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-
-func (s *server) secured(next http.Handler) http.Handler {
-	headers := map[string]string{
-		"Content-Security-Policy":      contentSecurityPolicy,
-		"Referrer-Policy":              "no-referrer",
-		"Cache-Control":                "no-store",
-		"X-Content-Type-Options":       "nosniff",
-		"X-Frame-Options":              "DENY",
-		"X-Robots-Tag":                 "noindex, nofollow",
-		"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-		"Cross-Origin-Opener-Policy":   "same-origin",
-		"Cross-Origin-Resource-Policy": "same-origin",
-	}
-	if s.secure {
-		headers["Strict-Transport-Security"] = "max-age=31536000"
-	}
+// bounded lets nobody send more than a form may have.
+func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range headers {
-			w.Header().Set(name, value)
-		}
-		limit := int64(maxForm)
+		most := int64(maxForm)
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
-			limit = maxUpload
+			most = maxUpload
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }

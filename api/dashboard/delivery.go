@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
@@ -122,28 +120,6 @@ func indented(body []byte) string {
 		return readable(body)
 	}
 	return readable(out.Bytes())
-}
-
-// errorWords say why an attempt failed.
-var errorWords = map[webhook.ErrorKind]struct{ short, sentence string }{
-	webhook.ErrorDNS:            {"name not found", "The server's name could not be looked up (DNS)."},
-	webhook.ErrorConnect:        {"no connection", "The server could not be connected to, or hung up before it answered."},
-	webhook.ErrorTLS:            {"TLS failed", "The secure connection failed (TLS): look at the certificate."},
-	webhook.ErrorTimeout:        {"timed out", "No answer came within 10 seconds."},
-	webhook.ErrorBlockedAddress: {"address refused", "The server's address is one that nothing may be sent to."},
-	webhook.ErrorHTTP:           {"refused", "The answer was not 2xx."},
-	webhook.ErrorInternal:       {"our fault", "This was our fault, not your server's."},
-}
-
-// took is how long an attempt took.
-func took(d time.Duration) string {
-	if d < time.Millisecond {
-		return "under 1 ms"
-	}
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }
 
 var (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -210,47 +211,52 @@ func invitationHash(r *http.Request) []byte {
 	return sum[:]
 }
 
-func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) { s.renderInvitation(w, r, "") }
+func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) error {
+	return s.renderInvitation(w, r, "")
+}
 
 // renderInvitation shows the page of an invitation that is good; fault is what
 // is wrong with the password that was chosen.
-func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) {
+func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
 	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.problem(problem{http.StatusNotFound, "The invitation is not valid", "It was used, or it has run out. Ask an owner for another."}).ServeHTTP(w, r)
-		return
+		s.renderProblem(w, r, failure.NotFound, problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."})
+		return nil
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return err
 	}
 	status := http.StatusOK
 	if fault != "" {
 		status = http.StatusUnprocessableEntity
 	}
 	s.renderOpen(w, r, status, "invitation", "Welcome", invitationPage{member.Email, merchant, fault})
+	return nil
 }
 
 // acceptInvitation serves POST /invitation/{token}: the first password, which
 // signs in.
-func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) {
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil || !ok {
-		s.refuseSignIn(w, r, err)
-		return
+func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) error {
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
 	}
 	password := r.PostFormValue("password")
 	if fault := passwordFault(password, r.PostFormValue("password_again")); fault != "" {
-		s.renderInvitation(w, r, fault)
-		return
+		return s.renderInvitation(w, r, fault)
 	}
+
 	member, err := accept(r.Context(), &s.Store.Accounts, mux.Vars(r)["token"], password, limit.RemoteIP(r))
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.renderInvitation(w, r, "")
-		return
+		return s.renderInvitation(w, r, "")
 	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return err
 	}
-	s.startSession(w, r, member, "/")
+	hash, err := s.Store.MemberPassword(r.Context(), member.MerchantID, member.ID)
+	if err != nil {
+		return err
+	}
+	return s.startSession(w, r, member, hash, "/")
 }

@@ -54,8 +54,9 @@ var functions = template.FuncMap{
 		return []checkout.Status{checkout.StatusCompleted, checkout.StatusFailed, checkout.StatusExpired, checkout.StatusPending}
 	},
 
-	"why":      func(kind webhook.ErrorKind) string { return errorWords[kind].sentence },
-	"shortly":  func(kind webhook.ErrorKind) string { return errorWords[kind].short },
+	"why":      why,
+	"shortly":  shortly,
+	"result":   attemptResult,
 	"took":     took,
 	"lasts":    lasts,
 	"means":    func(typ webhook.EventType) string { return eventWords[typ] },
@@ -208,35 +209,4 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, page
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(text.Bytes()) // an error means that whoever asked is gone
-}
-
-// problem is a page that only says what went wrong.
-type problem struct {
-	Status int
-	Title  string
-	Text   string
-}
-
-var problems = map[int]problem{
-	http.StatusForbidden:           {http.StatusForbidden, "Not allowed", "Your role does not allow this, or the form came from another site."},
-	http.StatusNotFound:            {http.StatusNotFound, "Not found", "There is nothing here, or it belongs to the other mode."},
-	http.StatusMethodNotAllowed:    {http.StatusMethodNotAllowed, "Not possible", "This address does not take that kind of request."},
-	http.StatusConflict:            {http.StatusConflict, "Not possible now", ""},
-	http.StatusTooManyRequests:     {http.StatusTooManyRequests, "Too many attempts", "Wait a minute, then try again."},
-	http.StatusInternalServerError: {http.StatusInternalServerError, "Something went wrong", "It is our fault, and it has been noted."},
-	http.StatusServiceUnavailable:  {http.StatusServiceUnavailable, "Not available now", "We cannot say whether that was done. Look before you try again."},
-}
-
-// problem serves a problem, with the navigation for who is signed in.
-func (s *server) problem(p problem) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := s.visitor(r)
-		if err != nil {
-			v = visit{Request: r, Mode: checkout.ModeTest}
-		}
-		if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "60")
-		}
-		s.render(w, r, p.Status, "problem", s.view(v, p.Title, p))
-	})
 }

@@ -171,39 +171,6 @@ func (sessionPage) Failure(t checkout.Transaction) string { return reason(string
 // Waiting reports whether the session can still be paid, or expire.
 func (p sessionPage) Waiting() bool { return p.Status == checkout.StatusPending && p.InFlight == nil }
 
-// errorTexts say why an attempt of a delivery failed without an answer.
-var errorTexts = map[webhook.ErrorKind]string{
-	webhook.ErrorDNS:            "host name not found",
-	webhook.ErrorConnect:        "no connection",
-	webhook.ErrorTLS:            "TLS failed",
-	webhook.ErrorTimeout:        "no answer in 10 s",
-	webhook.ErrorBlockedAddress: "address not allowed",
-	webhook.ErrorHTTP:           "not an HTTP answer",
-	webhook.ErrorInternal:       "our fault",
-}
-
-// Result is what an attempt came to.
-func (sessionPage) Result(a webhook.Attempt) string {
-	switch {
-	case !a.Finished:
-		return "under way"
-	case a.StatusCode != 0:
-		return fmt.Sprintf("answered %d", a.StatusCode)
-	}
-	return errorTexts[a.ErrorKind]
-}
-
-// Took is how long an attempt took.
-func (sessionPage) Took(a webhook.Attempt) string {
-	switch {
-	case !a.Finished:
-		return "–"
-	case a.Duration < time.Second:
-		return fmt.Sprintf("%d ms", a.Duration.Milliseconds())
-	}
-	return fmt.Sprintf("%.1f s", a.Duration.Seconds())
-}
-
 // metadataPairs reads metadata in the order in which it was sent.
 func metadataPairs(metadata json.RawMessage) []pair {
 	var pairs []pair

@@ -7,11 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -43,55 +44,53 @@ type signInForm struct {
 	Failed   bool
 }
 
-func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) {
+func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.visitor(r); err == nil {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return
+		return nil
 	}
 	s.renderOpen(w, r, http.StatusOK, "signin", "Sign in", signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")})
+	return nil
 }
+
+// errGuesses refuses a try that comes too often.
+var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 
 // signIn serves POST /signin. Unknown accounts, wrong passwords and invitations
 // that were not accepted get the same answer after the same work. A failure is
 // not noted in the audit log: strangers would write into it, and the time that
 // takes would tell them which accounts there are.
-func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
+func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	form := signInForm{
 		Email: strings.TrimSpace(r.PostFormValue("email")), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
 		Next: r.PostFormValue("next"), Failed: true,
 	}
-	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil || !ok {
-		s.refuseSignIn(w, r, err)
-		return
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
 	}
-	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email, form.Merchant)
-	if err != nil && !errors.Is(err, checkout.ErrNotFound) && !storage.Malformed(err) {
-		s.fail(w, r, err)
-		return
-	}
-	unknown := err != nil
-	if ok, err := s.mayGuessHere(r, form.Email, hash); err != nil || !ok {
-		s.refuseSignIn(w, r, err)
-		return
-	}
-	same, err := samePassword(r.Context(), r.PostFormValue("password"), hash)
-	switch {
-	case err != nil:
-		s.fail(w, r, err)
-	case !same || unknown:
-		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
-	default:
-		s.startSession(w, r, member, safeNext(form.Next))
-	}
-}
 
-// refuseSignIn answers a try that comes too often, or that could not be counted.
-func (s *server) refuseSignIn(w http.ResponseWriter, r *http.Request, err error) {
-	if err != nil {
-		s.fail(w, r, err)
-		return
+	member, hash, err := s.Store.MemberByEmail(r.Context(), form.Email, form.Merchant)
+	unknown := err != nil
+	if unknown && failure.KindOf(err) != failure.NotFound {
+		return err
 	}
-	s.tooMany(w, r)
+	if ok, err := s.mayGuessHere(r, form.Email, hash); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
+	}
+
+	same, err := samePassword(r.Context(), r.PostFormValue("password"), hash)
+	if err != nil {
+		return err
+	}
+	if !same || unknown {
+		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
+		return nil
+	}
+	return s.startSession(w, r, member, hash, safeNext(form.Next))
 }
 
 // mayGuess takes a token of the address and one of the account from there.
@@ -128,36 +127,31 @@ func knownBrowser(hash string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// startSession gives the browser a new token; one that somebody else put there
-// is worth nothing.
-func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, next string) {
+// startSession signs member in, the hash of whose password is given. The browser
+// gets a new token; one that somebody else put there is worth nothing.
+func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string) error {
 	token, hash := newToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
 	if err := s.Store.SignIn(r.Context(), member.ID, hash, note); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	password, err := s.Store.MemberPassword(r.Context(), member.MerchantID, member.ID)
-	if err != nil {
-		s.fail(w, r, err)
-		return
+		return err
 	}
 	s.setCookie(w, memberCookie, token, 0)
-	s.setCookie(w, knownCookie, knownBrowser(password), knownSeconds)
+	s.setCookie(w, knownCookie, knownBrowser(passwordHash), knownSeconds)
 	http.Redirect(w, r, next, http.StatusSeeOther)
+	return nil
 }
 
 // signOut serves POST /signout.
-func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
+func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
 	if cookie, err := r.Cookie(s.cookieName(memberCookie)); err == nil {
 		hash := sha256.Sum256([]byte(cookie.Value))
 		if err := s.Store.SignOut(r.Context(), hash[:]); err != nil {
-			s.fail(w, r, err)
-			return
+			return err
 		}
 	}
 	s.setCookie(w, memberCookie, "", -1)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
+	return nil
 }
 
 // safeNext is where to go after signing in: a page of ours, and nothing else.

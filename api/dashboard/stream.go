@@ -2,10 +2,12 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -24,47 +26,48 @@ const maxStreams = 5
 // changed is what the page of the log hears: that it has to look again.
 const changed = "event: delivery\ndata: changed\n\n"
 
+// errNotLive says that the dashboard has no feed.
+var errNotLive = fmt.Errorf("%w: the log is not live", failure.Unavailable)
+
 // streamDeliveries serves GET /{mode}/deliveries/stream: an event whenever
 // deliveries of the merchant and mode may have changed. It ends when the browser
 // goes, the member may look no more, or the service stops.
-func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) {
-	v, ok := s.mayListen(w, r)
-	if !ok {
-		return
+func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.mayListen(r)
+	if errors.Is(err, checkout.ErrNotFound) {
+		askToSignIn(w, r)
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	mine, ok := s.streams.TryEnter(v.Member.ID)
 	if !ok {
-		http.Error(w, "There are too many live pages of yours.", http.StatusTooManyRequests)
-		return
+		return fmt.Errorf("%w: too many live pages of one person", failure.RateLimited)
 	}
 	defer mine.Leave(false)
 	sub, err := s.Feed.Subscribe(r.Context(), v.Owner())
 	if err != nil {
-		s.Log.WarnContext(r.Context(), "stream of deliveries", "error", err)
-		http.Error(w, "Not available now.", http.StatusServiceUnavailable)
-		return
+		return err
 	}
 	defer sub.Close()
 	s.tellChanges(w, v, sub)
+	return nil
 }
 
-// mayListen finds out who wants to hear of changes; otherwise it has answered.
-func (s *server) mayListen(w http.ResponseWriter, r *http.Request) (visit, bool) {
-	turn, ok := s.admit(w, r)
-	if !ok {
-		return visit{}, false
+// mayListen finds out who wants to hear of changes. It returns
+// checkout.ErrNotFound for nobody.
+func (s *server) mayListen(r *http.Request) (visit, error) {
+	turn, err := s.entrance.Enter(r)
+	if err != nil {
+		return visit{}, err
 	}
 	defer turn.Leave(false) // a stream has none: it only waits
 	v, err := s.visitor(r)
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		s.askToSignIn(w, r)
-		return visit{}, false
-	case err != nil || s.Feed == nil:
-		http.Error(w, "Not available now.", http.StatusServiceUnavailable)
-		return visit{}, false
+	if err == nil && s.Feed == nil {
+		err = errNotLive
 	}
-	return v, true
+	return v, err
 }
 
 // tellChanges writes an event for each change until somebody goes.

@@ -8,15 +8,12 @@ import (
 	"net/url"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/api/limit"
-	"example.com/checkout/storage"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/webhook"
 )
 
 // visit is a request of somebody who is signed in.
@@ -95,40 +92,47 @@ const requestTimeout = 10 * time.Second
 // signedIn lets members with at least the role needed through to h. It asks
 // storage each time, so that signing out, a removal and a change of role hold
 // from the next request on.
-func (s *server) signedIn(needs checkout.Role, h handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (s *server) signedIn(needs checkout.Role, h handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
+
 		v, err := s.visitor(r)
-		switch {
-		case errors.Is(err, checkout.ErrNotFound):
-			s.askToSignIn(w, r)
-			return
-		case err != nil:
-			s.fail(w, r, err)
-			return
-		case !v.May(needs):
-			s.problem(problems[http.StatusForbidden]).ServeHTTP(w, r)
-			return
+		if errors.Is(err, checkout.ErrNotFound) {
+			askToSignIn(w, r)
+			return nil
 		}
+		if err != nil {
+			return err
+		}
+		if !v.May(needs) {
+			return failure.Forbidden
+		}
+
 		got, err := h(v)
-		switch {
-		case err != nil:
-			s.fail(w, r, err)
-		case got.location != "":
-			if got.token != nil {
-				s.setCookie(w, memberCookie, *got.token, 0)
-			}
-			if got.notice != "" {
-				s.setCookie(w, noticeCookie, got.notice, noticeSeconds)
-			}
-			http.Redirect(w, r, got.location, got.status)
-		default:
-			v.notice = s.takeNotice(w, r)
-			s.render(w, r, got.status, got.page, s.view(v, got.title, got.data))
+		if err != nil {
+			return err
 		}
+		s.write(w, v, got)
+		return nil
 	}
+}
+
+// write writes what a visitor gets.
+func (s *server) write(w http.ResponseWriter, v visit, got answer) {
+	if got.location == "" {
+		v.notice = s.takeNotice(w, v.Request)
+		s.render(w, v.Request, got.status, got.page, s.view(v, got.title, got.data))
+		return
+	}
+	if got.token != nil {
+		s.setCookie(w, memberCookie, *got.token, 0)
+	}
+	if got.notice != "" {
+		s.setCookie(w, noticeCookie, got.notice, noticeSeconds)
+	}
+	http.Redirect(w, v.Request, got.location, got.status)
 }
 
 // visitor finds out who asks. It returns checkout.ErrNotFound for nobody.
@@ -147,7 +151,7 @@ func (s *server) visitor(r *http.Request) (visit, error) {
 }
 
 // askToSignIn sends the visitor to sign in, and back afterwards.
-func (s *server) askToSignIn(w http.ResponseWriter, r *http.Request) {
+func askToSignIn(w http.ResponseWriter, r *http.Request) {
 	to := "/signin"
 	if r.Method == http.MethodGet && r.URL.Path != "/" {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
@@ -158,47 +162,4 @@ func (s *server) askToSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
-// fail is the one door for errors. Only what is known is told.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusInternalServerError
-	switch {
-	case errors.Is(err, checkout.ErrNotFound), errors.Is(err, checkout.ErrWrongMode), storage.Malformed(err):
-		status = http.StatusNotFound
-	case errors.Is(err, checkout.ErrNotPending), errors.Is(err, checkout.ErrPaymentInFlight), errors.Is(err, webhook.ErrDeliveryInProgress),
-		errors.Is(err, webhook.ErrDeliveryNotPending), errors.Is(err, webhook.ErrDeliveryHeld), errors.Is(err, webhook.ErrEndpointDeleted),
-		errors.Is(err, webhook.ErrReplayRunning), errors.Is(err, webhook.ErrReplayRate):
-		status = http.StatusConflict
-	case errors.Is(err, limit.ErrBusy):
-		s.problem(busy).ServeHTTP(w, r)
-		return
-	case errors.Is(err, runs.ErrOutcomeUnknown), storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
-		status = http.StatusServiceUnavailable
-	default:
-		s.Log.ErrorContext(r.Context(), "dashboard", "route", r.Pattern, "error", err)
-	}
-	p := problems[status]
-	if status == http.StatusConflict {
-		p.Text = conflictText(err)
-	}
-	s.problem(p).ServeHTTP(w, r)
-}
-
-func conflictText(err error) string {
-	for known, text := range map[error]string{
-		checkout.ErrNotPending:        "The session has ended meanwhile.",
-		checkout.ErrPaymentInFlight:   "A payment of the session is being decided. Look again in a moment.",
-		webhook.ErrDeliveryInProgress: "An attempt is under way, or the delivery is still waiting for one.",
-		webhook.ErrDeliveryNotPending: "The delivery has ended meanwhile.",
-		webhook.ErrDeliveryHeld:       "The delivery is on hold. Resume it first.",
-		webhook.ErrEndpointDeleted:    "The webhook was deleted, so nothing can be sent to it.",
-		webhook.ErrReplayRunning:      "A bulk replay of this webhook is running. Wait until it ends, or cancel it.",
-		webhook.ErrReplayRate:         "Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one.",
-	} {
-		if errors.Is(err, known) {
-			return text
-		}
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/action"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -40,7 +41,7 @@ func (s *server) webhookRoutes() {
 
 	s.get(inMode+"/deliveries", looks, s.listDeliveries)
 	// Neither a span nor a time-out is for something that lasts as long as a page is open.
-	s.router.HandleFunc(inMode+"/deliveries/stream", s.streamDeliveries).Methods(http.MethodGet)
+	s.router.Handle(inMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
 	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
 	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
 	s.post(inMode+"/deliveries/{id}/hold", handles, s.holdDelivery)

@@ -11,7 +11,8 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/api/asset"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 )
 
 // rgb is a color of sRGB.
@@ -126,7 +127,7 @@ func (p palette) css() string {
 }
 
 // colorSheet is the style sheet of a merchant's color. No style may be in the
-// page itself: see contentSecurityPolicy.
+// page itself: see web.Policy.
 func colorSheet(c rgb) string {
 	return light.palette(c).css() + "\n@media screen and (prefers-color-scheme:dark){" + dark.palette(c).css() + "}\n"
 }
@@ -147,15 +148,15 @@ func sheetHash(sheet string) string {
 
 // colorStyle serves GET /color/{color}/style.css, which is the same for every
 // merchant with that color.
-func (s *server) colorStyle(w http.ResponseWriter, r *http.Request) {
+func (s *server) colorStyle(w http.ResponseWriter, r *http.Request) error {
 	c, ok := parseRGB(mux.Vars(r)["color"])
 	if !ok {
-		s.router.NotFoundHandler.ServeHTTP(w, r)
-		return
+		return failure.NotFound
 	}
 	sheet := colorSheet(c)
 	hash := sheetHash(sheet)
-	asset.Keep(w, hash, r.URL.Query().Get("v") == hash)
+	web.Keep(w, hash, r.URL.Query().Get("v") == hash)
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	http.ServeContent(w, r, "style.css", time.Time{}, strings.NewReader(sheet))
+	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
-	"example.com/checkout/api/observe"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // Config is what New needs.
@@ -32,7 +32,7 @@ type Config struct {
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive
 	// with its path, if it has one.
 	CheckoutURL string
-	Limits      Limits // what is zero is as in DefaultLimits
+	Limits      limit.Rates // what is zero is as in DefaultLimits
 	// Shares of what the process can work on at once; nil: limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // nil: slog.Default()
@@ -44,6 +44,8 @@ type server struct {
 	origin string // scheme and host of CheckoutURL
 	now    func() time.Time
 	router *mux.Router
+
+	entrance *limit.Entrance
 }
 
 // New returns the handler of everything below cfg.CheckoutURL. It panics when
@@ -54,12 +56,7 @@ func newServer(cfg Config) *server {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	if cfg.Limits.Requests.Burst == 0 {
-		cfg.Limits.Requests = DefaultLimits.Requests
-	}
-	if cfg.Limits.Forms.Burst == 0 {
-		cfg.Limits.Forms = DefaultLimits.Forms
-	}
+	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
 	}
@@ -70,44 +67,51 @@ func newServer(cfg Config) *server {
 	return &server{
 		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
 		now: time.Now, router: mux.NewRouter().SkipClean(true),
+		entrance: &limit.Entrance{
+			Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress,
+			FormsWait: true, // for a card network
+		},
 	}
 }
 
+// handler is every route. Each answers an error of its own kind with a page, but for
+// the status, which a script reads.
 func (s *server) handler() http.Handler {
 	reads := []string{http.MethodGet, http.MethodHead}
 	handle := func(path string, h http.Handler, methods ...string) {
-		s.router.Handle(s.base+path, traced(s.base+path, h)).Methods(methods...)
+		s.router.Handle(s.base+path, web.Route(serverName, s.base+path, h)).Methods(methods...)
 	}
+	free := func(h web.Handler) http.Handler { return web.Serve(h, s.fail) }
+	page := func(h sessionHandler) http.Handler { return free(s.entrance.Limited(s.session(h))) }
 	// Forms of our own pages change something; a bank's page may post to /return,
 	// which only asks the card network.
 	own := http.NewCrossOriginProtection()
-	own.SetDenyHandler(s.problem(http.StatusForbidden, forbidden))
-
-	page := func(h sessionHandler) http.Handler { return s.limited(s.session(h), s.withPage()) }
+	own.SetDenyHandler(s.failing(failure.Forbidden))
 	form := func(h sessionHandler) http.Handler {
-		return own.Handler(s.limited(s.session(h), s.withPage(), s.ofForms))
+		return own.Handler(free(s.entrance.Limited(s.session(h), s.entrance.Forms)))
 	}
 
-	handle("/static/{file}", http.HandlerFunc(s.static), reads...)
-	handle("/color/{color}/style.css", http.HandlerFunc(s.colorStyle), reads...)
-	handle("/logo/{merchant}/{version}.png", s.limited(http.HandlerFunc(s.logo), s.withPage()), reads...)
+	handle("/static/{file}", free(s.static), reads...)
+	handle("/color/{color}/style.css", free(s.colorStyle), reads...)
+	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(s.logo)), reads...)
 	handle("/{id}", page(s.showPage), reads...)
 	handle("/{id}", form(s.pay), http.MethodPost)
 	handle("/{id}/cancel", form(s.cancel), http.MethodPost)
 	handle("/{id}/return", page(s.comeBack), http.MethodGet, http.MethodPost)
-	handle("/{id}/status", s.limited(http.HandlerFunc(s.status), s.withJSON(), ofSession), reads...)
-	s.router.NotFoundHandler = traced("not found", s.problem(http.StatusNotFound, unknownPage))
-	s.router.MethodNotAllowedHandler = traced("method not allowed", http.HandlerFunc(s.methodNotAllowed))
-	return s.secured(s.inLanguage(s.router))
+	handle("/{id}/status", web.Serve(s.entrance.Limited(s.status, ofSession), s.failJSON), reads...)
+	s.router.NotFoundHandler = web.Route(serverName, "not found", s.failing(failure.NotFound))
+	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", http.HandlerFunc(s.methodNotAllowed))
+	return s.framed(s.router)
 }
 
-// traced traces and measures h under its route.
-func traced(route string, h http.Handler) http.Handler {
-	span := observe.Handler("checkout-page", h)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Pattern = route
-		span.ServeHTTP(w, r)
-	})
+// serverName is the page's in spans and metrics.
+const serverName = "checkout-page"
+
+// framed is what every answer of the page has: an id, its headers and a language.
+// No form leads to a bank on another origin, not even by a redirect: see web.Policy
+// and server.pay.
+func (s *server) framed(next http.Handler) http.Handler {
+	return web.WithRequestID(web.PageHeaders(web.Policy(""), strings.HasPrefix(s.origin, "https:"), s.inLanguage(next)))
 }
 
 // methodNotAllowed names the methods that the path does have.
@@ -120,34 +124,5 @@ func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 			w.Header().Add("Allow", method)
 		}
 	}
-	s.problem(http.StatusMethodNotAllowed, wrongMethod).ServeHTTP(w, r)
-}
-
-// contentSecurityPolicy allows what this package serves and nothing else. Where
-// a bank is on another origin, no form leads there, not even by a redirect
-// (browsers apply form-action to those too): see server.pay.
-const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; " +
-	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-
-func (s *server) secured(next http.Handler) http.Handler {
-	headers := map[string]string{
-		"Content-Security-Policy":      contentSecurityPolicy,
-		"Referrer-Policy":              "no-referrer",
-		"Cache-Control":                "no-store",
-		"X-Content-Type-Options":       "nosniff",
-		"X-Frame-Options":              "DENY",
-		"X-Robots-Tag":                 "noindex, nofollow",
-		"Permissions-Policy":           "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), usb=()",
-		"Cross-Origin-Opener-Policy":   "same-origin",
-		"Cross-Origin-Resource-Policy": "same-origin",
-	}
-	if strings.HasPrefix(s.origin, "https:") {
-		headers["Strict-Transport-Security"] = "max-age=31536000"
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range headers {
-			w.Header().Set(name, value)
-		}
-		next.ServeHTTP(w, r)
-	})
+	s.fail(w, r, failure.MethodNotAllowed)
 }

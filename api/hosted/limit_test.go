@@ -30,7 +30,7 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
-	h.server.Limits.Forms = slow(3)
+	h.server.entrance.Rates.Forms = slow(3)
 	const tester = "192.0.2.1:1000"
 	for i := range 5 {
 		id := h.session() // card testing: one card after another, each in a session of its own
@@ -59,7 +59,7 @@ func TestLimits_CustomersWhoShareAnAddressPay(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay = succeeds
-	h.server.Limits.Forms = slow(3)
+	h.server.entrance.Rates.Forms = slow(3)
 	const office = "192.0.2.1:1000"
 	for i := range 25 {
 		id := h.session()
@@ -101,8 +101,9 @@ func TestLimits_HoldAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay = declines
-	h.server.Limits.Forms = slow(2)
+	h.server.entrance.Rates.Forms = slow(2)
 	other := newServer(h.server.Config)
+	other.entrance.Rates = h.server.entrance.Rates
 	for i := range 4 {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+h.session(), strings.NewReader(goodCard().Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -115,7 +116,7 @@ func TestLimits_HoldAcrossProcesses(t *testing.T) {
 func TestLimits_RequestsOfAnAddress(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.server.Limits.Requests = slow(6)
+	h.server.entrance.Rates.Requests = slow(6)
 	id := h.session()
 	for i, path := range []string{"/" + id, "/" + checkout.NewID(checkout.PrefixSession), "/" + id + "/return", "/" + id + "/status", "/cs_1", "/logo/mer_1/1.png"} {
 		require.NotEqual(t, http.StatusTooManyRequests, h.get(path).Code, i)

@@ -2,13 +2,13 @@ package hosted
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/api/asset"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -24,21 +24,17 @@ func (s *server) logoAsset(b storage.Brand) string {
 
 // logo serves GET /logo/{merchant}/{version}.png: always the present logo, which
 // may be kept when it has the version that was asked for.
-func (s *server) logo(w http.ResponseWriter, r *http.Request) {
+func (s *server) logo(w http.ResponseWriter, r *http.Request) error {
 	id := mux.Vars(r)["merchant"]
 	if !checkout.IsID(checkout.PrefixMerchant, id) {
-		s.router.NotFoundHandler.ServeHTTP(w, r)
-		return
+		return failure.NotFound
 	}
 	content, version, err := s.Store.Logo(r.Context(), id)
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		s.router.NotFoundHandler.ServeHTTP(w, r)
-	case err != nil:
-		s.unavailable(w, r, "", err)
-	default:
-		asset.Keep(w, version, mux.Vars(r)["version"] == version)
-		w.Header().Set("Content-Type", "image/png")
-		http.ServeContent(w, r, "logo.png", time.Time{}, bytes.NewReader(content))
+	if err != nil {
+		return err
 	}
+	web.Keep(w, version, mux.Vars(r)["version"] == version)
+	w.Header().Set("Content-Type", "image/png")
+	http.ServeContent(w, r, "logo.png", time.Time{}, bytes.NewReader(content))
+	return nil
 }

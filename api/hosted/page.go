@@ -14,12 +14,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 //go:embed templates/*.html
@@ -100,28 +101,23 @@ type view struct {
 // path is where the session's pages are.
 func (s *server) path(sessionID string) string { return checkout.PageURL(s.base, sessionID) }
 
-// sessionHandler serves something of a session that exists.
-type sessionHandler func(w http.ResponseWriter, r *http.Request, v view)
+// sessionHandler serves something of a session that exists, as a web.Handler.
+type sessionHandler func(w http.ResponseWriter, r *http.Request, v view) error
 
 // session reads the session of the path. What has not the shape of an id is
 // never looked up.
-func (s *server) session(next sessionHandler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *server) session(next sessionHandler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		id := mux.Vars(r)["id"]
 		if !checkout.IsID(checkout.PrefixSession, id) {
-			s.router.NotFoundHandler.ServeHTTP(w, r)
-			return
+			return failure.NotFound
 		}
 		session, brand, err := s.Store.CustomerSession(r.Context(), id)
-		switch {
-		case errors.Is(err, checkout.ErrNotFound):
-			s.problem(http.StatusNotFound, unknownPage).ServeHTTP(w, r)
-		case err != nil:
-			s.unavailable(w, r, id, err)
-		default:
-			next(w, r, s.view(languageOf(r), session, brand))
+		if err != nil {
+			return err
 		}
-	})
+		return next(w, r, s.view(languageOf(r), session, brand))
+	}
 }
 
 // knownEmail is what the customer typed for the last payment, else what the
@@ -270,27 +266,18 @@ const (
 )
 
 // showPage serves GET /{id}.
-func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) {
+func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error {
 	query, id := r.URL.Query(), v.Session.ID
 	switch {
 	case v.Session.Status.Final():
 		s.render(w, r, http.StatusOK, v.asEnded())
 	case v.Session.PaymentInFlight:
-		_, address, err := s.Store.PaymentAction(r.Context(), id)
-		if err != nil {
-			s.unavailable(w, r, id, err)
-			return
-		}
-		if href, ok := linkTo(address); ok {
-			s.render(w, r, http.StatusOK, v.asAction(href, query.Has(paramForward)))
-			return
-		}
-		s.render(w, r, http.StatusOK, v.asWaiting())
+		return s.showInFlight(w, r, v)
 	case checkout.IsID(checkout.PrefixTransaction, query.Get(paramPayment)):
 		transactionID := query.Get(paramPayment)
 		if err := s.ask(r.Context(), v.Session, transactionID); !errors.Is(err, runs.ErrOutcomeUnknown) {
 			http.Redirect(w, r, s.after(id, transactionID, err), http.StatusSeeOther)
-			return
+			return nil
 		}
 		s.render(w, r, http.StatusOK, v.asChecking(transactionID))
 	case query.Has(paramProcessing):
@@ -298,42 +285,22 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) {
 	default:
 		s.render(w, r, http.StatusOK, v.asForm())
 	}
+	return nil
 }
 
-// notice is what a page says that is about no session.
-type notice func(t *texts) (heading, explanation string)
-
-func unknownPage(t *texts) (heading, explanation string)  { return t.UnknownTitle, t.UnknownText }
-func wrongMethod(t *texts) (heading, explanation string)  { return t.MethodTitle, t.MethodText }
-func forbidden(t *texts) (heading, explanation string)    { return t.ForbiddenTitle, t.ForbiddenText }
-func tooLargeForm(t *texts) (heading, explanation string) { return t.TooLargeTitle, t.TooLargeText }
-func unreadable(t *texts) (heading, explanation string)   { return t.UnreadableTitle, t.UnreadableText }
-
-// problem serves a page that is about no session.
-func (s *server) problem(status int, what notice) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		heading, explanation := what(textsOf(r))
-		s.render(w, r, status, view{State: stateProblem, Title: heading, Heading: heading, Explanation: explanation})
+// showInFlight shows the way to the bank when it asks, else that the payment is
+// being decided.
+func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
+	_, address, err := s.Store.PaymentAction(r.Context(), v.Session.ID)
+	if err != nil {
+		return err
 	}
-}
-
-// unavailable answers what went wrong on our side. Only the log gets the error.
-func (s *server) unavailable(w http.ResponseWriter, r *http.Request, sessionID string, err error) {
-	if r.Context().Err() != nil {
-		return // the customer has gone
+	if href, ok := linkTo(address); ok {
+		s.render(w, r, http.StatusOK, v.asAction(href, r.URL.Query().Has(paramForward)))
+		return nil
 	}
-	s.Log.ErrorContext(r.Context(), "hosted page", "session_id", sessionID, "error", err)
-	status := http.StatusInternalServerError
-	if storage.Unavailable(err) {
-		status = http.StatusServiceUnavailable
-		w.Header().Set("Retry-After", "5")
-	}
-	t := textsOf(r)
-	v := view{State: stateProblem, Title: t.AwayTitle, Heading: t.AwayTitle, Explanation: t.AwayText}
-	if sessionID != "" {
-		v.Next = s.path(sessionID)
-	}
-	s.render(w, r, status, v)
+	s.render(w, r, http.StatusOK, v.asWaiting())
+	return nil
 }
 
 // render writes a whole page or, when its template fails, none of it.

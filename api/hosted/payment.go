@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
+	"example.com/checkout/api/failure"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 const (
@@ -23,48 +23,50 @@ const (
 	askTimeout      = time.Second      // a waiting customer's page comes back soon, and asks again
 )
 
-// readPayment reads the form of a payment and reports whether a card is to be
-// tried; otherwise it has answered.
-func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (card checkout.Card, ok bool) {
-	if !s.readForm(w, r) {
-		return card, false
+// readPayment reads the form of a payment. It is false when no card is to be tried,
+// because the customer was answered already.
+func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (card checkout.Card, ok bool, err error) {
+	if err := readForm(w, r); err != nil {
+		return card, false, err
 	}
 	here := s.path(v.Session.ID)
 	switch attempt := r.PostForm.Get(fieldAttempt); {
 	case v.Session.Status.Final():
 		http.Redirect(w, r, here, http.StatusSeeOther)
-		return card, false
+		return card, false, nil
 	case v.Session.PaymentInFlight:
 		http.Redirect(w, r, here+"?"+paramProcessing, http.StatusSeeOther)
-		return card, false
+		return card, false, nil
 	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // overtaken: see fieldAttempt
 		http.Redirect(w, r, here, http.StatusSeeOther)
-		return card, false
+		return card, false, nil
 	}
+
 	t := textsOf(r)
 	card, shown := parseForm(t, r.PostForm, s.now())
 	shown.Attempt, shown.Payment = v.Form.Attempt, v.Form.Payment
 	v.Form = shown
 	if shown.Faults.First() != "" {
 		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
-		return card, false
+		return card, false, nil
 	}
-	return card, true
+	return card, true, nil
 }
 
 // pay serves POST /{id}: it checks the form, exchanges the card for a token and
 // asks the session's workflow to charge it.
-func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
-	card, ok := s.readPayment(w, r, &v)
+func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
+	card, ok, err := s.readPayment(w, r, &v)
 	if !ok {
 		s.uncounted(r)
-		return
+		return err
 	}
-	t, here := textsOf(r), s.path(v.Session.ID)
+
+	t := textsOf(r)
 	cards := s.cards(v.Session.Mode)
 	if cards == nil {
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NotReady)
-		return
+		return nil
 	}
 	// From here on it does not matter whether the customer still waits.
 	ctx := context.WithoutCancel(r.Context())
@@ -72,29 +74,34 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) {
 	if err != nil {
 		s.Log.WarnContext(ctx, "card network did not take a card", "session_id", v.Session.ID)
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NetworkAway)
-		return
+		return nil
 	}
-	payment := storage.NewPayment{
+
+	next, err := s.payWith(ctx, r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
+	})
+	if err != nil {
+		return err
 	}
-	mine, err := s.createPayment(ctx, payment)
-	switch {
-	case err != nil:
-		s.unavailable(w, r, v.Session.ID, err)
-		return
-	case !mine:
-		http.Redirect(w, r, here, http.StatusSeeOther)
-		return
+	http.Redirect(w, r, next, http.StatusSeeOther)
+	return nil
+}
+
+// payWith makes the payment the session's and asks the workflow to charge it. It
+// returns where the customer goes then.
+func (s *server) payWith(ctx context.Context, r *http.Request, p storage.NewPayment) (next string, err error) {
+	mine, err := s.createPayment(ctx, p)
+	if err != nil || !mine {
+		return s.path(p.SessionID), err
 	}
-	got, err := s.charge(ctx, v.Session.ID, payment.ID)
+	got, err := s.charge(ctx, p.SessionID, p.ID)
 	if err == nil && got.Outcome != checkout.OutcomeFailed {
 		s.uncounted(r)
 	}
-	next := s.after(v.Session.ID, payment.ID, err)
 	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
-		next = s.bankPage(ctx, v.Session.ID)
+		return s.bankPage(ctx, p.SessionID), nil
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	return s.after(p.SessionID, p.ID, err), nil
 }
 
 // paymentID is the id that the form brought, a new one for a form without.
@@ -177,7 +184,7 @@ func (s *server) ask(ctx context.Context, session checkout.Session, transactionI
 }
 
 // bankPage is where a customer confirms the payment in flight. A form must not
-// lead to another origin (see contentSecurityPolicy), so the way there is a
+// lead to another origin (see web.Policy), so the way there is a
 // page of ours that goes on by itself.
 func (s *server) bankPage(ctx context.Context, sessionID string) string {
 	here := s.path(sessionID)
@@ -195,18 +202,18 @@ func (s *server) bankPage(ctx context.Context, sessionID string) string {
 // cancel serves POST /{id}/cancel: the customer does not want to wait for a
 // payment of unknown outcome. Either it has not begun and now never can, or it
 // has and the page says so.
-func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) {
-	if !s.readForm(w, r) {
-		return
+func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
+	if err := readForm(w, r); err != nil {
+		return err
 	}
 	s.uncounted(r)
 	if id := r.PostForm.Get(paramPayment); checkout.IsID(checkout.PrefixTransaction, id) {
 		if err := s.Store.DropPayment(r.Context(), v.Session.ID, id); err != nil {
-			s.unavailable(w, r, v.Session.ID, err)
-			return
+			return err
 		}
 	}
 	http.Redirect(w, r, s.path(v.Session.ID), http.StatusSeeOther)
+	return nil
 }
 
 // decided reports whether the card network has decided the payment. It is asked
@@ -233,18 +240,18 @@ func (s *server) cards(mode checkout.Mode) checkout.CardNetwork {
 
 // comeBack serves GET and POST /{id}/return, to which the bank sends the
 // customer. It believes nothing that comes with the request.
-func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) {
+func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
 	transactionID, _, err := s.Store.PaymentAction(ctx, id)
 	if err != nil {
-		s.unavailable(w, r, id, err)
-		return
+		return err
 	}
 	if transactionID != "" && s.decided(ctx, v.Session.Mode, transactionID) {
 		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, transactionID)
 		s.Log.InfoContext(ctx, "customer came back", "session_id", id, "transaction_id", transactionID, "outcome", got.Outcome, "error", err)
 	}
 	http.Redirect(w, r, s.path(id), http.StatusSeeOther)
+	return nil
 }
 
 // refuse shows the form again, with nothing of the card in it.
@@ -253,23 +260,20 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, v vi
 	s.render(w, r, status, v.asForm())
 }
 
-// readForm reads r.PostForm and reports whether it could; otherwise it has
-// answered. Errors of the parser quote the form, so nothing looks at them.
-func (s *server) readForm(w http.ResponseWriter, r *http.Request) bool {
+// readForm reads r.PostForm. Errors of the parser quote the form, so only what kind
+// they are is told.
+func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
-		s.problem(http.StatusUnsupportedMediaType, unreadable)(w, r)
-		return false
+		return failure.UnsupportedMedia
 	}
-	var tooLarge *http.MaxBytesError
-	switch err := r.ParseForm(); {
-	case errors.As(err, &tooLarge):
-		s.problem(http.StatusRequestEntityTooLarge, tooLargeForm)(w, r)
-		return false
-	case err != nil:
-		s.problem(http.StatusBadRequest, unreadable)(w, r)
-		return false
+	err = r.ParseForm()
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return failure.TooLarge
 	}
-	return true
+	if err != nil {
+		return failure.Invalid
+	}
+	return nil
 }

@@ -6,20 +6,22 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"example.com/checkout/api/asset"
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
 )
 
 //go:embed static/*
 var staticFiles embed.FS
 
-var files = asset.Load(staticFiles, "static")
+var files = web.LoadFiles(staticFiles, "static")
 
 // asset is the address of a file of static/.
 func (s *server) asset(name string) string { return files.URL(s.base+"/static", name) }
 
 // static serves GET /static/{file}.
-func (s *server) static(w http.ResponseWriter, r *http.Request) {
+func (s *server) static(w http.ResponseWriter, r *http.Request) error {
 	if !files.Serve(w, r, mux.Vars(r)["file"]) {
-		s.router.NotFoundHandler.ServeHTTP(w, r)
+		return failure.NotFound
 	}
+	return nil
 }

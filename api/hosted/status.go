@@ -1,15 +1,14 @@
 package hosted
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/failure"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // answer is what GET /{id}/status tells a page that waits. It holds no personal
@@ -25,47 +24,38 @@ type answer struct {
 
 // status serves GET /{id}/status. With ?payment= it asks about that payment
 // too.
-func (s *server) status(w http.ResponseWriter, r *http.Request) {
+func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	id, payment := mux.Vars(r)["id"], r.URL.Query().Get(paramPayment)
 	if !checkout.IsID(checkout.PrefixSession, id) {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found"})
-		return
+		return failure.NotFound
 	}
 	session, _, err := s.Store.CustomerSession(r.Context(), id)
-	checking := false
-	if err == nil && session.Status == checkout.StatusPending && !session.PaymentInFlight && checkout.IsID(checkout.PrefixTransaction, payment) {
-		checking = errors.Is(s.ask(r.Context(), session, payment), runs.ErrOutcomeUnknown)
-		session, _, err = s.Store.CustomerSession(r.Context(), id)
+	if err != nil {
+		return err
 	}
-	address := ""
-	if err == nil && session.PaymentInFlight {
-		_, address, err = s.Store.PaymentAction(r.Context(), id)
+
+	unknown := false
+	if checkout.IsID(checkout.PrefixTransaction, payment) && undecided(session) {
+		unknown = errors.Is(s.ask(r.Context(), session, payment), runs.ErrOutcomeUnknown)
+		if session, _, err = s.Store.CustomerSession(r.Context(), id); err != nil {
+			return err
+		}
 	}
-	switch {
-	case errors.Is(err, checkout.ErrNotFound):
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "not_found"})
-	case err != nil:
-		s.statusAway(w, r, err)
-	default:
-		writeJSON(w, http.StatusOK, answer{
-			Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: address != "",
-			Checking: checking && session.Status == checkout.StatusPending && !session.PaymentInFlight, ExpiresAt: checkout.FormatTime(session.ExpiresAt),
-			Now: checkout.FormatTime(s.now()),
-		})
+
+	bank := ""
+	if session.PaymentInFlight {
+		if _, bank, err = s.Store.PaymentAction(r.Context(), id); err != nil {
+			return err
+		}
 	}
+	writeJSON(w, http.StatusOK, answer{
+		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: bank != "",
+		Checking: unknown && undecided(session), ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
+	})
+	return nil
 }
 
-// statusAway answers what went wrong on our side. Only the log gets the error.
-func (s *server) statusAway(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() == nil {
-		s.Log.ErrorContext(r.Context(), "hosted status", "session_id", mux.Vars(r)["id"], "error", err)
-	}
-	w.Header().Set("Retry-After", "5")
-	writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "unavailable"})
-}
-
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // an error means that the customer has gone
+// undecided reports whether a session can be paid and no payment is under way.
+func undecided(session checkout.Session) bool {
+	return session.Status == checkout.StatusPending && !session.PaymentInFlight
 }

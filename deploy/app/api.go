@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
@@ -20,8 +18,10 @@ import (
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/web"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/runs"
 )
 
 // challengePath is where the sandbox's bank asks customers to confirm.
@@ -74,13 +74,13 @@ func API(ctx context.Context, cfg config.Config, _ []string) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, compressed(rest)))
+		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
 	})
 	group.Go(func() error {
-		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, compressed(pages)))
+		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
 	})
 	group.Go(func() error {
-		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, compressedForItself(people)))
+		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)))
 	})
 	group.Go(func() error { feed.Run(ctx); return nil }) // ends the streams, so that a stop need not wait for them
 	return group.Wait()
@@ -105,8 +105,8 @@ func limits(cfg config.Config) api.Limits {
 
 // pageLimits lets an address that was quiet ask for a while: many customers may
 // share one.
-func pageLimits(cfg config.Config) hosted.Limits {
-	return hosted.Limits{
+func pageLimits(cfg config.Config) limit.Rates {
+	return limit.Rates{
 		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
 		Forms:    storage.Rate{PerSecond: cfg.FormRateLimit, Burst: max(1, int(100*cfg.FormRateLimit))},
 	}
@@ -114,9 +114,9 @@ func pageLimits(cfg config.Config) hosted.Limits {
 
 // dashboardLimits are like pageLimits; a form for every twenty requests is more
 // than people send.
-func dashboardLimits(cfg config.Config) dashboard.Limits {
+func dashboardLimits(cfg config.Config) limit.Rates {
 	forms := cfg.DashboardRateLimit / 20
-	return dashboard.Limits{
+	return limit.Rates{
 		Requests: storage.Rate{PerSecond: cfg.DashboardRateLimit, Burst: max(1, int(10*cfg.DashboardRateLimit))},
 		Forms:    storage.Rate{PerSecond: forms, Burst: max(1, int(60*forms))},
 	}

@@ -1,5 +1,4 @@
-// Package asset serves the embedded files of a page, which browsers may keep.
-package asset
+package web
 
 import (
 	"bytes"
@@ -21,12 +20,12 @@ type file struct {
 	hash    string
 }
 
-// Files are the files of a directory by name.
+// Files are the embedded files of a page by name, which browsers may keep.
 type Files map[string]file
 
-// Load reads the directory of an embedded file system. It panics when that is
+// LoadFiles reads the directory of an embedded file system. It panics when that is
 // not there, which the first start shows.
-func Load(embedded embed.FS, dir string) Files {
+func LoadFiles(embedded embed.FS, dir string) Files {
 	files := Files{}
 	entries, err := embedded.ReadDir(dir)
 	if err != nil {
@@ -87,7 +86,7 @@ func Pack(content []byte) []byte {
 	return packed.Bytes()
 }
 
-// TakesGzip reports whether whoever asks takes a packed answer.
+// TakesGzip reports whether the client takes a packed answer.
 func TakesGzip(r *http.Request) bool {
 	for entry := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		coding, quality, _ := strings.Cut(strings.TrimSpace(entry), ";")

@@ -1,6 +1,4 @@
-// Package observe traces and measures the handlers of the three servers: the REST
-// API, the hosted page and the dashboard.
-package observe
+package web
 
 import (
 	"context"
@@ -9,20 +7,35 @@ import (
 	"strings"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
-// Handler traces and measures next as a part of server. The span and the metrics
-// know a request by r.Pattern, the template of its route, which is set before.
+// Route is Trace for a handler of one route, whose template is pattern.
+func Route(server, pattern string, next http.Handler) http.Handler {
+	traced := Trace(server, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = pattern
+		traced.ServeHTTP(w, r)
+	})
+}
+
+// Trace traces and measures next as a part of server. The span and the metrics
+// know a request by r.Pattern, the template of its route, which is set before. The
+// span has the request's id.
 //
-// Nothing that the caller wrote gets into them: a path may hold an invitation's
+// Nothing else that the caller wrote gets into them: a path may hold an invitation's
 // token or an id that opens a page, and headers hold whatever the caller's software
 // put there. So the tracing never sees the request, only what shown leaves of it. A
 // caller's trace is linked and not continued: whether we sample is ours to decide.
-func Handler(server string, next http.Handler) http.Handler {
+func Trace(server string, next http.Handler) http.Handler {
 	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, shown *http.Request) {
 		ctx := shown.Context()
 		r := ctx.Value(requestKey{}).(*http.Request).WithContext(ctx)
 		r.Body = shown.Body // it counts what is read
+		if id := RequestID(ctx); id != "" {
+			trace.SpanFromContext(ctx).SetAttributes(attribute.String("request_id", id))
+		}
 		next.ServeHTTP(w, r)
 	}), server,
 		otelhttp.WithServerName(server), // not the Host header

@@ -1,4 +1,4 @@
-package observe_test
+package web_test
 
 import (
 	"fmt"
@@ -16,12 +16,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"example.com/checkout/api/observe"
+	"example.com/checkout/api/web"
 )
 
 // Not parallel: it sets the global tracer provider and the global propagator, to one
 // that would take everything.
-func TestHandler_NothingThatTheCallerWroteIsInASpan(t *testing.T) {
+func TestTrace_NothingThatTheCallerWroteIsInASpan(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	provider, propagator := otel.GetTracerProvider(), otel.GetTextMapPropagator()
 	t.Cleanup(func() { otel.SetTracerProvider(provider); otel.SetTextMapPropagator(propagator) })
@@ -30,7 +30,7 @@ func TestHandler_NothingThatTheCallerWroteIsInASpan(t *testing.T) {
 
 	var got *http.Request
 	var body []byte
-	h := observe.Handler("checkout-test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := web.Trace("checkout-test", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r
 		body, _ = io.ReadAll(r.Body) // of a string: never fails
 		w.WriteHeader(http.StatusAccepted)

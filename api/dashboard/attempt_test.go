@@ -1,0 +1,38 @@
+package dashboard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestAttempt_EveryFailureHasWords(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []webhook.ErrorKind{
+		webhook.ErrorDNS, webhook.ErrorConnect, webhook.ErrorTLS, webhook.ErrorTimeout, webhook.ErrorBlockedAddress,
+		webhook.ErrorHTTP, webhook.ErrorInternal,
+	} {
+		require.NotEmpty(t, why(webhook.Attempt{ErrorKind: kind}), kind)
+		require.NotEmpty(t, shortly(webhook.Attempt{ErrorKind: kind}), kind)
+	}
+	require.Len(t, failureWords, 7)
+}
+
+// An answer that is not HTTP was called "refused" and "not 2xx".
+func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	out, err := s.store.BeginAttempt(t.Context(), s.ref, storage.Turn{RunID: "run", Number: 1, Hurried: true})
+	require.NoError(t, err)
+	require.NoError(t, s.store.FinishAttempt(t.Context(), s.ref,
+		webhook.Attempt{Run: out.Run, Number: 1, ErrorKind: webhook.ErrorHTTP}, time.Hour))
+	page := s.as(checkout.RoleViewer).get("/test/deliveries/" + s.ref.ID).text()
+	require.Contains(t, page, "not an HTTP answer")
+	require.Contains(t, page, "The answer was not HTTP.")
+	require.NotContains(t, page, "not 2xx")
+}

@@ -1,0 +1,94 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// problem is a page that only says what went wrong.
+type problem struct {
+	Title string
+	Text  string
+}
+
+// problems are the pages of the kinds of errors.
+var problems = map[failure.Kind]problem{
+	failure.Internal:         {"Something went wrong", "It is our fault, and it has been noted."},
+	failure.Invalid:          {"Not understood", "The form could not be read. Go back and try again."},
+	failure.Unauthorized:     {"Not signed in", "Sign in first."},
+	failure.Forbidden:        {"Not allowed", "Your role does not allow this, or the form came from another site."},
+	failure.NotFound:         {"Not found", "There is nothing here, or it belongs to the other mode."},
+	failure.MethodNotAllowed: {"Not possible", "This address does not take that kind of request."},
+	failure.Conflict:         {"Not possible now", "Something has changed meanwhile. Look again."},
+	failure.TooLarge:         {"Too large", "The form is larger than this page accepts. Nothing was done."},
+	failure.UnsupportedMedia: {"Not understood", "The form could not be read. Go back and try again."},
+	failure.RateLimited:      {"Too many attempts", "Wait a minute, then try again."},
+	failure.Busy:             {"Too busy now", "Nothing was done. Try again in a moment."},
+	failure.Unavailable:      {"Not available now", "We cannot say whether that was done. Look before you try again."},
+}
+
+// conflicts say more than that something is not possible now.
+var conflicts = []struct {
+	err  error
+	text string
+}{
+	{checkout.ErrNotPending, "The session has ended meanwhile."},
+	{checkout.ErrPaymentInFlight, "A payment of the session is being decided. Look again in a moment."},
+	{webhook.ErrDeliveryInProgress, "An attempt is under way, or the delivery is still waiting for one."},
+	{webhook.ErrDeliveryNotPending, "The delivery has ended meanwhile."},
+	{webhook.ErrDeliveryHeld, "The delivery is on hold. Resume it first."},
+	{webhook.ErrEndpointDeleted, "The webhook was deleted, so nothing can be sent to it."},
+	{webhook.ErrReplayRunning, "A bulk replay of this webhook is running. Wait until it ends, or cancel it."},
+	{webhook.ErrReplayRate, "Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one."},
+}
+
+// retryAfter is when a browser may ask again for what is away now.
+const retryAfter = time.Minute
+
+// fail answers an error with the page of its kind.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, checkout.ErrWrongMode) { // the path names the mode, so nothing is there
+		err = failure.NotFound
+	}
+	kind := failure.KindOf(err)
+	p := problems[kind]
+	for _, c := range conflicts {
+		if errors.Is(err, c.err) {
+			p.Text = c.text
+			break
+		}
+	}
+	web.LogFailure(r, s.Log, "dashboard", kind.Status(), err)
+	if wait, ok := failure.RetryAfter(kind, err, retryAfter); ok {
+		w.Header().Set("Retry-After", wait)
+	}
+	s.renderProblem(w, r, kind, p)
+}
+
+// renderProblem renders a problem, with the navigation for a visitor who is signed
+// in. It looks nobody up for a request that was refused before it was let in.
+func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, p problem) {
+	v := visit{Request: r, Mode: checkout.ModeTest}
+	switch kind {
+	case failure.RateLimited, failure.MethodNotAllowed:
+	default:
+		if known, err := s.visitor(r); err == nil {
+			v = known
+		}
+	}
+	s.render(w, r, kind.Status(), "problem", s.view(v, p.Title, p))
+}
+
+// failing answers with the page of a kind, and looks nobody up.
+func (s *server) failing(kind failure.Kind) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := problems[kind]
+		s.renderOpen(w, r, kind.Status(), "problem", p.Title, p)
+	})
+}

@@ -1,0 +1,49 @@
+package dashboard
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gorilla/mux"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/failure"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestFail_EveryKindHasItsStatusAndWords(t *testing.T) {
+	t.Parallel()
+	s := &server{Config: Config{Log: slog.New(slog.DiscardHandler)}, router: mux.NewRouter()}
+	for _, kind := range failure.Kinds {
+		w := httptest.NewRecorder()
+		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("hush: %w", kind))
+		require.Equal(t, kind.Status(), w.Code)
+		require.NotEmpty(t, problems[kind].Title, kind)
+		require.NotEmpty(t, problems[kind].Text, kind)
+		require.Contains(t, w.Body.String(), "<h1>"+problems[kind].Title)
+		require.NotContains(t, w.Body.String(), "hush")
+	}
+}
+
+func TestFail_SaysWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	s := &server{Config: Config{Log: slog.New(slog.DiscardHandler)}, router: mux.NewRouter()}
+	for err, c := range map[error]struct {
+		status int
+		says   string
+	}{
+		checkout.ErrWrongMode:         {404, "it belongs to the other mode"},
+		checkout.ErrNotPending:        {409, "The session has ended meanwhile."},
+		webhook.ErrDeliveryInProgress: {409, "An attempt is under way"},
+		webhook.ErrReplayRate:         {409, "less than this pace"},
+	} {
+		w := httptest.NewRecorder()
+		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("hush: %w", err))
+		require.Equal(t, c.status, w.Code, err)
+		require.Contains(t, w.Body.String(), c.says)
+	}
+}

@@ -1,0 +1,416 @@
+package failure_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/api"
+	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+const (
+	password = "correct horse battery"
+	pageURL  = "http://pay.example"
+	deskURL  = "http://dashboard.example"
+)
+
+// service is the three faces on one PostgreSQL, which they reach through a
+// relay that the test can cut.
+type service struct {
+	t        *testing.T
+	ctx      context.Context // of the requests
+	database string          // URL without the relay
+	relay    *relay
+	temporal *temporalDouble
+	log      *lockedBuffer
+	rest     http.Handler
+	page     http.Handler
+	desk     http.Handler
+
+	key     string // API key
+	cookies []*http.Cookie
+	session string // id of a pending session
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	s := &service{t: t, ctx: t.Context(), database: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &lockedBuffer{}}
+	u, err := url.Parse(s.database)
+	require.NoError(t, err)
+	s.relay = newRelay(t, u.Host)
+	u.Host = s.relay.listener.Addr().String()
+
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: u.String(), Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	log := slog.New(slog.NewJSONHandler(s.log, nil))
+	flows := &runs.Client{Temporal: s.temporal}
+
+	checkAddress := func(_ context.Context, _ checkout.Mode, host string) error { panic("canary at " + host) }
+	s.rest = api.New(api.Config{Store: store, Workflows: flows, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
+	s.page = hosted.New(hosted.Config{Store: store, Workflows: flows, TestCards: panics{}, CheckoutURL: pageURL, Log: log})
+	s.desk = dashboard.New(dashboard.Config{Store: store, Workflows: flows, URL: deskURL, CheckoutURL: pageURL, CheckAddress: checkAddress, Log: log})
+
+	s.makeMerchant(store)
+	return s
+}
+
+// makeMerchant makes a merchant with a key, somebody who is signed in, and a session.
+func (s *service) makeMerchant(store *storage.Store) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
+	require.NoError(s.t, store.CreateMerchant(ctx, m, checkout.ModeTest, nil))
+	s.key = checkout.NewAPIKey(checkout.ModeTest)
+	owner := checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}
+	require.NoError(s.t, store.CreateAPIKey(ctx, checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
+
+	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
+	token, err := dashboard.Invite(ctx, &store.Accounts, member, "test")
+	require.NoError(s.t, err)
+	_, err = dashboard.Accept(ctx, &store.Accounts, token, password)
+	require.NoError(s.t, err)
+	signedIn := s.deskSends("/signin", url.Values{"email": {member.Email}, "password": {password}})
+	require.Equal(s.t, http.StatusSeeOther, signedIn.Code, signedIn.Body)
+	s.cookies = signedIn.Result().Cookies()
+
+	created := s.restSends("/v1/checkout", `{"amount": 10.50, "currency": "USD", "payout_currency": "USDC"}`)
+	require.Equal(s.t, http.StatusCreated, created.Code, created.Body)
+	s.session = "cs_" + strings.SplitN(strings.SplitN(created.Body.String(), `"cs_`, 2)[1], `"`, 2)[0]
+}
+
+func (s *service) send(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func (s *service) request(method, path string, body io.Reader) *http.Request {
+	return httptest.NewRequestWithContext(s.ctx, method, path, body)
+}
+
+func (s *service) restGets(path string) *httptest.ResponseRecorder {
+	r := s.request(http.MethodGet, path, nil)
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	return s.send(s.rest, r)
+}
+
+func (s *service) restSends(path, body string) *httptest.ResponseRecorder {
+	r := s.request(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	r.Header.Set("Content-Type", "application/json")
+	return s.send(s.rest, r)
+}
+
+func (s *service) pageGets(path string) *httptest.ResponseRecorder {
+	return s.send(s.page, s.request(http.MethodGet, pageURL+path, nil))
+}
+
+func (s *service) pageSends(path string, form url.Values) *httptest.ResponseRecorder {
+	r := s.request(http.MethodPost, pageURL+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.send(s.page, r)
+}
+
+func (s *service) deskGets(path string) *httptest.ResponseRecorder {
+	r := s.request(http.MethodGet, deskURL+path, nil)
+	for _, c := range s.cookies {
+		r.AddCookie(c)
+	}
+	return s.send(s.desk, r)
+}
+
+func (s *service) deskSends(path string, form url.Values) *httptest.ResponseRecorder {
+	r := s.request(http.MethodPost, deskURL+path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, c := range s.cookies {
+		r.AddCookie(c)
+	}
+	return s.send(s.desk, r)
+}
+
+// exec changes the database behind the service's back.
+func (s *service) exec(sql string) *pgx.Conn {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.database)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the database is dropped after it
+	_, err = conn.Exec(s.t.Context(), sql)
+	require.NoError(s.t, err)
+	return conn
+}
+
+// asked are the answers of all faces to the question for one session.
+func (s *service) asked(session string) map[string]*httptest.ResponseRecorder {
+	return map[string]*httptest.ResponseRecorder{
+		"REST API":           s.restGets("/v1/checkout/" + session),
+		"hosted page":        s.pageGets("/" + session),
+		"hosted page's JSON": s.pageGets("/" + session + "/status"),
+		"dashboard":          s.deskGets("/test/sessions/" + session),
+	}
+}
+
+// TestFaces_AnswerTheSameErrorWithTheSameStatus lets the same thing go wrong
+// below each face.
+func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		broken func(s *service)
+		want   int
+	}{
+		"nothing is wrong":                  {func(*service) {}, http.StatusOK},
+		"there is no such session":          {func(s *service) { s.session = checkout.NewID(checkout.PrefixSession) }, http.StatusNotFound},
+		"no session has such an id":         {func(s *service) { s.session = "cs_1" }, http.StatusNotFound},
+		"PostgreSQL refuses connections":    {func(s *service) { s.relay.cut() }, http.StatusServiceUnavailable},
+		"PostgreSQL does not answer":        {func(s *service) { s.relay.silence() }, http.StatusServiceUnavailable},
+		"PostgreSQL lets nobody in":         {(*service).shut, http.StatusServiceUnavailable},
+		"somebody else holds a lock":        {func(s *service) { s.exec(`BEGIN; LOCK TABLE checkout_session`) }, http.StatusServiceUnavailable},
+		"PostgreSQL is read-only":           {(*service).readOnly, http.StatusServiceUnavailable},
+		"a table is missing, which is ours": {func(s *service) { s.exec(`ALTER TABLE checkout_session RENAME TO gone`) }, http.StatusInternalServerError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			c.broken(s)
+			for face, got := range s.asked(s.session) {
+				require.Equal(t, c.want, got.Code, "%s: %s", face, s.log)
+				if c.want >= 400 {
+					require.NotContains(t, got.Body.String(), "checkout_session", face)
+				}
+				if c.want == http.StatusServiceUnavailable {
+					require.NotEmpty(t, got.Header().Get("Retry-After"), face)
+				}
+			}
+		})
+	}
+}
+
+// TestFaces_AnAnswerToNobodyIsNoFault asks and goes away at once.
+func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.ctx = gone
+	for face, got := range s.asked(s.session) {
+		require.Equal(t, http.StatusServiceUnavailable, got.Code, face)
+	}
+	require.NotContains(t, s.log.String(), `"ERROR"`)
+	require.NotContains(t, s.log.String(), `"WARN"`)
+}
+
+// shut makes PostgreSQL refuse everybody by name.
+func (s *service) shut() {
+	s.t.Helper()
+	u, err := url.Parse(s.database)
+	require.NoError(s.t, err)
+	name := strings.TrimPrefix(u.Path, "/")
+	u.Path = "/postgres"
+	conn, err := pgx.Connect(s.t.Context(), u.String())
+	require.NoError(s.t, err)
+	defer func() { _ = conn.Close(context.Background()) }() // it was read only
+	_, err = conn.Exec(s.t.Context(), `ALTER DATABASE "`+name+`" ALLOW_CONNECTIONS false`)
+	require.NoError(s.t, err)
+	_, err = conn.Exec(s.t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
+	require.NoError(s.t, err)
+}
+
+// readOnly makes every statement that writes fail; the limits of an address are written.
+func (s *service) readOnly() {
+	s.t.Helper()
+	u, err := url.Parse(s.database)
+	require.NoError(s.t, err)
+	s.exec(`ALTER DATABASE "` + strings.TrimPrefix(u.Path, "/") + `" SET default_transaction_read_only = on`)
+	s.relay.hangUp()
+}
+
+// TestFaces_APanicIsA500 lets a handler of each face panic with something that
+// must not be shown or logged.
+func TestFaces_APanicIsA500(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	card := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"a@example.com"}}
+	for face, send := range map[string]func() *httptest.ResponseRecorder{
+		"REST API": func() *httptest.ResponseRecorder {
+			return s.restSends("/v1/webhooks", `{"url": "https://canary.example/", "events": ["checkout.completed"]}`)
+		},
+		"hosted page": func() *httptest.ResponseRecorder { return s.pageSends("/"+s.session, card) },
+		"dashboard": func() *httptest.ResponseRecorder {
+			return s.deskSends("/test/webhooks", url.Values{"url": {"https://canary.example/"}, "events": {"checkout.completed"}})
+		},
+	} {
+		var got *httptest.ResponseRecorder
+		require.NotPanics(t, func() { got = send() }, face)
+		require.Equal(t, http.StatusInternalServerError, got.Code, face)
+		require.NotEmpty(t, got.Body.String(), face)
+		require.NotContains(t, got.Body.String(), "canary", face)
+	}
+	require.Equal(t, 3, strings.Count(s.log.String(), `"stack"`), s.log)
+	require.NotContains(t, s.log.String(), "canary")
+	require.NotContains(t, s.log.String(), "4242")
+}
+
+// TestFaces_WhatTemporalSaysIsTheSameForAll lets Temporal refuse or not answer.
+// The hosted page shows what became of the payment instead of an error.
+func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for name, c := range map[string]struct {
+		err  error
+		want int
+	}{
+		"Temporal is away":        {serviceerror.NewUnavailable("10.1.1.1 is down"), http.StatusServiceUnavailable},
+		"Temporal is slow":        {context.DeadlineExceeded, http.StatusServiceUnavailable},
+		"Temporal is overrun":     {serviceerror.NewResourceExhausted(0, "too many"), http.StatusServiceUnavailable},
+		"Temporal says who knows": {errors.New("inner words"), http.StatusServiceUnavailable},
+	} {
+		s.temporal.update = c.err
+		for face, got := range map[string]*httptest.ResponseRecorder{
+			"REST API":  s.restSends("/v1/checkout/"+s.session+"/expire", ""),
+			"dashboard": s.deskSends("/test/sessions/"+s.session+"/expire", url.Values{"a": {"b"}}),
+		} {
+			require.Equal(t, c.want, got.Code, "%s: %s", face, name)
+			require.NotContains(t, got.Body.String(), c.err.Error())
+		}
+	}
+}
+
+// panics is a card network with a fault, which quotes the card.
+type panics struct{ checkout.CardNetwork }
+
+func (panics) Tokenize(_ context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
+	panic(fmt.Errorf("canary card %s", c.Number))
+}
+
+// temporalDouble starts everything and answers updates with an error.
+type temporalDouble struct {
+	client.Client
+	update error
+}
+
+func (d *temporalDouble) ExecuteWorkflow(context.Context, client.StartWorkflowOptions, any, ...any) (client.WorkflowRun, error) {
+	return nil, nil
+}
+
+func (d *temporalDouble) UpdateWorkflow(context.Context, client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	return nil, d.update
+}
+
+// relay is a way to PostgreSQL that can be cut.
+type relay struct {
+	listener net.Listener
+	mu       sync.Mutex
+	conns    []net.Conn
+	silent   bool
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r := &relay{listener: listener}
+	t.Cleanup(r.cut)
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := (&net.Dialer{Timeout: time.Minute}).Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			r.mu.Lock()
+			r.conns = append(r.conns, near, far)
+			r.mu.Unlock()
+			go r.copy(far, near)
+			go r.copy(near, far)
+		}
+	}()
+	return r
+}
+
+// copy passes on what comes until one side hangs up, or swallows it in silence.
+func (r *relay) copy(to, from net.Conn) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		silent := r.silent
+		r.mu.Unlock()
+		if silent {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// cut refuses every connection from now on, and ends those that are there.
+func (r *relay) cut() {
+	_ = r.listener.Close() // the second time it is closed already
+	r.hangUp()
+}
+
+func (r *relay) hangUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.conns {
+		_ = c.Close() // it may have gone already
+	}
+	r.conns = nil
+}
+
+// silence lets nothing through any more.
+func (r *relay) silence() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.silent = true
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

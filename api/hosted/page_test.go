@@ -1,0 +1,166 @@
+package hosted
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestPage_ShowsTheForm(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	order := "A-1001"
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+		n.Amount, n.Currency, n.OrderID = 123_456, checkout.CAD, &order
+	})
+	w := h.get("/" + id)
+	require.Equal(t, http.StatusOK, w.Code)
+	body := w.Body.String()
+	for _, want := range []string{
+		"<title>Pay Aurora Coffee</title>", "CA$1,234.56", "Test mode", "4242 4242 4242 4242", "A-1001", "shop.example.test",
+		`name="card_number"`, `autocomplete="cc-number"`, `autocomplete="cc-exp"`, `autocomplete="cc-csc"`, `autocomplete="email"`,
+		`inputmode="numeric"`, `value="ada@example.com"`, `action="/checkout/` + id + `"`, `href="/checkout/static/checkout.css?v=`,
+	} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, redirectURL, "a pending session leads nowhere")
+	requireLabels(t, body)
+}
+
+func TestPage_Unknown(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, path := range []string{
+		"/" + checkout.NewID(checkout.PrefixSession), "/" + checkout.NewID(checkout.PrefixTransaction), "/cs_1", "/", "", "/cs_" + strings.Repeat("u", 26),
+		"/%00", "/..%2f..%2fetc", "/cs_'%20OR%201=1", "/static/nothing.css", "/static/..%2fpage.go", "/" + checkout.NewID(checkout.PrefixSession) + "/nothing",
+	} {
+		w := h.get(path)
+		require.Equal(t, http.StatusNotFound, w.Code, path)
+		require.Contains(t, w.Body.String(), "Page not found")
+	}
+	require.Equal(t, http.StatusNotFound, h.get("/"+checkout.NewID(checkout.PrefixSession)+"/status").Code)
+	require.Equal(t, http.StatusNotFound, h.get("/cs_1/status").Code)
+}
+
+func TestPage_MethodNotAllowed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	for path, allow := range map[string][]string{
+		"/" + id: {"GET", "HEAD", "POST"}, "/" + id + "/status": {"GET", "HEAD"}, "/static/checkout.css": {"GET", "HEAD"}, "/" + id + "/return": {"GET", "POST"},
+	} {
+		w := h.do(httptest.NewRequestWithContext(t.Context(), http.MethodDelete, testURL+path, nil))
+		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+		require.Equal(t, allow, w.Header().Values("Allow"), path)
+		require.Contains(t, w.Body.String(), english.texts.MethodTitle)
+	}
+	require.Equal(t, http.StatusMethodNotAllowed, h.get("/"+id+"/cancel").Code)
+}
+
+func TestPage_DatabaseAway(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	h.store.Close()
+	w := h.get("/" + id)
+	require.GreaterOrEqual(t, w.Code, 500)
+	require.Contains(t, w.Body.String(), english.texts.AwayTitle)
+	require.Equal(t, http.StatusServiceUnavailable, h.get("/"+id+"/status").Code)
+}
+
+func TestPage_HostileTextsStayTexts(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	build := func(hostile string) []*html.Node {
+		metadata, err := json.Marshal(map[string]string{"order_id": hostile, hostile: hostile})
+		require.NoError(t, err)
+		email := hostile
+		with := func(n *storage.NewSession, m *checkout.Merchant) {
+			m.Name, n.OrderID, n.CustomerEmail, n.Metadata = hostile, &email, &email, metadata
+		}
+		id := h.session(with)
+		var pages []*html.Node
+		add := func(w *httptest.ResponseRecorder) {
+			require.NotContains(t, w.Body.String(), "ZgotmplZ")
+			doc, err := html.Parse(w.Body)
+			require.NoError(t, err)
+			pages = append(pages, doc)
+		}
+		add(h.get("/" + id))
+		name := hostile
+		if _, fault := parseName(&english.texts, name); fault != "" {
+			name = "plain"
+		}
+		add(h.post("/"+id, url.Values{fieldEmail: {hostile}, fieldExp: {hostile}, fieldCVC: {hostile}, fieldCardNumber: {hostile}, fieldName: {name}}))
+		h.pay = unknown
+		add(h.get("/" + id + "?payment=" + checkout.NewID(checkout.PrefixTransaction)))
+		h.pay = succeeds
+		h.post("/"+id, goodCard())
+		add(h.get("/" + id))
+		add(h.get("/" + h.session(with, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -1 })))
+		return pages
+	}
+	want := build("plain")
+	for _, hostile := range hostileTexts {
+		for i, doc := range build(hostile) {
+			require.Equal(t, shape(want[i]), shape(doc), "page %d with %q", i, hostile)
+		}
+	}
+}
+
+// shape is every element and the names of its attributes, in order.
+func shape(n *html.Node) []string {
+	var all []string
+	for d := range n.Descendants() {
+		if d.Type != html.ElementNode && d.Type != html.CommentNode {
+			continue
+		}
+		names := []string{d.Data}
+		for _, a := range d.Attr {
+			names = append(names, a.Key)
+		}
+		all = append(all, strings.Join(names, " "))
+	}
+	return all
+}
+
+// requireLabels proves that every field has a label and that what describes a
+// field exists.
+func requireLabels(t *testing.T, body string) {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(body))
+	require.NoError(t, err)
+	ids, labels := map[string]int{}, map[string]bool{}
+	attr := func(n *html.Node, name string) string {
+		i := slices.IndexFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
+		if i < 0 {
+			return ""
+		}
+		return n.Attr[i].Val
+	}
+	for n := range doc.Descendants() {
+		ids[attr(n, "id")]++
+		if n.Data == "label" {
+			labels[attr(n, "for")] = true
+		}
+	}
+	for n := range doc.Descendants() {
+		if n.Data != "input" || attr(n, "type") == "hidden" {
+			continue
+		}
+		require.True(t, labels[attr(n, "id")], attr(n, "id"))
+		for described := range strings.FieldsSeq(attr(n, "aria-describedby")) {
+			require.Equal(t, 1, ids[described], described)
+		}
+	}
+}

@@ -1,0 +1,443 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/net/html"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func TestPay_Succeeds(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = succeeds
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	h.requireRedirect(w, "/checkout/"+id)
+	body := h.follow(w)
+	for _, want := range []string{
+		"Payment successful", "$10.50", "Visa •••• 4242", "Return to Aurora Coffee",
+		`href="` + html.EscapeString(redirectURL) + `"`, `http-equiv="refresh" content="5;url=` + html.EscapeString(redirectURL) + `"`,
+		`data-redirect="` + html.EscapeString(redirectURL) + `"`,
+	} {
+		require.Contains(t, body, want)
+	}
+	require.Equal(t, []string{canaryCard + " " + canaryCVC}, h.cards.seen)
+	require.Equal(t, checkout.StatusCompleted, h.read(id).Status)
+	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id) // again: no second payment
+	require.Len(t, h.paid, 1)
+}
+
+func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	id := h.session()
+	for _, left := range []string{"You can try 2 more times.", "You can try one more time."} {
+		w := h.post("/"+id, goodCard())
+		h.requireRedirect(w, "/checkout/"+id)
+		body := h.follow(w)
+		require.Contains(t, body, "Your card has insufficient funds. Try another card. "+left)
+		require.Contains(t, body, `role="alert"`)
+		require.Contains(t, body, `name="card_number"`)
+		require.NotContains(t, body, redirectURL)
+	}
+	body := h.follow(h.post("/"+id, goodCard()))
+	require.Contains(t, body, "This payment has failed")
+	require.NotContains(t, body, `name="card_number"`)
+	require.NotContains(t, body, "shop.example.test", "only a completed session leads back")
+	require.Len(t, h.paid, 3)
+}
+
+func TestPay_BlockedSaysWhy(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureFraudBlocked})
+	id := h.session()
+	body := h.follow(h.post("/"+id, goodCard()))
+	require.Contains(t, body, "This payment has failed")
+	require.Contains(t, body, "This payment was blocked. Contact the merchant.")
+}
+
+func TestPay_BankAsks(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = asksBank
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	// Another origin: browsers refuse a form's redirect there, so a page of ours is in between.
+	h.requireRedirect(w, "/checkout/"+id+"?continue")
+	body := h.follow(w)
+	require.Contains(t, body, "Continue to your bank")
+	require.Contains(t, body, `href="`+html.EscapeString(bankURL)+`"`)
+	require.Contains(t, body, "data-forward")
+	require.NotContains(t, h.get("/"+id).Body.String(), "data-forward", "coming back must not bounce")
+	require.Contains(t, h.get("/"+id+"/status").Body.String(), `{"status":"pending","payment_in_flight":true,"action":true,"checking":false,`)
+
+	asked := ""
+	h.complete = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+		asked = txn
+		_, _, err := h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{
+			Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}})
+		require.NoError(t, err)
+		_, err = h.store.FinishPayment(t.Context(), ref, txn)
+		return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id+"/return?status=failed", strings.NewReader("anything"))
+	r.Header.Set("Sec-Fetch-Site", "cross-site") // banks post
+	w = h.do(r)
+	h.requireRedirect(w, "/checkout/"+id)
+	require.Contains(t, h.follow(w), "Payment successful")
+	require.Equal(t, h.paid, []string{asked})
+	h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id) // once more: nothing to ask
+}
+
+func TestPay_BankOnOurOriginIsReachedAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	address := "https://pay.example.test/sandbox/3ds/txn"
+	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: address})
+	h.requireRedirect(h.post("/"+h.session(), goodCard()), address)
+}
+
+func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay, h.complete = asksBank, unknown
+	id := h.session()
+	h.post("/"+id, goodCard())
+	w := h.get("/" + id + "/return")
+	h.requireRedirect(w, "/checkout/"+id)
+	require.Contains(t, h.follow(w), "I have confirmed already")
+}
+
+// Anybody with the link can come back any number of times; each question would
+// leave a trace in the workflow.
+func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay, h.cards.undecided = asksBank, true
+	h.complete = func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+		t.Error("the workflow was asked")
+		return workflows.PaymentResult{}, nil
+	}
+	id := h.session()
+	h.post("/"+id, goodCard())
+	h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
+}
+
+func TestPay_Processing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = takes
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	h.requireRedirect(w, "/checkout/"+id)
+	body := h.follow(w)
+	require.Contains(t, body, "Your payment is being processed")
+	require.Contains(t, body, `<noscript><meta http-equiv="refresh" content="3;url=/checkout/`+id+`"></noscript>`)
+	require.NotContains(t, body, `name="card_number"`)
+	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+"?processing") // a second tab
+	require.Len(t, h.paid, 1)
+	require.Len(t, h.cards.seen, 1)
+}
+
+func TestPay_UnknownOutcomeNeverInvitesToPayAgain(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = unknown
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	txn := h.paid[0]
+	h.requireRedirect(w, "/checkout/"+id+"?payment="+txn)
+	body := h.follow(w)
+	require.Contains(t, body, "We are still checking your payment")
+	require.NotContains(t, body, `name="card_number"`)
+	require.Contains(t, body, `content="3;url=/checkout/`+id+`?payment=`+txn+`"`)
+	require.Contains(t, h.get("/"+id+"/status?payment="+txn).Body.String(), `"checking":true`)
+
+	h.pay = succeeds // Temporal is back: the very same payment goes on
+	require.Contains(t, h.get("/"+id+"/status?payment="+txn).Body.String(), `"status":"completed","payment_in_flight":false,"action":false,"checking":false`)
+	require.Contains(t, h.get("/"+id+"?payment="+txn).Body.String(), "Payment successful")
+	for _, again := range h.paid {
+		require.Equal(t, txn, again)
+	}
+}
+
+func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, "1.08")
+		require.NoError(t, err)
+		return workflows.PaymentResult{}, context.DeadlineExceeded
+	}
+	id := h.session()
+	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Your payment is being processed")
+	h.requireRedirect(h.post("/"+id+"/cancel", url.Values{"payment": h.paid}), "/checkout/"+id)
+	require.Contains(t, h.get("/"+id).Body.String(), "Your payment is being processed", "what has begun cannot be canceled")
+	require.Len(t, h.paid, 1)
+}
+
+func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = unknown
+	id := h.session()
+	h.post("/"+id, goodCard())
+	txn := h.paid[0]
+	w := h.post("/"+id+"/cancel", url.Values{"payment": {txn}})
+	h.requireRedirect(w, "/checkout/"+id)
+	require.Contains(t, h.follow(w), `name="card_number"`)
+	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, "1.08") // the message arrives late
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+	h.pay = succeeds
+	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
+}
+
+func TestCancel_RacesTheBeginning(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for range 40 {
+		id := h.session()
+		txn := checkout.NewID(checkout.PrefixTransaction)
+		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1"}))
+		var wg sync.WaitGroup
+		var beginErr error
+		wg.Go(func() { _, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, "1.08") })
+		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
+		wg.Wait()
+		begun, _, err := h.store.PaymentAction(t.Context(), id)
+		require.NoError(t, err)
+		if beginErr == nil { // it will be charged: the page must know
+			require.Equal(t, txn, begun)
+			require.True(t, h.read(id).PaymentInFlight)
+		} else {
+			require.ErrorIs(t, beginErr, checkout.ErrNotFound)
+			require.False(t, h.read(id).PaymentInFlight)
+		}
+	}
+}
+
+func TestPay_RefusedIsDropped(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for errType, want := range map[string]string{
+		workflows.ErrTypeSessionNotPending: "", workflows.ErrTypePaymentInFlight: "?processing", workflows.ErrTypePaymentNotFound: "",
+	} {
+		h.paid, h.pay = nil, refuses(errType)
+		id := h.session()
+		h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+want)
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], "1.08")
+		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
+		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
+	}
+}
+
+func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	id := h.session()
+	form := goodCard()
+	form.Set(fieldAttempt, "0")
+	h.post("/"+id, form)
+	h.requireRedirect(h.post("/"+id, form), "/checkout/"+id) // sent twice, or from a second tab
+	require.Len(t, h.paid, 1)
+	form.Set(fieldAttempt, "1")
+	h.post("/"+id, form)
+	require.Len(t, h.paid, 2)
+}
+
+// A double click without JavaScript, and a reload of the POST: whatever the
+// moment at which the second one comes, the network is asked to charge once.
+func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for range 10 {
+		for _, outcome := range []func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){succeeds, declines} {
+			id := h.session()
+			sent := regexp.MustCompile(`name="payment" value="(txn_[0-9a-z]{26})"`).FindStringSubmatch(h.get("/" + id).Body.String())
+			require.NotNil(t, sent)
+			var once sync.Mutex
+			answers := map[string]workflows.PaymentResult{} // as Temporal: one answer for each update id
+			h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+				once.Lock()
+				defer once.Unlock()
+				if got, ok := answers[txn]; ok {
+					return got, nil
+				}
+				got, err := outcome(h, ref, txn)
+				answers[txn] = got
+				return got, err
+			}
+			form := goodCard()
+			form.Set(fieldPayment, sent[1])
+			form.Set(fieldAttempt, "0")
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					w := h.post("/"+id, form)
+					assert.Equal(t, http.StatusSeeOther, w.Code)
+					assert.True(t, strings.HasPrefix(w.Header().Get("Location"), "/checkout/"+id))
+				})
+			}
+			wg.Wait()
+			h.post("/"+id, form)
+			require.Len(t, answers, 1)
+			require.Equal(t, 1, h.read(id).Attempts)
+		}
+	}
+}
+
+func TestPay_AnotherSessionsPaymentIsNotTouched(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = takes
+	first, second := h.session(), h.session()
+	h.post("/"+first, goodCard())
+	form := goodCard()
+	form.Set(fieldPayment, h.paid[0])
+	h.requireRedirect(h.post("/"+second, form), "/checkout/"+second)
+	require.Len(t, h.paid, 1)
+	require.Zero(t, h.read(second).Attempts)
+	form.Set(fieldPayment, "txn_invented")
+	h.post("/"+second, form)
+	require.Len(t, h.paid, 2)
+	require.NotEqual(t, "txn_invented", h.paid[1])
+}
+
+func TestPay_FaultsAreShownWithoutTheCard(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	w := h.post("/"+id, url.Values{fieldCardNumber: {canaryCard[:15] + "1"}, fieldExp: {"01/20"}, fieldCVC: {"98"}, fieldEmail: {"ada@"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	body := w.Body.String()
+	for _, want := range []string{english.texts.NumberBad, english.texts.ExpPast, english.texts.CVCThree, english.texts.EmailBad, `value="ada@"`, `value="01 / 20"`} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, canaryCard[:15])
+	require.NotContains(t, body, `value="98"`)
+	require.Equal(t, 4, strings.Count(body, `aria-invalid="true"`))
+	require.Regexp(t, `id="email"[^>]* autofocus`, body, "the first error has the focus")
+	require.Equal(t, 1, strings.Count(body, " autofocus"))
+	requireLabels(t, body)
+	require.Empty(t, h.paid)
+
+	// A card typed into the wrong fields does not come back either.
+	w = h.post("/"+id, url.Values{fieldEmail: {canaryCard}, fieldExp: {canaryCard}, fieldCVC: {canaryCard}, fieldCardNumber: {canaryCard + "x"}, fieldAttempt: {"0"}})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+}
+
+func TestPay_CardsInTheQueryAreIgnored(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	w := h.post("/"+h.session()+"?"+goodCard().Encode(), url.Values{})
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Empty(t, h.cards.seen)
+}
+
+func TestPay_CardNetworkAway(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.cards.err = errors.New("quotes " + canaryCard)
+	w := h.post("/"+h.session(), goodCard())
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), english.texts.NetworkAway)
+	require.NotContains(t, h.log.String(), canaryCard)
+}
+
+func TestPay_LiveWithoutACardNetwork(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Mode = checkout.ModeLive })
+	body := h.get("/" + id).Body.String()
+	require.NotContains(t, body, "Test mode")
+	require.NotContains(t, body, "4242 4242")
+	w := h.post("/"+id, goodCard())
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Empty(t, h.cards.seen, "a live card never reaches the test network")
+}
+
+func TestPay_Expired(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
+	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
+	body := h.get("/" + id).Body.String()
+	require.Contains(t, body, "This session expired")
+	require.NotContains(t, body, "shop.example.test")
+	require.NotContains(t, body, `name="card_number"`)
+	require.Empty(t, h.cards.seen)
+}
+
+func TestPay_ForeignFormsAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	for _, path := range []string{"/" + id, "/" + id + "/cancel"} {
+		for _, headers := range []http.Header{
+			{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"https://evil.example"}}, {"Origin": {"null"}},
+		} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+path, strings.NewReader(goodCard().Encode()))
+			r.Header = headers
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			require.Equal(t, http.StatusForbidden, h.do(r).Code, headers)
+		}
+	}
+	require.Empty(t, h.cards.seen)
+}
+
+func TestPay_UnreadableForms(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	for _, c := range []struct {
+		kind, body string
+		want       int
+	}{
+		{"application/x-www-form-urlencoded", "email=" + strings.Repeat("a", 17<<10), http.StatusRequestEntityTooLarge},
+		{"application/x-www-form-urlencoded", "card_number=%zz" + canaryCard, http.StatusBadRequest},
+		{"application/json", `{"card_number":"` + canaryCard + `"}`, http.StatusUnsupportedMediaType},
+		{"", goodCard().Encode(), http.StatusUnsupportedMediaType},
+		{"multipart/form-data; boundary=x", "--x--", http.StatusUnsupportedMediaType},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id, strings.NewReader(c.body))
+		r.Header.Set("Content-Type", c.kind)
+		require.Equal(t, c.want, h.do(r).Code, c.kind)
+	}
+	require.NotContains(t, h.log.String(), canaryCard)
+}
+
+func TestPay_TemporalUnreachable(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: quiet{}})
+	require.NoError(t, err)
+	t.Cleanup(away.Close)
+	h.server.Workflows = &runs.Client{Temporal: away}
+	id := h.session()
+	w := h.post("/"+id, goodCard())
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.Contains(t, w.Header().Get("Location"), "?payment=txn_")
+	body := h.follow(w)
+	require.Contains(t, body, "We are still checking your payment")
+	require.NotContains(t, body, `name="card_number"`)
+}

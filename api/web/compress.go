@@ -1,0 +1,38 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/klauspost/compress/gzhttp"
+)
+
+// compressible are the media types of texts. A stream of events is not among them:
+// each event must leave at once.
+var compressible = []string{
+	"text/html", "text/css", "text/javascript", "text/plain", "application/json", "application/yaml", "image/svg+xml",
+}
+
+// Compressed compresses answers of 1 KiB and more for clients that take gzip. Files
+// that never change are compressed already.
+func Compressed(next http.Handler) http.Handler {
+	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.ContentTypes(compressible))
+	if err != nil {
+		panic("compress: " + err.Error()) // the options are constants
+	}
+	return wrap(next)
+}
+
+// CompressedSameOrigin is Compressed, but not for a request that another site
+// caused: a site that chooses a part of a page, such as a search, and counts the
+// bytes of the answer could find out the rest of a compressed page letter by letter.
+func CompressedSameOrigin(next http.Handler) http.Handler {
+	packed := Compressed(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "same-origin", "none":
+			packed.ServeHTTP(w, r)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}

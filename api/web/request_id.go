@@ -1,0 +1,39 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+const requestIDHeader = "X-Request-Id"
+
+var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+type requestIDKey struct{}
+
+// WithRequestID gives every request an id and every answer its header. A
+// well-formed id that came with the request is kept.
+func WithRequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := requestID(r.Header.Values(requestIDHeader))
+		w.Header().Set(requestIDHeader, id)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+	})
+}
+
+func requestID(incoming []string) string {
+	if len(incoming) == 1 && requestIDPattern.MatchString(incoming[0]) {
+		return incoming[0]
+	}
+	return checkout.NewID(checkout.PrefixRequest)
+}
+
+// RequestID returns the id of a request that came through WithRequestID, "" for
+// another.
+func RequestID(ctx context.Context) string {
+	id, _ := ctx.Value(requestIDKey{}).(string)
+	return id
+}
