@@ -53,10 +53,8 @@ const (
 
 // Changes of workflows that open runs of an older build do not have.
 const (
-	changeDropResumes   = "drop resumes before an attempt"
-	changeContinueAsNew = "continue as new when the history is long"
-	changeShareAnswers  = "share the card network's answer"
-	changeFollowErrors  = "follow a payment after an error"
+	changeShareAnswers = "share the card network's answer"
+	changeFollowErrors = "follow a payment after an error"
 )
 
 // Error types on the wire.
