@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,17 +80,6 @@ type SendAttemptInput struct {
 	// Made is how many attempts this run has made before this activity was
 	// scheduled; its own are counted by Temporal.
 	Made int `json:"made,omitempty"`
-	// Hurried: retry_now asked for the first of these attempts.
-	Hurried bool `json:"hurried,omitempty"`
-	// NewRun: an operator reset the activity, so the first of these attempts
-	// begins a new run in the log.
-	NewRun bool `json:"new_run,omitempty"`
-	// Refused is why attempt 1 failed, which was made as a local activity, and Due
-	// when attempt 2 follows. The first try of the activity then only reports it,
-	// so that the retry policy has the whole schedule and operators see it. "":
-	// nothing to report.
-	Refused string    `json:"refused,omitempty"`
-	Due     time.Time `json:"due,omitzero"`
 }
 
 // lane returns what bounds the attempts in flight: a registration, or for
@@ -103,114 +91,128 @@ func (in SendAttemptInput) lane() string {
 	return in.EndpointID + " " + in.Host
 }
 
-// number returns the number of the attempt that is to be made.
-func (in SendAttemptInput) number(ctx context.Context) int {
-	return in.Made + int(activity.GetInfo(ctx).Attempt)
+// DeliveryStanding is how a delivery stands after an activity.
+type DeliveryStanding struct {
+	Status webhook.DeliveryStatus `json:"status"`           // pending: it goes on
+	RunID  string                 `json:"run_id,omitempty"` // of Temporal's run that began the log's last one; "": none
+	Made   int                    `json:"made,omitempty"`   // attempts of this run so far; while pending
 }
 
-// SendAttemptResult says how a delivery ended that did not fail, or why no
-// attempt was made.
-type SendAttemptResult struct {
-	Status   webhook.DeliveryStatus `json:"status"`
-	Recorded bool                   `json:"recorded"` // false: RecordAttempt must note it
-	Attempt  AttemptResult          `json:"attempt"`
-	RunID    string                 `json:"run_id,omitempty"` // of the delivery's log
+// Reason is why SendAttempt made no attempt. None is used up by it.
+type Reason string
 
-	// The others are for Status pending: no attempt was made, and none used up.
-	Reset  bool          `json:"reset,omitempty"`  // an operator reset the activity: begin a new run
-	Parked bool          `json:"parked,omitempty"` // on hold: wait for the signal resume
-	Wait   time.Duration `json:"wait,omitempty"`   // the endpoint is busy, or it is not time yet: come back then; 0: PostgreSQL is away
-	Made   int           `json:"made,omitempty"`   // attempts of this run so far
+// Reasons.
+const (
+	ReasonHeld  Reason = "on hold"            // until the signal resume
+	ReasonBusy  Reason = "busy endpoint"      // until its turn comes
+	ReasonEarly Reason = "not due"            // until it is
+	ReasonReset Reason = "activity reset"     // an operator did: a new run of the log begins
+	ReasonAway  Reason = "PostgreSQL is away" // nothing can be noted, so nothing is sent
+)
+
+// SendAttemptResult says how a delivery ended that did not fail or, while its
+// status is pending, why no attempt was made.
+type SendAttemptResult struct {
+	DeliveryStanding
+	Unrecorded *AttemptResult `json:"unrecorded,omitempty"` // the receiver accepted it, and RecordAttempt must note that
+	Reason     Reason         `json:"reason,omitempty"`
+	Wait       time.Duration  `json:"wait,omitempty"` // with ReasonBusy and ReasonEarly
 }
 
 // SendAttempt makes one attempt: notes it, posts, notes how it ended. It fails
 // with ReceiverRefused and the delay to the next attempt, and with
-// DeliveryNotFound. As a local activity it makes the first attempt of a run.
+// DeliveryNotFound. As a local activity it makes the first attempt of a run, which
+// Temporal does not count: the activity that is scheduled after it fails once as
+// that attempt did, so that the retry policy has the whole schedule.
 // Source: interface document, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
-	if in.Refused != "" && activity.GetInfo(ctx).Attempt == 1 {
-		if sent, err := d.report(ctx, in); err != nil || sent.Reset {
-			return sent, err
+	turn := d.turn(ctx, in)
+	pending := DeliveryStanding{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
+	notSent := SendAttemptResult{DeliveryStanding: pending}
+
+	if turn.Try == 1 && !turn.Local { // a report is not for the lane
+		out, err := d.Store.ReportAttempt(ctx, in.Ref, turn)
+		if err == nil && out.Step == webhook.StepReport {
+			return SendAttemptResult{}, reported(out)
 		}
 	}
-	number := in.number(ctx)
-	notMade := SendAttemptResult{Status: webhook.DeliveryPending, Made: number - 1}
-	if notMade.Wait = d.lanes.enter(in.lane()); notMade.Wait > 0 {
-		if err := d.Store.DeferAttempt(ctx, in.Ref, notMade.Wait); err != nil {
+
+	notSent.Wait = d.lanes.enter(in.lane())
+	if notSent.Wait > 0 {
+		notSent.Reason = ReasonBusy
+		if err := d.Store.DeferAttempt(ctx, in.Ref, notSent.Wait); err != nil {
 			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // only shown
 		}
-		return notMade, nil
+		return notSent, nil
 	}
 	began, timedOut := time.Now(), false
 	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
 
-	out, err := d.Store.BeginAttempt(ctx, in.Ref, d.turn(ctx, in))
+	out, err := d.Store.BeginAttempt(ctx, in.Ref, turn)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return SendAttemptResult{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
 	case err != nil:
-		level := slog.LevelError
-		if storage.Unavailable(err) {
-			level = slog.LevelWarn
-		}
-		logger(ctx).Log(ctx, level, "attempt not begun", "error", err)
-		return notMade, nil // nothing was sent, so nothing is used up
-	case out.Reset && activity.GetInfo(ctx).IsLocalActivity: // by a worker that died: Temporal does not count these
-		notMade.Made, notMade.Wait = number, max(out.Early, time.Second)
-		return notMade, nil
-	case out.Reset:
-		notMade.Reset, notMade.Made = true, 0
-		return notMade, nil
-	case out.Early > 0:
-		logger(ctx).WarnContext(ctx, "attempt came before its time", "delivery_id", in.ID, "number", number, "early", out.Early)
-		notMade.Wait = out.Early
-		return notMade, nil
-	case out.Parked:
-		notMade.Parked = true
-		return notMade, nil
-	case out.Status != webhook.DeliveryPending: // canceled: the registration was deleted
-		return SendAttemptResult{Status: out.Status, Recorded: true, RunID: in.runID(ctx)}, nil
+		d.logNotBegun(ctx, err)
+		notSent.Reason = ReasonAway
+		return notSent, nil
+	case out.Step != webhook.StepBegin:
+		return d.notBegun(ctx, in, out, notSent)
 	}
+
 	a := d.send(ctx, in.DeliveryInput, out)
 	timedOut = a.ErrorKind == webhook.ErrorTimeout
 	return d.sent(ctx, in.DeliveryInput, out, a)
 }
 
-// report tells Temporal how attempt 1 failed, once: the heartbeat stays when an
-// operator resets the activity. It tells nothing when the workflow was reset to
-// after that attempt, which then is one of another run.
-func (d *Deliveries) report(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
-	if activity.HasHeartbeatDetails(ctx) {
-		return SendAttemptResult{Status: webhook.DeliveryPending, Reset: true}, nil
-	}
-	activity.RecordHeartbeat(ctx, "attempt 1 is reported")
-	if made, err := d.CountAttempts(ctx, in.DeliveryInput); err == nil && made == 0 {
-		return SendAttemptResult{}, nil
-	}
-	return SendAttemptResult{}, refusedUntil(max(in.Due.Sub(d.now()), time.Millisecond), 1, in.Refused)
-}
-
-func (d *Deliveries) now() time.Time {
-	if d.Now != nil {
-		return d.Now()
-	}
-	return time.Now()
-}
-
-func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) storage.Turn {
+func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) webhook.Turn {
 	info := activity.GetInfo(ctx)
-	turn := storage.Turn{
-		RunID: in.runID(ctx), Number: in.number(ctx), Once: info.IsLocalActivity,
-		Hurried: in.Hurried && info.Attempt == 1, NewRun: in.NewRun && info.Attempt == 1,
+	return webhook.Turn{
+		RunID: in.runID(ctx), Made: in.Made, Try: int(info.Attempt), Local: info.IsLocalActivity, Now: d.now(),
 	}
-	if d.Now != nil {
-		turn.Now = d.Now()
+}
+
+// now is zero for PostgreSQL's clock.
+func (d *Deliveries) now() time.Time {
+	if d.Now == nil {
+		return time.Time{}
 	}
-	return turn
+	return d.Now()
+}
+
+func (d *Deliveries) logNotBegun(ctx context.Context, err error) {
+	level := slog.LevelError
+	if storage.Unavailable(err) {
+		level = slog.LevelWarn
+	}
+	logger(ctx).Log(ctx, level, "attempt not begun", "error", err)
+}
+
+// notBegun tells Temporal of a step that sends nothing.
+func (d *Deliveries) notBegun(
+	ctx context.Context, in SendAttemptInput, out storage.Outgoing, notSent SendAttemptResult,
+) (SendAttemptResult, error) {
+	switch out.Step {
+	case webhook.StepReport:
+		return SendAttemptResult{}, reported(out)
+	case webhook.StepPark:
+		notSent.Reason = ReasonHeld
+	case webhook.StepAgain:
+		notSent.Reason, notSent.Made = ReasonReset, 0
+	case webhook.StepEarly:
+		logger(ctx).WarnContext(ctx, "attempt came before its time",
+			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
+		notSent.Reason, notSent.Wait = ReasonEarly, out.Wait
+	default: // it has ended
+		return SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: out.Status, RunID: in.runID(ctx)}}, nil
+	}
+	return notSent, nil
 }
 
 // sent notes how an attempt ended and tells Temporal.
-func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt) (SendAttemptResult, error) {
+func (d *Deliveries) sent(
+	ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt,
+) (SendAttemptResult, error) {
 	measureAttempt(ctx, in.Mode, a)
 	delay := time.Duration(0)
 	if !a.Succeeded() {
@@ -224,14 +226,16 @@ func (d *Deliveries) sent(ctx context.Context, in DeliveryInput, out storage.Out
 	}
 	log.InfoContext(ctx, "webhook attempt")
 	if !a.Succeeded() {
-		return SendAttemptResult{}, d.refused(in.Mode, a.Number, failureText(a))
+		return SendAttemptResult{}, refused(failureText(a), delay)
 	}
-	// A 2xx is never turned into an error because PostgreSQL is away: the
-	// receiver would get the event again for an outage of ours.
-	return SendAttemptResult{
-		Status: webhook.DeliveryDelivered, Recorded: recordErr == nil, RunID: in.runID(ctx),
-		Attempt: AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration},
-	}, nil
+
+	is := SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)}}
+	if recordErr != nil {
+		// A 2xx is never turned into an error because PostgreSQL is away: the
+		// receiver would get the event again for an outage of ours.
+		is.Unrecorded = &AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
+	}
+	return is, nil
 }
 
 // send makes the POST. Every attempt carries the same bytes and a fresh
@@ -265,23 +269,29 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// refused reports that attempt number failed, with the number as detail. Do not
-// wrap it: with fmt.Errorf("…%w") around it the server sees neither type, delay
-// nor category.
-func (d *Deliveries) refused(mode checkout.Mode, number int, text string) error {
-	delay, _ := d.schedule(mode).RetryDelay(number)
-	return refusedUntil(delay, number, text)
+// AttemptLost is what operators read of an attempt whose worker died in it.
+const AttemptLost = "the worker died"
+
+// reported fails as the attempt did that Temporal has not counted.
+func reported(out storage.Outgoing) error {
+	delay := max(out.Wait, time.Millisecond) // 0 would be the policy's own
+	if !out.Last.Finished {
+		return refused(AttemptLost, delay)
+	}
+	return refused(failureText(out.Last), delay)
 }
 
-func refusedUntil(delay time.Duration, number int, text string) error {
+// refused reports a failed attempt. Do not wrap it: with fmt.Errorf("…%w") around
+// it the server sees neither type, delay nor category.
+func refused(text string, delay time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
-		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign, Details: []any{number},
+		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
 	})
 }
 
-// CountAttempts returns how many attempts this run has made.
-func (d *Deliveries) CountAttempts(ctx context.Context, in DeliveryInput) (int, error) {
-	return d.Store.CountAttempts(ctx, in.Ref, in.runID(ctx))
+// HurryDelivery notes that the next attempt is wanted now.
+func (d *Deliveries) HurryDelivery(ctx context.Context, in DeliveryInput) error {
+	return d.Store.HurryAttempt(ctx, in.Ref, in.runID(ctx), d.now())
 }
 
 // RecordAttemptInput is a success that SendAttempt could not note.
@@ -297,38 +307,26 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 	}, 0), ErrTypeDeliveryNotFound)
 }
 
-// DeliveryEnd is what a delivery's row says after its run has ended.
-type DeliveryEnd struct {
-	Status webhook.DeliveryStatus `json:"status"`
-	RunID  string                 `json:"run_id,omitempty"` // of the log's last run; "": there was none, or an older build did not say
-}
-
-// UnmarshalJSON also reads the status alone, which older histories have.
-func (e *DeliveryEnd) UnmarshalJSON(text []byte) error {
-	if len(text) > 0 && text[0] == '"' {
-		return json.Unmarshal(text, &e.Status)
-	}
-	type plain DeliveryEnd
-	return json.Unmarshal(text, (*plain)(e))
-}
-
-// FailDelivery marks the delivery permanently failed and returns how it is then:
-// a receiver may have accepted an attempt whose report was lost.
-func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryEnd, error) {
-	return d.end(ctx, in, webhook.DeliveryFailed)
+// FailDelivery marks a delivery whose run has used up its attempts permanently
+// failed, and returns how it stands: also pending, when Temporal has counted tries
+// that no worker began, and delivered, when the report of an attempt that was
+// accepted was lost.
+func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
+	end, err := d.Store.FailDelivery(ctx, in.Ref, in.runID(ctx))
+	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }
 
 // CancelDelivery marks the delivery canceled, by an operator, and returns how it
-// is then.
-func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryEnd, error) {
-	return d.end(ctx, in, webhook.DeliveryCanceled)
+// stands.
+func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
+	end, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
+	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }
 
-func (d *Deliveries) end(ctx context.Context, in DeliveryInput, status webhook.DeliveryStatus) (DeliveryEnd, error) {
-	is, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), status)
-	if err != nil {
-		return DeliveryEnd{}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+func (in DeliveryInput) standing(ctx context.Context, end storage.DeliveryEnd) DeliveryStanding {
+	is := DeliveryStanding{Status: end.Status, RunID: end.RunID}
+	if end.Status == webhook.DeliveryPending && end.RunID == in.runID(ctx) {
+		is.Made = end.Attempts
 	}
-	runID, err := d.Store.DeliveryRunID(ctx, in.Ref)
-	return DeliveryEnd{Status: is, RunID: runID}, asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	return is
 }

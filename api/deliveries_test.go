@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/api/action"
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -49,7 +48,8 @@ func (f deliveryFront) steer(action string) answer {
 // attempt makes an attempt of the run; status 0 leaves it under way.
 func (f deliveryFront) attempt(run string, number, status int) {
 	f.t.Helper()
-	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, storage.Turn{RunID: run, Number: number, Hurried: true})
+	require.NoError(f.t, f.store.HurryAttempt(f.t.Context(), f.ref, run, time.Time{}))
+	out, err := f.store.BeginAttempt(f.t.Context(), f.ref, webhook.Turn{RunID: run, Try: number})
 	require.NoError(f.t, err)
 	if status == 0 {
 		return

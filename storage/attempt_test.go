@@ -58,19 +58,19 @@ func TestBeginAttempt_OnHoldParksWithoutAnAttempt(t *testing.T) {
 		require.Nil(t, f.read(t, ref).NextAttemptAt, name)
 		for range 2 {
 			out := f.begin(t, ref, "run-a", 1)
-			require.True(t, out.Parked, name)
+			require.Equal(t, webhook.StepPark, out.Step, name)
 			require.Equal(t, webhook.DeliveryPending, out.Status, name)
 			require.Equal(t, 1, out.Run, name)
 		}
 		require.Empty(t, f.read(t, ref).Attempts, name)
-		n, err := f.CountAttempts(t.Context(), ref, "run-a")
+		stands, err := f.FailDelivery(t.Context(), ref, "run-a")
 		require.NoError(t, err)
-		require.Zero(t, n, name)
+		require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryPending, RunID: "run-a"}, stands, name)
 
 		require.NoError(t, tc.resume(ref), name)
 		require.False(t, f.read(t, ref).Held, name)
 		out := f.begin(t, ref, "run-a", 1)
-		require.False(t, out.Parked, name)
+		require.Equal(t, webhook.StepBegin, out.Step, name)
 		require.Equal(t, 1, out.Run, "the same run goes on: "+name)
 		d := f.read(t, ref)
 		require.Len(t, d.Attempts, 1, name)
@@ -89,7 +89,7 @@ func TestBeginAttempt_ASessionsOwnURLIsNotHeldByTheRegistrationThatSigns(t *test
 	require.False(t, f.read(t, ref).Held)
 	require.NoError(t, f.HurryDelivery(t.Context(), ref))
 	out := f.begin(t, ref, "run-a", 1)
-	require.False(t, out.Parked)
+	require.Equal(t, webhook.StepBegin, out.Step)
 	require.Equal(t, "https://shop.example/own", out.URL)
 
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), time.Minute))
@@ -169,7 +169,7 @@ func TestBeginAttempt_WhatANewerMasterKeySealedIsNoAttempt(t *testing.T) {
 	e := newer.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
 	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
 	for _, runID := range []string{"run-a", "run-a", "run-b"} {
-		_, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: runID, Number: 1})
+		_, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: 1})
 		require.ErrorIs(t, err, storage.ErrWrongMasterKey)
 		require.True(t, storage.Unavailable(err), "another process has the key")
 		d := f.read(t, ref)
@@ -190,7 +190,7 @@ func TestBeginAttempt_AReplayOfWhatANewerMasterKeySealedIsNotBegun(t *testing.T)
 	newer.begin(t, ref, "run-a", 1)
 	_, err := newer.EndDelivery(t.Context(), ref, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	_, err = f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: "run-b", Number: 1})
+	_, err = f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-b", Try: 1})
 	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
 	require.Equal(t, 1, newer.begin(t, ref, "run-b", 1).Number)
 	require.Equal(t, 2, f.read(t, ref).Run)
@@ -236,17 +236,18 @@ func TestBeginAttempt_AResetActivityIsANewRun(t *testing.T) {
 	f.begin(t, ref, "run-a", 1)
 	require.NoError(t, f.FinishAttempt(t.Context(), ref, refused(1, 1), 30*time.Second))
 	out := f.begin(t, ref, "run-a", 1)
-	require.True(t, out.Reset, "the first attempt was finished, so its number again means that it all begins anew")
-	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is noted yet")
+	require.Equal(t, webhook.StepAgain, out.Step, "the first attempt was finished, so its number again means that it all begins anew")
+	require.Len(t, f.read(t, ref).Attempts, 1, "nothing is sent yet")
 	for range 2 { // also when the first answer was lost
-		out, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: "run-a", Number: 1, NewRun: true})
+		out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: "run-a", Try: 1})
 		require.NoError(t, err)
-		require.False(t, out.Reset)
+		require.Equal(t, webhook.StepBegin, out.Step)
 		require.Equal(t, 2, out.Run)
+		f.exec(t, `UPDATE webhook_delivery SET hurried_at = clock_timestamp()`)
 	}
-	n, err := f.CountAttempts(t.Context(), ref, "run-a")
+	stands, err := f.FailDelivery(t.Context(), ref, "run-a")
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "of the new run")
+	require.Equal(t, 1, stands.Attempts, "of the new run")
 	require.Len(t, f.read(t, ref).Attempts, 2)
 }
 
@@ -327,7 +328,7 @@ func TestHoldDelivery_EndsWithTheDelivery(t *testing.T) {
 		require.False(t, f.read(t, ref).Held, name)
 		require.ErrorIs(t, f.HoldDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
 		require.ErrorIs(t, f.ResumeDelivery(t.Context(), ref), webhook.ErrDeliveryNotPending, name)
-		require.False(t, f.begin(t, ref, "run-b", 1).Parked, "a replay is not held: "+name)
+		require.Equal(t, webhook.StepBegin, f.begin(t, ref, "run-b", 1).Step, "a replay is not held: "+name)
 	}
 }
 
@@ -385,23 +386,32 @@ func TestBeginAttempt_NotBeforeItIsDue(t *testing.T) {
 	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
 	due := *f.read(t, d).NextAttemptAt
 
-	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 2})
+	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2})
 	require.NoError(t, err)
-	require.InDelta(t, time.Hour.Seconds(), out.Early.Seconds(), 5)
+	require.Equal(t, webhook.StepEarly, out.Step)
+	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
 	got := f.read(t, d)
 	require.Len(t, got.Attempts, 1, "none is noted")
 	require.Equal(t, due, *got.NextAttemptAt, "and nothing is changed")
 
-	for name, turn := range map[string]storage.Turn{
-		"a moment before":    {RunID: "run-a", Number: 2, Now: due.Add(-40 * time.Millisecond)},
-		"asked for now":      {RunID: "run-a", Number: 3, Hurried: true},
-		"the activity reset": {RunID: "run-a", Number: 1, NewRun: true},
-		"a replay":           {RunID: "run-b", Number: 1},
+	for name, c := range map[string]struct {
+		turn webhook.Turn
+		asks bool
+		want webhook.Step
+	}{
+		"a moment before":    {webhook.Turn{RunID: "run-a", Try: 2, Now: due.Add(-40 * time.Millisecond)}, false, webhook.StepBegin},
+		"asked for now":      {webhook.Turn{RunID: "run-a", Try: 3}, true, webhook.StepBegin},
+		"the activity reset": {webhook.Turn{RunID: "run-a", Try: 1}, false, webhook.StepAgain},
+		"a replay":           {webhook.Turn{RunID: "run-b", Try: 1}, false, webhook.StepBegin},
 	} {
-		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a', run = 1 WHERE id = $1`, d.ID, due)
-		out, err := f.BeginAttempt(t.Context(), d, turn)
+		f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = $2, run_id = 'run-a', run = 1, attempts = 1, counted = 1,
+			hurried_at = NULL, sending_until = NULL WHERE id = $1`, d.ID, due)
+		if c.asks {
+			require.NoError(t, f.HurryDelivery(t.Context(), d))
+		}
+		out, err := f.BeginAttempt(t.Context(), d, c.turn)
 		require.NoError(t, err)
-		require.Zero(t, out.Early, name)
+		require.Equal(t, c.want, out.Step, name)
 	}
 }
 
@@ -412,7 +422,8 @@ func TestBeginAttempt_NumbersWhatWasNoted(t *testing.T) {
 	d := f.delivery(t)
 	begin := func(run string, number int) storage.Outgoing {
 		t.Helper()
-		out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: run, Number: number, Hurried: true})
+		require.NoError(t, f.HurryAttempt(t.Context(), d, run, time.Time{}))
+		out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: run, Try: number})
 		require.NoError(t, err)
 		require.NoError(t, f.FinishAttempt(t.Context(), d, refused(out.Run, out.Number), time.Hour))
 		return out
@@ -423,7 +434,7 @@ func TestBeginAttempt_NumbersWhatWasNoted(t *testing.T) {
 	again := begin("run-b", 4)
 	require.Equal(t, 2, again.Run)
 	require.Equal(t, 1, again.Number, "a run begins with its first")
-	require.True(t, begin("run-b", 1).Reset)
+	require.Equal(t, webhook.StepAgain, begin("run-b", 1).Step)
 }
 
 // A local activity is run again when its worker dies, with the same number.
@@ -431,20 +442,20 @@ func TestBeginAttempt_OnceIsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	once := storage.Turn{RunID: "run-a", Number: 1, Once: true}
+	once := webhook.Turn{RunID: "run-a", Try: 1, Local: true}
 	out, err := f.BeginAttempt(t.Context(), d, once)
 	require.NoError(t, err)
-	require.False(t, out.Reset)
+	require.Equal(t, webhook.StepBegin, out.Step)
 	require.Equal(t, 1, out.Number)
 	before := f.read(t, d)
 	out, err = f.BeginAttempt(t.Context(), d, once)
 	require.NoError(t, err)
-	require.True(t, out.Reset)
+	require.Equal(t, webhook.StepReport, out.Step)
 	require.Equal(t, before, f.read(t, d), "nothing is changed")
 	once.RunID = "run-b"
 	out, err = f.BeginAttempt(t.Context(), d, once)
 	require.NoError(t, err)
-	require.False(t, out.Reset, "a replay")
+	require.Equal(t, webhook.StepBegin, out.Step, "a replay")
 	require.Equal(t, 2, out.Run)
 }
 
@@ -458,8 +469,8 @@ func TestBeginAttempt_OfManyAtOnceOneBegins(t *testing.T) {
 		var group errgroup.Group
 		for range 8 {
 			group.Go(func() error {
-				out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1, Once: true})
-				if err == nil && !out.Reset && out.Early == 0 {
+				out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1, Local: true})
+				if err == nil && out.Step == webhook.StepBegin {
 					began.Add(1)
 				}
 				return err
@@ -479,9 +490,9 @@ func TestEndDelivery_ReturnsTheStatusThatItHas(t *testing.T) {
 	d := f.delivery(t)
 	f.begin(t, d, "run-a", 1)
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-	status, err := f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
+	end, err := f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
-	require.Equal(t, webhook.DeliveryDelivered, status)
+	require.Equal(t, storage.DeliveryEnd{Status: webhook.DeliveryDelivered, RunID: "run-a", Attempts: 1}, end)
 	d.MerchantID = "mer_other"
 	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
@@ -498,4 +509,32 @@ func TestDeferAttempt_NeverBringsItForward(t *testing.T) {
 	require.Equal(t, due, *f.read(t, d).NextAttemptAt)
 	require.NoError(t, f.DeferAttempt(t.Context(), d, 2*time.Hour))
 	require.Greater(t, *f.read(t, d).NextAttemptAt, due)
+}
+
+// Temporal does not count the first attempt, which is a local activity, until the
+// activity that is scheduled after it has failed as that attempt did.
+func TestReportAttempt_LetsTemporalCountTheFirstAttemptOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := f.delivery(t)
+	local, first, second := webhook.Turn{RunID: "run-a", Try: 1, Local: true}, webhook.Turn{RunID: "run-a", Try: 1}, webhook.Turn{RunID: "run-a", Try: 2}
+	_, err := f.BeginAttempt(t.Context(), d, local)
+	require.NoError(t, err)
+	require.NoError(t, f.FinishAttempt(t.Context(), d, refused(1, 1), time.Hour))
+
+	other, err := f.ReportAttempt(t.Context(), d, second)
+	require.NoError(t, err)
+	require.Equal(t, webhook.StepEarly, other.Step, "which is not done")
+	before := f.read(t, d)
+	out, err := f.ReportAttempt(t.Context(), d, first)
+	require.NoError(t, err)
+	require.Equal(t, webhook.StepReport, out.Step)
+	require.Equal(t, webhook.Attempt{Finished: true, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, out.Last)
+	require.InDelta(t, time.Hour.Seconds(), out.Wait.Seconds(), 5)
+	require.Equal(t, before, f.read(t, d))
+
+	again, err := f.BeginAttempt(t.Context(), d, first)
+	require.NoError(t, err)
+	require.Equal(t, webhook.StepAgain, again.Step, "an operator reset the activity before the second attempt")
+	require.Equal(t, 2, f.read(t, d).Run)
 }

@@ -57,7 +57,10 @@ func endAndBeginAgain(t *testing.T, f fixture, e webhook.Endpoint) []func(contex
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return f.FinishAttempt(ctx, d, refused(1, 1), time.Hour) },
 		func(ctx context.Context) error {
-			_, err := f.BeginAttempt(ctx, d, storage.Turn{RunID: "run-a", Number: 1, Hurried: true})
+			if err := f.HurryAttempt(ctx, d, "run-a", time.Time{}); err != nil {
+				return err
+			}
+			_, err := f.BeginAttempt(ctx, d, webhook.Turn{RunID: "run-a", Try: 1})
 			return err
 		},
 	}

@@ -271,16 +271,16 @@ const deliveryRows = `SELECT d.status, d.run, (SELECT string_agg(concat_ws('/', 
 	FROM webhook_attempt a WHERE a.delivery_id = d.id) FROM webhook_delivery d WHERE d.event_id IN (SELECT id FROM event WHERE type LIKE 'checkout.%')`
 
 var deliveryDecisions = []decision{
-	{name: "an attempt begins", first: "1/1 pending reset=false", second: "1/1 pending reset=true", rows: deliveryRows, hold: "(pending,1,1/1)",
+	{name: "an attempt begins", first: "1/1 pending begin", second: "1/1 pending report", rows: deliveryRows, hold: "(pending,1,1/1)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			return f.tries(f.delivery(t), storage.Turn{RunID: "run-a", Number: 1, Once: true}), nil
+			return f.tries(f.delivery(t), webhook.Turn{RunID: "run-a", Try: 1, Local: true}), nil
 		}},
-	{name: "an attempt of a replay begins", first: "2/1 pending reset=false", second: "2/1 pending reset=true", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
+	{name: "an attempt of a replay begins", first: "2/1 pending begin", second: "2/1 pending report", rows: deliveryRows, hold: "(pending,2,\"1/1/200 2/1\")",
 		arrange: func(t *testing.T, f fixture) (call, call) {
 			d := f.delivery(t)
 			f.begin(t, d, "run-a", 1)
 			require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 200}, 0))
-			return f.tries(d, storage.Turn{RunID: "run-b", Number: 1, Once: true}), nil
+			return f.tries(d, webhook.Turn{RunID: "run-b", Try: 1, Local: true}), nil
 		}},
 	{name: "an attempt ends", first: "<nil>", second: same, rows: deliveryRows, hold: "(delivered,1,1/1/200)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
@@ -412,10 +412,10 @@ func (f fixture) pays(p checkout.Ref, failure checkout.PayoutFailure) call {
 	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, failure) }
 }
 
-func (f fixture) tries(d checkout.Ref, turn storage.Turn) call {
+func (f fixture) tries(d checkout.Ref, turn webhook.Turn) call {
 	return func(ctx context.Context) (any, error) {
 		got, err := f.BeginAttempt(ctx, d, turn)
-		return fmt.Sprintf("%d/%d %s reset=%t", got.Run, got.Number, got.Status, got.Reset), err
+		return fmt.Sprintf("%d/%d %s %s", got.Run, got.Number, got.Status, got.Step), err
 	}
 }
 
@@ -424,7 +424,10 @@ func (f fixture) ends(d checkout.Ref, a webhook.Attempt) call {
 }
 
 func (f fixture) gives(d checkout.Ref, status webhook.DeliveryStatus) call {
-	return func(ctx context.Context) (any, error) { return f.EndDelivery(ctx, d, "run-a", status) }
+	return func(ctx context.Context) (any, error) {
+		got, err := f.EndDelivery(ctx, d, "run-a", status)
+		return got.Status, err
+	}
 }
 
 const registrationRows = `SELECT status, previous_sealed_digest IS NOT NULL AS rotated FROM webhook_endpoint WHERE deleted_at IS NULL`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -189,6 +190,19 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 	return webhook.ErrDeliveryInProgress
 }
 
+// HurryAttempt notes that the next attempt of the run that runID began is wanted
+// now, as HurryDelivery does for the API. now is zero for PostgreSQL's clock.
+func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string, now time.Time) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE webhook_delivery SET hurried_at = coalesce($5, clock_timestamp())
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND run_id = $4 AND status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, orNull(now))
+	if err != nil {
+		return fmt.Errorf("hurry attempt: %w", err)
+	}
+	return nil
+}
+
 // UnparkDelivery makes a parked delivery overdue: the run that waited is gone.
 func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
@@ -200,29 +214,49 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	return nil
 }
 
+// DeliveryEnd is how a delivery stands once EndDelivery or FailDelivery was called.
+type DeliveryEnd struct {
+	Status   webhook.DeliveryStatus
+	RunID    string // of Temporal's run that began the last run of the log; "" before the first
+	Attempts int    // that were noted in that run
+}
+
 // EndDelivery gives a pending delivery its final status, failed or canceled,
 // unless a newer run than runID has begun; "" is any run. A hold ends with it: a
-// replay is not held. It returns the status that the delivery has then, which is
-// another one when it had ended before. Repeating it changes nothing. It returns
+// replay is not held. It returns how the delivery stands then; one that had ended
+// before keeps its status. Repeating it changes nothing. It returns
 // checkout.ErrNotFound.
-func (s *Store) EndDelivery(ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus) (webhook.DeliveryStatus, error) {
-	var is webhook.DeliveryStatus
-	err := s.pool.QueryRow(ctx, `
+func (s *Store) EndDelivery(ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus) (DeliveryEnd, error) {
+	return s.endDelivery(ctx, ref, runID, status, 0)
+}
+
+// FailDelivery is EndDelivery with status failed, for a run that has made all its
+// attempts; else the delivery stays pending.
+func (s *Store) FailDelivery(ctx context.Context, ref checkout.Ref, runID string) (DeliveryEnd, error) {
+	return s.endDelivery(ctx, ref, runID, webhook.DeliveryFailed, webhook.MaxAttempts)
+}
+
+func (s *Store) endDelivery(
+	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus, attempts int,
+) (end DeliveryEnd, err error) {
+	err = s.pool.QueryRow(ctx, `
 		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
 			held = false
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending'
-		RETURNING status`, ref.ID, ref.MerchantID, ref.Mode, runID, status).Scan(&is)
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending' AND attempts >= $6
+		RETURNING status, coalesce(run_id, ''), attempts`,
+		ref.ID, ref.MerchantID, ref.Mode, runID, status, attempts).Scan(&end.Status, &end.RunID, &end.Attempts)
 	if errors.Is(err, pgx.ErrNoRows) { // a statement of its own sees what the first one may have waited for
-		err = s.pool.QueryRow(ctx, `SELECT status FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			ref.ID, ref.MerchantID, ref.Mode).Scan(&is)
+		err = s.pool.QueryRow(ctx, `
+			SELECT status, coalesce(run_id, ''), attempts FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			ref.ID, ref.MerchantID, ref.Mode).Scan(&end.Status, &end.RunID, &end.Attempts)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", checkout.ErrNotFound
+		return end, checkout.ErrNotFound
 	}
 	if err != nil {
-		return "", fmt.Errorf("end delivery: %w", err)
+		return end, fmt.Errorf("end delivery: %w", err)
 	}
-	return is, nil
+	return end, nil
 }
 
 // hostOf returns the host of an address, for operators' eyes.

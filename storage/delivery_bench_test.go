@@ -61,7 +61,7 @@ func BenchmarkDeliveryLog(b *testing.B) {
 		for b.Loop() {
 			i += 10
 			ref := checkout.Owner{MerchantID: benchMerchant, Mode: checkout.ModeTest}.Ref(fmt.Sprintf("whd_%026d", i%*logSize))
-			out, err := s.BeginAttempt(ctx, ref, storage.Turn{RunID: fmt.Sprint("run", i), Number: 1})
+			out, err := s.BeginAttempt(ctx, ref, webhook.Turn{RunID: fmt.Sprint("run", i), Try: 1})
 			require.NoError(b, err)
 			require.NoError(b, s.FinishAttempt(ctx, ref, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 		}

@@ -24,7 +24,7 @@ func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1})
+	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Run)
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_attempt WHERE duration_ms IS NULL`))
@@ -34,7 +34,8 @@ func TestBeginAttempt_NotesTheAttemptBeforeAnythingIsSent(t *testing.T) {
 	wait := f.query(t, `SELECT extract(epoch FROM next_attempt_at - (SELECT started_at FROM webhook_attempt))::float8 FROM webhook_delivery`)
 	require.InDelta(t, 31.0, wait, 0.001)
 
-	out, err = f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 2, Hurried: true})
+	require.NoError(t, f.HurryAttempt(t.Context(), d, "run-a", time.Time{}))
+	out, err = f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 2})
 	require.NoError(t, err)
 	require.Equal(t, 1, out.Run)
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 2, StatusCode: 204}, 0))
@@ -47,12 +48,12 @@ func TestBeginAttempt_OfANewRunIsAReplay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	_, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-a", Number: 1})
+	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-a", Try: 1})
 	require.NoError(t, err)
 	_, err = f.EndDelivery(t.Context(), d, "run-a", webhook.DeliveryFailed)
 	require.NoError(t, err)
 
-	out, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "run-b", Number: 1})
+	out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "run-b", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, out.Run)
 	require.Equal(t, webhook.DeliveryPending, out.Status)
@@ -74,7 +75,7 @@ func TestBeginAttempt_OfAForeignDeliveryIsNotFound(t *testing.T) {
 		checkout.Owner{MerchantID: checkout.NewID(checkout.PrefixMerchant), Mode: d.Mode}.Ref(d.ID),
 		d.Owner.Ref(checkout.NewID(checkout.PrefixDelivery)),
 	} {
-		_, err := f.BeginAttempt(t.Context(), foreign, storage.Turn{RunID: "run-a", Number: 1})
+		_, err := f.BeginAttempt(t.Context(), foreign, webhook.Turn{RunID: "run-a", Try: 1})
 		require.ErrorIs(t, err, checkout.ErrNotFound)
 	}
 }

@@ -317,15 +317,13 @@ func (s *Store) SigningKeys(ctx context.Context, owner checkout.Owner, eventID s
 
 func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 	var (
-		k                SigningKeys
-		keyID            string
-		previousKeyID    *string
-		sealed, previous []byte
+		k  SigningKeys
+		by = signature{Signer: &k.EndpointID}
 	)
-	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &keyID, &sealed, &previousKeyID, &previous, &k.Until); err != nil {
+	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed, &by.PreviousKeyID, &by.Previous, &k.Until); err != nil {
 		return k, err
 	}
-	digests, err := s.unsealDigests(k.EndpointID, keyID, sealed, previousKeyID, previous)
+	digests, err := s.unsealDigests(by)
 	if err != nil {
 		return k, err
 	}

@@ -179,7 +179,7 @@ func TestEndpointHealth_CountsTheDeliveriesOfARegistration(t *testing.T) {
 		return all[ref.ID]
 	}
 	require.Zero(t, last().Number)
-	_, err := f.BeginAttempt(t.Context(), d, storage.Turn{RunID: "r", Number: 1})
+	_, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: "r", Try: 1})
 	require.NoError(t, err)
 	require.False(t, last().Finished)
 	require.NoError(t, f.FinishAttempt(t.Context(), d, webhook.Attempt{Run: 1, Number: 1, StatusCode: 500, ErrorKind: webhook.ErrorHTTP}, time.Hour))

@@ -258,7 +258,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	payout, err := f.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), "")
 	require.NoError(t, err)
 	require.Len(t, payout.Deliveries, 1)
-	out, err := f.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), storage.Turn{RunID: "run-1", Number: 1})
+	out, err := f.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})
 	require.NoError(t, err)
 	require.Equal(t, webhook.SecretDigest(n.Secret), out.Digests[0])
 	require.Equal(t, address, out.URL)

@@ -82,7 +82,8 @@ func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 
 func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.Outgoing {
 	t.Helper()
-	out, err := f.BeginAttempt(t.Context(), ref, storage.Turn{RunID: runID, Number: number, Hurried: true})
+	require.NoError(t, f.HurryAttempt(t.Context(), ref, runID, time.Time{}))
+	out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number})
 	require.NoError(t, err)
 	return out
 }

@@ -51,12 +51,6 @@ const (
 	SignalResume   = "resume"    // a parked delivery is on hold no longer
 )
 
-// Changes of workflows that open runs of an older build do not have.
-const (
-	changeDropResumes   = "drop resumes before an attempt"
-	changeContinueAsNew = "continue as new when the history is long"
-)
-
 // Error types on the wire.
 const (
 	ErrTypeSessionNotPending         = string(checkout.RefusedNotPending)

@@ -16,8 +16,7 @@ import (
 // server suggests it from 4,096 on. Signals alone reach neither limit of the
 // server: it takes 10,000 of a run, which cost four events each.
 func historyIsLong(ctx workflow.Context) bool {
-	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
-		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	return workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 }
 
 // ActionTimeout is how long a customer may take over 3-D Secure before the
@@ -86,12 +85,12 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 // alone cannot hold them. The policy's own back-off serves only when a worker
 // died in an attempt. No schedule-to-close: an outage of the workers delays a
 // delivery and never fails it.
-func sendOptions(made int, summary string) workflow.ActivityOptions {
+func sendOptions(made int, host string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           TaskQueueWebhooks,
 		StartToCloseTimeout: webhook.AttemptTimeout,
 		WaitForCancellation: true, // an attempt under way may still succeed
-		Summary:             summary,
+		Summary:             "attempt to " + host,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: webhook.FallbackDelay(made + 1), BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
 			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
@@ -99,7 +98,7 @@ func sendOptions(made int, summary string) workflow.ActivityOptions {
 	}
 }
 
-// firstAttemptOptions allow the one attempt of sendFirst.
+// firstAttemptOptions allow the first attempt of a run.
 func firstAttemptOptions(host string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: webhook.AttemptTimeout,

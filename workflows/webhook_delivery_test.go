@@ -143,24 +143,20 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers int
-		dies    func(w *world, ctx context.Context, in activities.SendAttemptInput)
+		dies    func(w *world, ctx context.Context, in activities.SendAttemptInput) // before the call that runs it again
 		arrive  []string
 	}{
 		{"before it was begun", http.StatusInternalServerError, func(*world, context.Context, activities.SendAttemptInput) {},
 			[]string{"1", "2", "3", "4", "5", "6"}},
 		{"before the request", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-			_, err := w.BeginAttempt(ctx, in.Ref, storage.Turn{
-				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
+			_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
+				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
 			})
 			require.NoError(w.t, err)
 		}, []string{"2", "3", "4", "5", "6"}},
 		{"before the request, and PostgreSQL is away", http.StatusInternalServerError, func(w *world, ctx context.Context, in activities.SendAttemptInput) {
-			if w.count(`SELECT count(*) FROM webhook_attempt`) > 0 {
-				w.exec(`DROP TRIGGER away ON webhook_delivery`)
-				return
-			}
-			_, err := w.BeginAttempt(ctx, in.Ref, storage.Turn{
-				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Number: 1, Now: w.deliveries.Now(),
+			_, err := w.BeginAttempt(ctx, in.Ref, webhook.Turn{
+				RunID: activity.GetInfo(ctx).WorkflowExecution.RunID, Try: 1, Local: true, Now: w.deliveries.Now(),
 			})
 			require.NoError(w.t, err)
 			w.refuse("UPDATE ON webhook_delivery")
@@ -178,10 +174,15 @@ func TestWebhookDelivery_AFirstAttemptWhoseWorkerDiesIsMadeOnce(t *testing.T) {
 			in := w.delivery()
 			w.receiver.status = c.answers
 			env := w.env(in.ID, time.Now())
+			calls := 0
 			env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
 				func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
-					if activity.GetInfo(ctx).IsLocalActivity {
+					switch calls++; {
+					case calls == 1:
+						require.True(t, activity.GetInfo(ctx).IsLocalActivity)
 						c.dies(w, ctx, in)
+					case calls == 3:
+						w.exec(`DROP TRIGGER IF EXISTS away ON webhook_delivery`) // PostgreSQL is back
 					}
 					return w.deliveries.SendAttempt(ctx, in)
 				})

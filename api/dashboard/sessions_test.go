@@ -171,7 +171,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	d.pay(s, checkout.FailureInsufficientFunds)
 	txn, settled := d.pay(s, "")
 	delivery := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.Deliveries[0].ID)
-	_, err = d.store.BeginAttempt(t.Context(), delivery, storage.Turn{RunID: "run", Number: 1, Hurried: true})
+	_, err = d.store.BeginAttempt(t.Context(), delivery, webhook.Turn{RunID: "run", Try: 1})
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)

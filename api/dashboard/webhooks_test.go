@@ -67,7 +67,8 @@ func plainSender(t *testing.T, change ...func(*Config)) sender {
 // attempt makes an attempt; status 0 is one without an answer.
 func (s sender) attempt(run string, number, status int, body string) {
 	s.t.Helper()
-	out, err := s.store.BeginAttempt(s.t.Context(), s.ref, storage.Turn{RunID: run, Number: number, Hurried: true})
+	require.NoError(s.t, s.store.HurryAttempt(s.t.Context(), s.ref, run, time.Time{}))
+	out, err := s.store.BeginAttempt(s.t.Context(), s.ref, webhook.Turn{RunID: run, Try: number})
 	require.NoError(s.t, err)
 	a := webhook.Attempt{Run: out.Run, Number: number, Duration: 1500 * time.Millisecond, StatusCode: status, ResponseBody: []byte(body)}
 	switch {

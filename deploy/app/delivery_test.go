@@ -29,14 +29,14 @@ func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
 		})
 		require.NoError(t, err)
 		got := checkout.Owner{MerchantID: merchant, Mode: e.Mode}.Ref(ref.ID)
-		_, err = store.BeginAttempt(t.Context(), got, storage.Turn{RunID: "run 1", Number: 1})
+		_, err = store.BeginAttempt(t.Context(), got, webhook.Turn{RunID: "run 1", Try: 1})
 		require.NoError(t, err)
 		_, err = store.EndDelivery(t.Context(), got, "run 1", webhook.DeliveryFailed)
 		require.NoError(t, err)
 		return got
 	}
 	failed, replayed := fail(), fail()
-	out, err := store.BeginAttempt(t.Context(), replayed, storage.Turn{RunID: "run 2", Number: 1})
+	out, err := store.BeginAttempt(t.Context(), replayed, webhook.Turn{RunID: "run 2", Try: 1})
 	require.NoError(t, err)
 	require.NoError(t, store.FinishAttempt(t.Context(), replayed, webhook.Attempt{Run: out.Run, Number: 1, StatusCode: 200}, 0))
 

@@ -158,12 +158,6 @@ func (t *temporalReader) read(ctx context.Context, id string) error {
 		last := runOf(described.WorkflowExecutionInfo)
 		last.ReportLost = reportLost(described.PendingActivities)
 		behind := d != nil && d.Status != webhook.DeliveryPending && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !last.ReportLost
-		if behind && len(described.PendingActivities) == 0 {
-			if last.ReportLost, err = t.localReportLost(ctx, last); err != nil {
-				return err
-			}
-			behind = !last.ReportLost
-		}
 		if (behind || !t.listed(last)) && time.Now().Before(end) {
 			time.Sleep(temporalLagTry)
 			if !behind {
@@ -192,34 +186,13 @@ func (t *temporalReader) read(ctx context.Context, id string) error {
 }
 
 // reportLost reports whether an attempt was given up because nobody said how it
-// ended, and none has followed.
+// ended, and none has followed. Of a first attempt, which is a local activity, the
+// activity says so that follows it.
 func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
-		return a.GetActivityType().GetName() == sendActivity && a.GetLastFailure().GetTimeoutFailureInfo() != nil &&
-			a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+		lost := a.GetLastFailure().GetTimeoutFailureInfo() != nil || a.GetLastFailure().GetMessage() == activities.AttemptLost
+		return a.GetActivityType().GetName() == sendActivity && lost && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 	})
-}
-
-// localReportLost reports the same of an attempt that was made as a local activity:
-// it was run again, found that it had been made, and waits.
-func (t *temporalReader) localReportLost(ctx context.Context, run Run) (lost bool, err error) {
-	events := t.client.GetWorkflowHistory(ctx, run.WorkflowID, run.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		e, err := events.Next()
-		if err != nil {
-			return false, ignoreGone(err)
-		}
-		switch e.EventType {
-		case enumspb.EVENT_TYPE_MARKER_RECORDED:
-			var got activities.SendAttemptResult
-			marker := e.GetMarkerRecordedEventAttributes()
-			lost = begunLocally(marker) && converter.GetDefaultDataConverter().FromPayloads(marker.GetDetails()["result"], &got) == nil &&
-				got.Status == webhook.DeliveryPending && got.Made > 0
-		case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-			lost = false
-		}
-	}
-	return lost, nil
 }
 
 // listed reports whether a run is in Temporal's list.
@@ -326,7 +299,7 @@ func begun(result *commonpb.Payloads) bool {
 	if err := converter.GetDefaultDataConverter().FromPayloads(result, &got); err != nil {
 		return true // not known
 	}
-	return got.Status != webhook.DeliveryPending || got.Parked || got.Made > 0
+	return got.Status != webhook.DeliveryPending || got.Reason == activities.ReasonHeld || got.Made > 0
 }
 
 // begunLocally reports whether a marker is that of a SendAttempt which ran as a
