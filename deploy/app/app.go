@@ -109,7 +109,8 @@ func temporalOptions(cfg config.Config) (client.Options, error) {
 		// Temporal is near, and what it is told is small: gzip would cost more than it saves.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
-	return options, telemetry.Temporal(&options)
+	err := telemetry.Temporal(&options)
+	return options, err
 }
 
 const waitInterval = time.Second
