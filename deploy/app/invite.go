@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 
-	"example.com/checkout/api/dashboard"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -22,7 +21,7 @@ func parseMerchantInvite(args []string) (accountAction, error) {
 		return nil, err
 	}
 	m.MerchantID = id
-	if !dashboard.ValidEmail(m.Email) {
+	if !checkout.ValidEmail(m.Email) {
 		return nil, fmt.Errorf("--email: %w", errOwner)
 	}
 	if !m.Role.Valid() {
@@ -34,7 +33,7 @@ func parseMerchantInvite(args []string) (accountAction, error) {
 // invite prints the link of an invitation for m, whose ID is made here.
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
-	token, err := dashboard.Invite(ctx, c.Accounts, m, operator)
+	token, err := c.Invite(ctx, m, operator)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
 		return errors.New("there is no such merchant; checkout merchant list shows them")
@@ -44,6 +43,6 @@ func (c console) invite(ctx context.Context, m checkout.Member) error {
 		return err
 	}
 	fmt.Fprintf(c.notes, "The link is for %s, good for 3 days, and not shown again.\n", m.Email)
-	_, err = fmt.Fprintln(c.out, dashboard.InvitationURL(c.dashboardURL, token))
+	_, err = fmt.Fprintln(c.out, checkout.InvitationURL(c.dashboardURL, token))
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/checkout/api/dashboard"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -85,7 +84,7 @@ func parseMerchantCreate(args []string) (accountAction, error) {
 	if err := errors.Join(checkWords("name", n.Name), checkWords("plan", n.Plan)); err != nil {
 		return nil, err
 	}
-	if n.owner != "" && !dashboard.ValidEmail(n.owner) {
+	if n.owner != "" && !checkout.ValidEmail(n.owner) {
 		return nil, errOwner
 	}
 	switch mode {
