@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"example.com/checkout/workflows/runs"
 
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +20,7 @@ import (
 	"example.com/checkout/api/limit"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/runs"
 )
 
 // challengePath is where the sandbox's bank asks customers to confirm.
@@ -29,8 +28,8 @@ const challengePath = "/sandbox/3ds"
 
 // API serves the REST API, the hosted page and the dashboard until ctx ends. It starts without
 // Temporal and then answers what it can.
-func API(ctx context.Context, cfg config.Config, _ []string) error {
-	store, err := openStore(ctx, cfg)
+func API(ctx context.Context, cfg config.Config) error {
+	store, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
