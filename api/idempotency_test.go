@@ -234,7 +234,8 @@ func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 			id, _ = first.json["id"].(string)
 		}
 		change(f, id)
-		return f, first, f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+		again = f.do("POST", path, f.merchant.testKey, body, idempotent, "k")
+		return f, first, again
 	}
 	t.Run("a registration came: the session's own secret still signs", func(t *testing.T) {
 		t.Parallel()

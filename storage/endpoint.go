@@ -69,7 +69,8 @@ func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession
 		Ref: n.Owner.Ref(n.OwnEndpoint()),
 		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: n.Secret,
 	}
-	return e.ID, s.insertEndpoint(ctx, tx, &e, &n.ID)
+	err := s.insertEndpoint(ctx, tx, &e, &n.ID)
+	return e.ID, err
 }
 
 func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string) error {

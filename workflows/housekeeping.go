@@ -47,7 +47,8 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	if err := resumed.Get(ctx, &result.Resumed); err != nil {
 		return result, err
 	}
-	return result, canceled.Get(ctx, &result.Canceled)
+	err := canceled.Get(ctx, &result.Canceled)
+	return result, err
 }
 
 // restart starts the run of an orphan. Its closed runs do not matter; an open

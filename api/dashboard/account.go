@@ -47,7 +47,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash, v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
 		return answer{}, err
 	}
-	token, sum := newToken()
+	token, sum := checkout.NewToken()
 	if err := s.Store.SignIn(v.Context(), v.Member.ID, sum); err != nil {
 		return answer{}, err
 	}

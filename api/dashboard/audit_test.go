@@ -64,7 +64,7 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 	require.NoError(t, err)
 	session := s.newSession(s.merchant, checkout.ModeTest)
 	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
-	token, err := Invite(t.Context(), &s.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
+	token, err := s.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
 	require.NoError(t, err)
 	owner, at, delivery := s.as(checkout.RoleOwner), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	key := s.newKey(s.merchant, s.mode, "x")

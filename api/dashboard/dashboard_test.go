@@ -221,7 +221,7 @@ func (b *browser) do(r *http.Request) page {
 func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Member {
 	d.t.Helper()
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: merchant, Email: email, Role: role}
-	token, err := Invite(d.t.Context(), &d.store.Accounts, m, "test")
+	token, err := d.store.Invite(d.t.Context(), m, "test")
 	require.NoError(d.t, err)
 	m, err = Accept(d.t.Context(), &d.store.Accounts, token, password)
 	require.NoError(d.t, err)

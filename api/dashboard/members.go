@@ -2,11 +2,9 @@ package dashboard
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/mail"
 	"strings"
 	"time"
 
@@ -17,9 +15,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
-
-// invitationLifetime is how long the link of an invitation is good for.
-const invitationLifetime = 72 * time.Hour
 
 // membersPage is who may sign in.
 type membersPage struct {
@@ -47,7 +42,7 @@ func (s *server) membersPage(v visit, p membersPage) (answer, error) {
 // inviteMember serves POST /{mode}/members.
 func (s *server) inviteMember(v visit) (answer, error) {
 	email, role := strings.TrimSpace(v.PostFormValue("email")), checkout.Role(v.PostFormValue("role"))
-	if !ValidEmail(email) {
+	if !checkout.ValidEmail(email) {
 		return s.membersPage(v, membersPage{Fault: "That is not an e-mail address.", Email: email})
 	}
 	if !role.Valid() {
@@ -57,9 +52,9 @@ func (s *server) inviteMember(v visit) (answer, error) {
 		return orNone(page), err
 	}
 	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
-	token, hash := newToken()
+	token, hash := checkout.NewToken()
 	got, err := s.made(v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.InviteMember(v.Context(), m, hash, time.Now().Add(invitationLifetime), v.auditBoth("member.invited", m.ID, email+" as "+string(role)))
+		return s.Store.InviteMember(v.Context(), m, hash, time.Now().Add(checkout.InvitationLifetime), v.auditBoth("member.invited", m.ID, email+" as "+string(role)))
 	})
 	if errors.Is(err, checkout.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "That address is in the list already.", Email: email})
@@ -93,13 +88,6 @@ func orNone(a *answer) answer {
 	return *a
 }
 
-// ValidEmail reports whether text is a bare e-mail address.
-func ValidEmail(text string) bool {
-	const maxEmail = 254
-	a, err := mail.ParseAddress(text)
-	return err == nil && a.Name == "" && a.Address == text && len(text) <= maxEmail && !strings.ContainsAny(text, "\"<> \t")
-}
-
 // renewInvitation serves POST /{mode}/members/{id}/invitation.
 func (s *server) renewInvitation(v visit) (answer, error) {
 	m, err := s.Store.Member(v.Context(), v.MerchantID(), v.ID())
@@ -110,9 +98,9 @@ func (s *server) renewInvitation(v visit) (answer, error) {
 	if page != nil || err != nil {
 		return orNone(page), err
 	}
-	token, hash := newToken()
+	token, hash := checkout.NewToken()
 	return s.made(v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.RenewInvitation(v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(invitationLifetime),
+		return s.Store.RenewInvitation(v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(checkout.InvitationLifetime),
 			v.auditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
 	})
 }
@@ -169,17 +157,6 @@ func (s *server) memberChanged(v visit, err error, notice string) (answer, error
 	return goTo(v.Path("/members"), notice)
 }
 
-// Invite makes an invitation for m and returns the token of its link; by is who
-// invites. It is for operators: in the dashboard only owners invite. It returns
-// checkout.ErrEmailInUse, and checkout.ErrNotFound for an unknown merchant.
-func Invite(ctx context.Context, accounts *storage.Accounts, m checkout.Member, by string) (token string, err error) {
-	token, hash := newToken()
-	return token, accounts.InviteMember(ctx, m, hash, time.Now().Add(invitationLifetime), checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: by,
-		Action: "member.invited", Subject: m.ID, Detail: m.Email + " as " + string(m.Role),
-	})
-}
-
 // Accept accepts an invitation with a first password. It returns
 // checkout.ErrNotFound when the invitation is unknown or has run out.
 func Accept(ctx context.Context, accounts *storage.Accounts, token, password string) (checkout.Member, error) {
@@ -192,12 +169,8 @@ func accept(ctx context.Context, accounts *storage.Accounts, token, password, ad
 	if err != nil {
 		return checkout.Member{}, err
 	}
-	sum := sha256.Sum256([]byte(token))
-	return accounts.AcceptInvitation(ctx, sum[:], hash, address)
+	return accounts.AcceptInvitation(ctx, checkout.HashToken(token), hash, address)
 }
-
-// InvitationURL is the link of an invitation; base is the dashboard's address.
-func InvitationURL(base, token string) string { return base + "/invitation/" + token }
 
 // invitationPage is where somebody who was invited chooses a password.
 type invitationPage struct {
@@ -206,10 +179,7 @@ type invitationPage struct {
 	Fault    string
 }
 
-func invitationHash(r *http.Request) []byte {
-	sum := sha256.Sum256([]byte(mux.Vars(r)["token"]))
-	return sum[:]
-}
+func invitationHash(r *http.Request) []byte { return checkout.HashToken(mux.Vars(r)["token"]) }
 
 func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 	return s.renderInvitation(w, r, "")

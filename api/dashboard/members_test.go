@@ -53,7 +53,7 @@ func TestInvitation_RefusesWhatIsWrong(t *testing.T) {
 	owner := d.as(checkout.RoleOwner)
 	d.newMember(d.merchant, "taken@other.example", checkout.RoleViewer)
 	for email, role := range map[string]string{
-		"": "viewer", "x": "viewer", "a@b.example, c@d.example": "viewer", "Bob <bob@shop.example>": "viewer",
+		"": "viewer", "x": "viewer", "bob@localhost": "viewer", "a@b.example, c@d.example": "viewer", "Bob <bob@shop.example>": "viewer",
 		"bob@shop.example": "admin", "eve@shop.example": "", "TAKEN@other.example": "viewer", "<script>alert(1)</script>@x.example": "viewer",
 	} {
 		got := owner.post("/test/members", "email", email, "role", role)

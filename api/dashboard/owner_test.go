@@ -16,7 +16,7 @@ func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	owner := d.as(checkout.RoleOwner)
 	second := d.newMember(d.merchant, "second@shop.example", checkout.RoleOwner)
 	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
-	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: checkout.RoleOwner}, "operator")
+	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "third@shop.example", Role: checkout.RoleOwner}, "operator")
 	require.NoError(t, err)
 	third := value[string](d, `SELECT id FROM member WHERE email = 'third@shop.example'`)
 	people := func() string {
@@ -62,7 +62,7 @@ func TestInvitation_OfAnAddressTellsNothingOfOtherMerchants(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
 	d.newMember(d.other, "ceo@victim.example", checkout.RoleOwner)
-	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: checkout.RoleViewer}, "test")
+	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.other, Email: "squatted@victim.example", Role: checkout.RoleViewer}, "test")
 	require.NoError(t, err)
 	const other = "another one to know"
 	for _, email := range []string{"ceo@victim.example", "squatted@victim.example", "nobody@victim.example"} {

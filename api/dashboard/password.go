@@ -11,6 +11,7 @@ import (
 	"github.com/alexedwards/argon2id"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/workflows/checkout"
 )
 
 // passwordParams are OWASP's for argon2id. A hash says which it was made with,
@@ -57,7 +58,7 @@ func hashPassword(ctx context.Context, password string) (string, error) {
 
 // nobodysHash is compared with when there is no account, which takes as long.
 var nobodysHash = func() string {
-	token, _ := newToken()
+	token, _ := checkout.NewToken()
 	hash, err := argon2id.CreateHash(token, passwordParams)
 	if err != nil {
 		panic(err) // the parameters are constants

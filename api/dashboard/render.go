@@ -173,7 +173,7 @@ func (v view) Run(workflowID string) string {
 
 // Once is a token for a form that makes something: sent twice, it makes one.
 func (view) Once() string {
-	token, _ := newToken()
+	token, _ := checkout.NewToken()
 	return token
 }
 

@@ -18,7 +18,7 @@ import (
 func (s *server) made(v visit, subject, secret string, page func(subject string) string, create func() error) (answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {
-		once, _ = newToken()
+		once, _ = checkout.NewToken()
 	}
 	form := sha256.Sum256([]byte(v.URL.Path + " " + once))
 	r := v.reveal(subject)
@@ -102,9 +102,8 @@ func (s *server) showInvitationLink(v visit) (answer, error) {
 	if err != nil {
 		return gone(err, v.Path("/members"))
 	}
-	hash := sha256.Sum256([]byte(token))
-	if _, _, err := s.Store.Invitation(v.Context(), hash[:]); err != nil {
+	if _, _, err := s.Store.Invitation(v.Context(), checkout.HashToken(token)); err != nil {
 		return gone(err, v.Path("/members"))
 	}
-	return s.membersPage(v, membersPage{Link: InvitationURL(s.URL, token), For: m.Email})
+	return s.membersPage(v, membersPage{Link: checkout.InvitationURL(s.URL, token), For: m.Email})
 }

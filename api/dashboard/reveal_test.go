@@ -177,7 +177,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 	s := plainSender(t)
 	owner := s.as(checkout.RoleOwner)
 	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
-	token, err := Invite(t.Context(), &s.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
+	token, err := s.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
 	require.NoError(t, err)
 	carl := value[string](s.desk, `SELECT id FROM member WHERE email = 'carl@shop.example'`)
 	session := s.newSession(s.merchant, checkout.ModeTest)

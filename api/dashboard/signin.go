@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -130,7 +129,7 @@ func knownBrowser(hash string) string {
 // startSession signs member in, the hash of whose password is given. The browser
 // gets a new token; one that somebody else put there is worth nothing.
 func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string) error {
-	token, hash := newToken()
+	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
 	if err := s.Store.SignIn(r.Context(), member.ID, hash, note); err != nil {
 		return err
@@ -144,8 +143,7 @@ func (s *server) startSession(w http.ResponseWriter, r *http.Request, member che
 // signOut serves POST /signout.
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
 	if cookie, err := r.Cookie(s.cookieName(memberCookie)); err == nil {
-		hash := sha256.Sum256([]byte(cookie.Value))
-		if err := s.Store.SignOut(r.Context(), hash[:]); err != nil {
+		if err := s.Store.SignOut(r.Context(), checkout.HashToken(cookie.Value)); err != nil {
 			return err
 		}
 	}
@@ -160,16 +158,6 @@ func safeNext(next string) string {
 		return next
 	}
 	return "/"
-}
-
-// newToken returns 256 random bits for a cookie or a link, and their hash, which
-// is all that is stored.
-func newToken() (token string, hash []byte) {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	token = base64.RawURLEncoding.EncodeToString(b[:])
-	sum := sha256.Sum256([]byte(token))
-	return token, sum[:]
 }
 
 // Cookies. A notice is the key of what is said once, on the next page. A browser

@@ -38,7 +38,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	gone := d.newMember(d.merchant, "gone@shop.example", checkout.RoleViewer)
 	d.exec(`UPDATE member SET removed_at = now() WHERE id = $1`, gone.ID)
-	_, err := Invite(t.Context(), &d.store.Accounts, checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
+	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
 	require.NoError(t, err)
 	b := d.browser()
 	want := ""

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/url"
@@ -141,13 +140,13 @@ func (s *server) visitor(r *http.Request) (visit, error) {
 	if err != nil {
 		return visit{}, checkout.ErrNotFound
 	}
-	hash := sha256.Sum256([]byte(cookie.Value))
-	member, merchant, err := s.Store.SignedIn(r.Context(), hash[:])
+	hash := checkout.HashToken(cookie.Value)
+	member, merchant, err := s.Store.SignedIn(r.Context(), hash)
 	mode := checkout.ModeTest
 	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
 		mode = checkout.ModeLive
 	}
-	return visit{Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash[:]}, err
+	return visit{Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash}, err
 }
 
 // askToSignIn sends the visitor to sign in, and back afterwards.

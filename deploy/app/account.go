@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -13,23 +12,15 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-// accountCommands are what an operator does with merchants, or with their keys.
-// They need PostgreSQL and no other part of the service, nor its master keys.
-type accountCommands struct {
-	name  string
-	usage string
-	parse map[string]func(args []string) (accountAction, error)
-}
-
-// accountAction is a command whose words are right.
-type accountAction func(ctx context.Context, c console) error
-
-// console is what an action works with.
+// console is what a command for operators works with: PostgreSQL alone, neither Temporal nor the
+// master keys.
 type console struct {
 	*storage.Accounts
 	out   io.Writer // what was asked for, as a script takes it
@@ -38,32 +29,24 @@ type console struct {
 	dashboardURL string
 }
 
-// runAccounts runs one of the commands. Its errors never quote a word that
-// stands where an id belongs: people paste keys there.
-func runAccounts(ctx context.Context, commands accountCommands, args, environment []string, out, notes io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("checkout %s needs to be told what to do\n\n%s", commands.name, commands.usage)
+// accountAction is what a command for operators does.
+type accountAction func(ctx context.Context, c console) error
+
+// operator is the RunE of a command for operators. read checks the command's words and returns
+// what they ask for.
+func (c *call) operator(read func(args []string) (accountAction, error)) func(*cobra.Command, []string) error {
+	return func(_ *cobra.Command, args []string) error {
+		act, err := read(args)
+		if err != nil {
+			return err
+		}
+		c.work = func(ctx context.Context) error { return c.runAccounts(ctx, act) }
+		return nil
 	}
-	help := func() error {
-		_, err := io.WriteString(out, commands.usage)
-		return err
-	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		return help()
-	}
-	parse := commands.parse[args[0]]
-	if parse == nil {
-		return fmt.Errorf("checkout %s has no such command\n\n%s", commands.name, commands.usage)
-	}
-	act, err := parse(args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return help()
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w; checkout %[1]s -h explains", commands.name, args[0], err)
-	}
-	stores, err := config.LoadStores(environment)
+}
+
+func (c *call) runAccounts(ctx context.Context, act accountAction) error {
+	stores, err := config.LoadStores(c.environment)
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
@@ -72,52 +55,22 @@ func runAccounts(ctx context.Context, commands accountCommands, args, environmen
 		return err
 	}
 	defer accounts.Close()
-	return act(ctx, console{accounts, out, notes, strings.TrimSuffix(stores.DashboardURL, "/")})
+	return act(ctx, console{accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/")})
 }
 
-// parseWords reads flags wherever they stand and returns the other words, of
-// which there must be as many as are named.
-func parseWords(flags *flag.FlagSet, args []string, named ...string) ([]string, error) {
-	flags.SetOutput(io.Discard)
-	var words []string
-	for {
-		if err := flags.Parse(args); err != nil {
-			return nil, err
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
-	}
-	if len(words) > len(named) {
-		return nil, errors.New("too many words; quote what has spaces")
-	}
-	if len(words) < len(named) {
-		return nil, fmt.Errorf("%s is missing", named[len(words)])
-	}
-	return words, nil
+// addJSON gives a command that lists something the flag --json.
+func addJSON(command *cobra.Command, asJSON *bool) {
+	command.Flags().BoolVar(asJSON, "json", false, "print JSON instead of a table")
 }
 
-// parseID is parseWords for a command that takes one id.
-func parseID(flags *flag.FlagSet, args []string, prefix, listed string) (string, error) {
-	words, err := parseWords(flags, args, prefix+"_…")
-	if err != nil {
-		return "", err
-	}
-	if !checkout.IsID(prefix, words[0]) {
-		return "", fmt.Errorf("that is no id: one is %s_ and 26 characters, as %s shows it", prefix, listed)
-	}
-	return words[0], nil
-}
-
-// operator is who does what a command does, in the audit log.
-const operator = "operator"
+// actor is who does what a command does, in the audit log.
+const actor = "operator"
 
 // operatorsEntry is the entry of the audit log for a command; mode is nil for
 // what concerns both.
 func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detail string) checkout.AuditEntry {
 	return checkout.AuditEntry{
-		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Mode: mode, Actor: operator,
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Mode: mode, Actor: actor,
 		Action: what, Subject: subject, Detail: detail,
 	}
 }

@@ -104,11 +104,11 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"key"}, "checkout key needs to be told what to do\n\nusage: checkout key COMMAND"},
-		{[]string{"key", testKey}, "checkout key has no such command\n\nusage: checkout key COMMAND"},
-		{[]string{"merchant"}, "checkout merchant needs to be told what to do\n\nusage: checkout merchant COMMAND"},
-		{[]string{"merchant", "delete"}, "checkout merchant has no such command\n\nusage:"},
-		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key -h explains"},
+		{[]string{"key"}, "key: the command is missing: create, list, revoke; checkout key --help explains"},
+		{[]string{"key", testKey}, "key: there is no such command; checkout key --help explains"},
+		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, show; checkout merchant --help explains"},
+		{[]string{"merchant", "delete"}, `merchant: there is no command "delete"; checkout merchant --help explains`},
+		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
 		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "that is no id: one is mer_ and 26 characters, as checkout merchant list shows it"},
 		{create("--label", "a"), "--mode is missing: test or live"},
 		{create("--label", "a", "--mode", "both"), `--mode must be test or live, not "both"`},
@@ -119,9 +119,9 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{create("--mode", "test", "--label", "a\nb"), "--label must not have control or invisible characters"},
 		{create("--mode", "test", "--label", "a\u202eb"), "--label must not have control or invisible characters"},
 		{create("--mode", "test", "--label", "a\xff"), "--label must not have control or invisible characters"},
-		{create("--mode", "test", "--label"), "flag needs an argument: -label"},
+		{create("--mode", "test", "--label"), "flag needs an argument: --label"},
 		{create("--mode", "test", "--label", "my", "server"), "too many words; quote what has spaces"},
-		{create("--mode", "test", "--label", "a", "--scope", "read"), "flag provided but not defined: -scope"},
+		{create("--mode", "test", "--label", "a", "--scope", "read"), "unknown flag: --scope;"},
 		{create("--mode", "test", "--label", "a", "--scopes", ""), "--scopes is empty; scopes are full, read, checkout:read"},
 		{create("--mode", "test", "--label", "a", "--scopes", "read,checkout:delete"), `--scopes: "checkout:delete" is not a scope; scopes are full, read, checkout:read`},
 		{create("--mode", "test", "--label", "a", "--scopes", "events:write"), `"events:write" is not a scope`},
@@ -149,25 +149,27 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{shop("--mode", "both", "--payout", "ETH=ethereum:sandbox:shop"), "--payout ETH: sandbox:… is an address of test mode"},
 		{[]string{"merchant", "show"}, "mer_… is missing"},
 		{[]string{"merchant", "show", "mer_1"}, "that is no id"},
+		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
 		{[]string{"merchant", "list", mer}, "too many words"},
 	} {
 		o.refused(c.want, c.args...)
 		_, _, err := o.run(c.args...)
 		require.NotContains(t, err.Error(), testKey[8:24])
+		require.NotContains(t, err.Error(), "\n", "one line")
+		require.Equal(t, 2, app.ExitStatus(err))
 	}
 }
 
 func TestAccounts_ExplainThemselves(t *testing.T) {
 	t.Parallel()
 	o := operator{t: t} // without a database
-	for _, call := range [][]string{{"key", "-h"}, {"key", "help"}, {"key", "create", "--help"}, {"key", "list", "-h"}} {
-		require.Contains(t, o.must(call...), "usage: checkout key COMMAND")
+	for _, call := range [][]string{{"key", "-h"}, {"key", "--help"}, {"help", "key"}} {
+		require.Contains(t, o.must(call...), "  checkout key [command]")
 	}
-	require.Contains(t, o.must("merchant", "create", "-h"), "usage: checkout merchant COMMAND")
-	require.Contains(t, o.must("key", "-h"), "checkout:read, checkout:write, webhooks:read")
-	require.Contains(t, o.must("merchant", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")
-	require.Contains(t, app.Usage, "  merchant ")
-	require.Contains(t, app.Usage, "  key ")
+	require.Contains(t, o.must("merchant", "create", "-h"), "  checkout merchant create --name TEXT [flags]")
+	require.Contains(t, o.must("key", "create", "-h"), "checkout:read, checkout:write, webhooks:read")
+	require.Contains(t, o.must("merchant", "create", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")
+	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (100) or growth (80)")
 }
 
 func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
@@ -179,6 +181,7 @@ func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
 	away.refused("open database", "merchant", "list")
 	_, _, err := away.run("merchant", "list")
 	require.NotContains(t, err.Error(), "secret")
+	require.Equal(t, 1, app.ExitStatus(err), "the call was right")
 }
 
 // brokenPipe is a standard output that takes nothing.

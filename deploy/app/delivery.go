@@ -3,38 +3,46 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"strconv"
+
+	"github.com/spf13/cobra"
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
 
-var deliveryCommands = accountCommands{
-	name: "delivery",
-	usage: `usage: checkout delivery COMMAND
-
-  failed [--limit 100] [--json]
-                   the deliveries of all merchants that are permanently failed now, those that ended last first
-
-One that was replayed since is not among them, unless the replay failed too. Temporal's UI cannot tell: a run
-that failed stays Failed there, whatever a later run did. checkout replay whd_… starts one again.
-
-These need DATABASE_URL and no other setting.
-`,
-	parse: map[string]func([]string) (accountAction, error){"failed": parseDeliveryFailed},
+func (c *call) deliveryCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "delivery",
+		Short: "List the deliveries that are permanently failed now",
+		Long:  `Lists deliveries of all merchants. It needs DATABASE_URL and no other setting.`,
+	}
+	command.AddCommand(c.deliveryFailedCommand())
+	return command
 }
 
-func parseDeliveryFailed(args []string) (accountAction, error) {
-	flags := flag.NewFlagSet("delivery failed", flag.ContinueOnError)
-	limit, asJSON := flags.Int("limit", 100, ""), flags.Bool("json", false, "")
-	if _, err := parseWords(flags, args); err != nil {
-		return nil, err
+func (c *call) deliveryFailedCommand() *cobra.Command {
+	var limit int
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "failed",
+		Short: "List what is permanently failed now, the last that ended first",
+		Long: `Lists the deliveries of all merchants that are permanently failed now, the last that ended first.
+
+A delivery that was replayed is in the list only if the replay failed too. Temporal's UI cannot tell:
+a run that failed stays Failed there, whatever a later run did. checkout replay whd_… starts one again.`,
+		Example: "  checkout delivery failed --limit 10",
+		Args:    words(),
+		RunE: c.operator(func([]string) (accountAction, error) {
+			if limit < 1 {
+				return nil, errors.New("--limit must be 1 or more")
+			}
+			return func(ctx context.Context, c console) error { return c.listFailed(ctx, limit, asJSON) }, nil
+		}),
 	}
-	if *limit < 1 {
-		return nil, errors.New("--limit must be 1 or more")
-	}
-	return func(ctx context.Context, c console) error { return c.listFailed(ctx, *limit, *asJSON) }, nil
+	command.Flags().IntVar(&limit, "limit", 100, "print at most `n` deliveries")
+	addJSON(command, &asJSON)
+	return command
 }
 
 // listedDelivery is a failed delivery as --json shows it.

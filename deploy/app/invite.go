@@ -3,47 +3,60 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 
-	"example.com/checkout/api/dashboard"
+	"github.com/spf13/cobra"
+
 	"example.com/checkout/workflows/checkout"
 )
 
-var errOwner = errors.New("that is not a bare e-mail address, such as somebody@shop.example")
+func (c *call) merchantInviteCommand() *cobra.Command {
+	var email, role string
+	command := &cobra.Command{
+		Use:   "invite mer_… --email ADDRESS",
+		Short: "Print a link with which somebody signs in to the dashboard",
+		Long: `Prints a link with which somebody chooses a password and signs in to the merchant's dashboard. It is
+good for 3 days and is not shown again. CHECKOUT_DASHBOARD_URL is where it leads.`,
+		Example: "  checkout merchant invite mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example --role developer",
+		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			m := checkout.Member{MerchantID: args[0], Email: email, Role: checkout.Role(role)}
+			if err := checkEmail("email", email); err != nil {
+				return nil, err
+			}
+			if !m.Role.Valid() {
+				return nil, fmt.Errorf("--role must be one of %v", checkout.Roles)
+			}
+			return func(ctx context.Context, c console) error { return c.invite(ctx, m) }, nil
+		}),
+	}
+	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")
+	command.Flags().StringVar(&role, "role", string(checkout.RoleOwner), "`role`: owner, developer or viewer")
+	offer(command, "role", names(checkout.Roles)...)
+	return command
+}
 
-func parseMerchantInvite(args []string) (accountAction, error) {
-	var m checkout.Member
-	flags := flag.NewFlagSet("merchant invite", flag.ContinueOnError)
-	flags.StringVar(&m.Email, "email", "", "")
-	flags.StringVar((*string)(&m.Role), "role", string(checkout.RoleOwner), "")
-	id, err := parseID(flags, args, checkout.PrefixMerchant, "checkout merchant list")
-	if err != nil {
-		return nil, err
+// checkEmail says whether text can be the value of a flag that is an e-mail address.
+func checkEmail(flag, text string) error {
+	if !checkout.ValidEmail(text) {
+		return fmt.Errorf("--%s is not a bare e-mail address, such as somebody@shop.example", flag)
 	}
-	m.MerchantID = id
-	if !dashboard.ValidEmail(m.Email) {
-		return nil, fmt.Errorf("--email: %w", errOwner)
-	}
-	if !m.Role.Valid() {
-		return nil, fmt.Errorf("--role must be one of %v", checkout.Roles)
-	}
-	return func(ctx context.Context, c console) error { return c.invite(ctx, m) }, nil
+	return nil
 }
 
 // invite prints the link of an invitation for m, whose ID is made here.
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
-	token, err := dashboard.Invite(ctx, c.Accounts, m, operator)
+	token, err := c.Invite(ctx, m, actor)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
-		return errors.New("there is no such merchant; checkout merchant list shows them")
+		return fmt.Errorf("there is no such merchant; %s shows them", listsMerchants)
 	case errors.Is(err, checkout.ErrEmailInUse):
 		return errors.New("the merchant has somebody with that address already")
 	case err != nil:
 		return err
 	}
 	fmt.Fprintf(c.notes, "The link is for %s, good for 3 days, and not shown again.\n", m.Email)
-	_, err = fmt.Fprintln(c.out, dashboard.InvitationURL(c.dashboardURL, token))
+	_, err = fmt.Fprintln(c.out, checkout.InvitationURL(c.dashboardURL, token))
 	return err
 }

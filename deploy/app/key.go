@@ -3,58 +3,72 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"example.com/checkout/workflows/checkout"
 )
 
-var keyCommands = accountCommands{
-	name: "key",
-	usage: `usage: checkout key COMMAND
+func (c *call) keyCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "key",
+		Short: "Create, list and revoke merchants' API keys",
+		Long: `Creates, lists and revokes merchants' API keys. It needs DATABASE_URL and no other setting.
 
-  create mer_… --mode test|live --label "server" [--scopes full]
-                   make a key; it is the last line of standard output, and is not shown again
-  list mer_… [--json]
-                   a merchant's keys, newest first, revoked ones included
-  revoke key_…     make every later request with the key fail, at once and everywhere
-
---scopes are separated by commas. full, the default, allows everything and read reads everything; the others are
-` + "  " + strings.Join(checkout.AllScopes[2:], ", ") + `
-of which write includes read. To replace a key, create one with the same label, deploy it, wait until list shows
-that it is used, then revoke the old one.
-
-These need DATABASE_URL and no other setting.
-`,
-	parse: map[string]func([]string) (accountAction, error){"create": parseKeyCreate, "list": parseKeyList, "revoke": parseKeyRevoke},
+To replace a key, create one with the same label, deploy it, wait until list shows that it is used,
+then revoke the old one.`,
+	}
+	command.AddCommand(c.keyCreateCommand(), c.keyListCommand(), c.keyRevokeCommand())
+	return command
 }
 
-func parseKeyCreate(args []string) (accountAction, error) {
-	k := checkout.APIKey{Ref: checkout.Ref{ID: checkout.NewID(checkout.PrefixAPIKey)}}
-	var mode, scopes string
-	flags := flag.NewFlagSet("key create", flag.ContinueOnError)
-	flags.StringVar(&mode, "mode", "", "")
-	flags.StringVar(&k.Label, "label", "", "")
-	flags.StringVar(&scopes, "scopes", checkout.ScopeFull, "")
-	var err error
-	if k.MerchantID, err = parseID(flags, args, checkout.PrefixMerchant, "checkout merchant list"); err != nil {
-		return nil, err
+func (c *call) keyCreateCommand() *cobra.Command {
+	var mode, label, scopes string
+	command := &cobra.Command{
+		Use:   "create mer_… --mode test|live --label TEXT",
+		Short: "Make a key and print it, this once",
+		Long: `Makes a key and prints it as the last line of standard output. It is not shown again.
+
+Scopes are separated by commas. full allows everything, read reads everything; the others are
+  ` + strings.Join(checkout.AllScopes[2:6], ", ") + `,
+  ` + strings.Join(checkout.AllScopes[6:], ", ") + `,
+of which write includes read.`,
+		Example: `  checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode test --label server
+  KEY=$(checkout key create mer_06gzx1s5q8v2m9kd3yet7b4wnc --mode live --label till --scopes checkout:write)`,
+		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			k, err := newKey(args[0], mode, label, scopes)
+			return func(ctx context.Context, c console) error { return c.createKey(ctx, k) }, err
+		}),
 	}
+	flags := command.Flags()
+	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
+	flags.StringVar(&label, "label", "", "`text` by which people know the key")
+	flags.StringVar(&scopes, "scopes", checkout.ScopeFull, "what the key may do: `scopes` separated by commas")
+	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	offer(command, "scopes", checkout.AllScopes...)
+	return command
+}
+
+// newKey reads the words of key create.
+func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err error) {
+	k.ID, k.MerchantID, k.Label = checkout.NewID(checkout.PrefixAPIKey), merchantID, label
 	if k.Mode, err = parseMode(mode); err != nil {
-		return nil, err
+		return k, err
 	}
-	if err := checkWords("label", k.Label); err != nil {
-		return nil, err
+	if err := checkWords("label", label); err != nil {
+		return k, err
 	}
 	if scopes == "" { // a variable of a script that is not set must not become a key that may do everything
-		return nil, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(checkout.AllScopes, ", "))
+		return k, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(checkout.AllScopes, ", "))
 	}
 	if k.Scopes, err = checkout.ParseScopes(scopes); err != nil {
-		return nil, fmt.Errorf("--scopes: %w", err)
+		return k, fmt.Errorf("--scopes: %w", err)
 	}
-	return func(ctx context.Context, c console) error { return c.createKey(ctx, k) }, nil
+	return k, nil
 }
 
 // createKey makes a key and shows it for the only time.
@@ -76,14 +90,20 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	return nil
 }
 
-func parseKeyList(args []string) (accountAction, error) {
-	flags := flag.NewFlagSet("key list", flag.ContinueOnError)
-	asJSON := flags.Bool("json", false, "")
-	merchant, err := parseID(flags, args, checkout.PrefixMerchant, "checkout merchant list")
-	if err != nil {
-		return nil, err
+func (c *call) keyListCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "list mer_…",
+		Short: "List a merchant's keys, newest first",
+		Long: `Lists a merchant's keys, newest first, revoked ones included. A key that was not used lately has - as
+its last use.`,
+		Args: idAnd(checkout.PrefixMerchant, listsMerchants),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			return func(ctx context.Context, c console) error { return c.listKeys(ctx, args[0], asJSON) }, nil
+		}),
 	}
-	return func(ctx context.Context, c console) error { return c.listKeys(ctx, merchant, *asJSON) }, nil
+	addJSON(command, &asJSON)
+	return command
 }
 
 // listedKey is a key as --json shows it.
@@ -121,12 +141,16 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 	return c.printTable(rows...)
 }
 
-func parseKeyRevoke(args []string) (accountAction, error) {
-	id, err := parseID(flag.NewFlagSet("key revoke", flag.ContinueOnError), args, checkout.PrefixAPIKey, "checkout key list")
-	if err != nil {
-		return nil, err
+func (c *call) keyRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke key_…",
+		Short: "Make every later request with a key fail",
+		Long:  `Makes every later request with the key fail, at once and everywhere. Repeating it changes nothing.`,
+		Args:  idAnd(checkout.PrefixAPIKey, "checkout key list"),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			return func(ctx context.Context, c console) error { return c.revokeKey(ctx, args[0]) }, nil
+		}),
 	}
-	return func(ctx context.Context, c console) error { return c.revokeKey(ctx, id) }, nil
 }
 
 func (c console) revokeKey(ctx context.Context, id string) error {

@@ -35,7 +35,7 @@ func TestKeyCreate_PrintsAKeyThatWorksAloneOnStandardOutput(t *testing.T) {
 	}{
 		{[]string{mer, "--mode", "test", "--label", "server"}, "sk_test_", checkout.Scopes{"full"}},
 		{[]string{"--mode=live", "--label=server", mer}, "sk_live_", checkout.Scopes{"full"}},
-		{[]string{"-mode", "test", mer, "-scopes", "read", "-label", "Kasse 1 – Büro"}, "sk_test_", checkout.Scopes{"read"}},
+		{[]string{"--mode", "test", mer, "--scopes", "read", "--label", "Kasse 1 – Büro"}, "sk_test_", checkout.Scopes{"read"}},
 		{[]string{mer, "--mode", "live", "--label", strings.Repeat("é", 100), "--scopes", "checkout:write, webhooks:read,checkout:write"},
 			"sk_live_", checkout.Scopes{"checkout:write", "webhooks:read"}},
 	} {

@@ -3,37 +3,67 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
 
-	"example.com/checkout/api/dashboard"
+	"github.com/spf13/cobra"
+
 	"example.com/checkout/workflows/checkout"
 )
 
-var merchantCommands = accountCommands{
-	name: "merchant",
-	usage: `usage: checkout merchant COMMAND
+// listsMerchants is the command that shows merchants' ids.
+const listsMerchants = "checkout merchant list"
 
-  create --name "Shop" [--plan standard] [--payout USDC=ethereum:0xabc …] [--mode test|live|both] [--owner e-mail] [--with-key]
-                   make a merchant and print its id; with --owner also the link with which its first owner signs in to
-                   the dashboard; with --with-key also a first test key, on the last line. Neither is shown again
-  invite mer_… --email somebody@shop.example [--role owner|developer|viewer]
-                   print a link with which somebody signs in to the dashboard, an owner unless --role says otherwise
-  plan mer_… PLAN [--fee-basis-points 65]
-                   give a merchant another plan from its next payment on; a plan that is not
-                   ` + knownPlans() + ` needs its fee, of which 100 is 1 %
-  list [--json]    every merchant, newest first
-  show mer_… [--json]
-                   one merchant with its payout addresses
+func (c *call) merchantCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "merchant",
+		Short: "Create, list and change merchants and invite their people",
+		Long: `Creates, lists and changes merchants and invites their people. It needs DATABASE_URL, for links
+CHECKOUT_DASHBOARD_URL, and no other setting.`,
+	}
+	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantPlanCommand(),
+		c.merchantListCommand(), c.merchantShowCommand())
+	return command
+}
 
---payout says where a currency is paid out, once for each currency; --mode for which mode, test unless it is given.
-Networks: ` + payoutNetworks() + `.
+func (c *call) merchantCreateCommand() *cobra.Command {
+	var name, plan, mode, owner string
+	var withKey bool
+	var addresses []checkout.PayoutAddress
+	command := &cobra.Command{
+		Use:   "create --name TEXT",
+		Short: "Make a merchant and print its id",
+		Long: `Makes a merchant and prints its id. With --owner it prints also the link with which the first owner
+signs in to the dashboard, with --with-key also a first test key, on the last line. Link and key are
+not shown again.
 
-These need DATABASE_URL, and CHECKOUT_DASHBOARD_URL for links, and no other setting.
-`,
-	parse: map[string]func([]string) (accountAction, error){"create": parseMerchantCreate, "invite": parseMerchantInvite, "plan": parseMerchantPlan, "list": parseMerchantList, "show": parseMerchantShow},
+Payouts go to networks by currency: ` + payoutNetworks() + `.`,
+		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
+  checkout merchant create --name Shop --payout USDC=ethereum:0xabc --payout BTC=bitcoin:bc1q --mode both`,
+		Args: words(),
+		RunE: c.operator(func([]string) (accountAction, error) {
+			n, err := readMerchant(name, plan, mode, addresses)
+			if err == nil && owner != "" {
+				err = checkEmail("owner", owner)
+			}
+			n.owner, n.withKey = owner, withKey
+			return func(ctx context.Context, c console) error { return c.createMerchant(ctx, n) }, err
+		}),
+	}
+	flags := command.Flags()
+	flags.StringVar(&name, "name", "", "`text` that customers see")
+	flags.StringVar(&plan, "plan", standardPlan, "name of the merchant's `plan`")
+	flags.Func("payout", "where a currency is paid out, `CURRENCY=network:address`; once for each currency",
+		func(text string) (err error) {
+			addresses, err = addPayout(addresses, text)
+			return err
+		})
+	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "`mode` of the payout addresses: test, live or both")
+	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
+	flags.BoolVar(&withKey, "with-key", false, "make a first test key too")
+	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
+	return command
 }
 
 func payoutNetworks() string {
@@ -46,6 +76,7 @@ func payoutNetworks() string {
 
 const (
 	standardPlan   = "standard"
+	bothModes      = "both"
 	firstKeyLabel  = "first key"
 	sandboxAddress = "sandbox:" // the prefix of addresses that exist in test mode only
 )
@@ -59,49 +90,45 @@ type newMerchant struct {
 	withKey   bool
 }
 
-func parseMerchantCreate(args []string) (accountAction, error) {
-	n := newMerchant{Merchant: checkout.Merchant{
-		ID: checkout.NewID(checkout.PrefixMerchant), FeeBasisPoints: checkout.DefaultFeeBasisPoints,
-		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+// readMerchant reads the words of merchant create.
+func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (newMerchant, error) {
+	n := newMerchant{addresses: addresses, Merchant: checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: plan,
+		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
 	}}
-	var mode string
-	flags := flag.NewFlagSet("merchant create", flag.ContinueOnError)
-	flags.StringVar(&n.Name, "name", "", "")
-	flags.StringVar(&n.Plan, "plan", standardPlan, "")
-	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "")
-	flags.StringVar(&n.owner, "owner", "", "")
-	flags.BoolVar(&n.withKey, "with-key", false, "")
-	flags.Func("payout", "", func(text string) error {
-		to, err := parsePayout(text)
-		if slices.ContainsFunc(n.addresses, func(other checkout.PayoutAddress) bool { return other.Currency == to.Currency }) {
-			return fmt.Errorf("%s is there twice", to.Currency)
-		}
-		n.addresses = append(n.addresses, to)
-		return err
-	})
-	if _, err := parseWords(flags, args); err != nil {
-		return nil, err
+	if err := checkWords("name", name); err != nil {
+		return n, err
 	}
-	if err := errors.Join(checkWords("name", n.Name), checkWords("plan", n.Plan)); err != nil {
-		return nil, err
+	if err := checkWords("plan", plan); err != nil {
+		return n, err
 	}
-	if n.owner != "" && !dashboard.ValidEmail(n.owner) {
-		return nil, errOwner
-	}
+
 	switch mode {
-	case "both":
+	case bothModes:
 		n.modes = []checkout.Mode{checkout.ModeTest, checkout.ModeLive}
 	case string(checkout.ModeTest), string(checkout.ModeLive):
 		n.modes = []checkout.Mode{checkout.Mode(mode)}
 	default:
-		return nil, fmt.Errorf("--mode must be test, live or both, not %q", mode)
+		return n, fmt.Errorf("--mode must be test, live or both, not %q", mode)
 	}
-	for _, to := range n.addresses {
+	for _, to := range addresses {
 		if strings.HasPrefix(to.Address, sandboxAddress) && slices.Contains(n.modes, checkout.ModeLive) {
-			return nil, fmt.Errorf("--payout %s: %s… is an address of test mode", to.Currency, sandboxAddress)
+			return n, fmt.Errorf("--payout %s: %s… is an address of test mode", to.Currency, sandboxAddress)
 		}
 	}
-	return func(ctx context.Context, c console) error { return c.createMerchant(ctx, n) }, nil
+	return n, nil
+}
+
+// addPayout adds the address that a flag --payout names.
+func addPayout(addresses []checkout.PayoutAddress, text string) ([]checkout.PayoutAddress, error) {
+	to, err := parsePayout(text)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(addresses, func(a checkout.PayoutAddress) bool { return a.Currency == to.Currency }) {
+		return nil, fmt.Errorf("%s is there twice", to.Currency)
+	}
+	return append(addresses, to), nil
 }
 
 const maxAddress = 200 // characters; real ones have less than half of it
@@ -167,13 +194,18 @@ func listMerchant(m checkout.Merchant) listedMerchant {
 		checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}, checkout.FormatTime(m.CreatedAt)}
 }
 
-func parseMerchantList(args []string) (accountAction, error) {
-	flags := flag.NewFlagSet("merchant list", flag.ContinueOnError)
-	asJSON := flags.Bool("json", false, "")
-	if _, err := parseWords(flags, args); err != nil {
-		return nil, err
+func (c *call) merchantListCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List every merchant, newest first",
+		Args:  words(),
+		RunE: c.operator(func([]string) (accountAction, error) {
+			return func(ctx context.Context, c console) error { return c.listMerchants(ctx, asJSON) }, nil
+		}),
 	}
-	return func(ctx context.Context, c console) error { return c.listMerchants(ctx, *asJSON) }, nil
+	addJSON(command, &asJSON)
+	return command
 }
 
 func (c console) listMerchants(ctx context.Context, asJSON bool) error {
@@ -193,14 +225,18 @@ func (c console) listMerchants(ctx context.Context, asJSON bool) error {
 	return c.printTable(rows...)
 }
 
-func parseMerchantShow(args []string) (accountAction, error) {
-	flags := flag.NewFlagSet("merchant show", flag.ContinueOnError)
-	asJSON := flags.Bool("json", false, "")
-	id, err := parseID(flags, args, checkout.PrefixMerchant, "checkout merchant list")
-	if err != nil {
-		return nil, err
+func (c *call) merchantShowCommand() *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:   "show mer_…",
+		Short: "Show one merchant with its payout addresses",
+		Args:  idAnd(checkout.PrefixMerchant, listsMerchants),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			return func(ctx context.Context, c console) error { return c.showMerchant(ctx, args[0], asJSON) }, nil
+		}),
 	}
-	return func(ctx context.Context, c console) error { return c.showMerchant(ctx, id, *asJSON) }, nil
+	addJSON(command, &asJSON)
+	return command
 }
 
 func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error {

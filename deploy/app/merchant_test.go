@@ -128,6 +128,7 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 	for want, args := range map[string][]string{
 		"the merchant has somebody with that address": {lines[0], "--email", "ANN@shop.example"},
 		"bare e-mail address":                         {lines[0], "--email", "Ann <ann@shop.example>"},
+		"--email is not a bare e-mail address":        {lines[0], "--email", "ann@shop"},
 		"--role must be one of":                       {lines[0], "--email", "eve@shop.example", "--role", "admin"},
 		"no such merchant":                            {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
 	} {

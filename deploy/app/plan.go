@@ -3,10 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -21,33 +22,50 @@ func knownPlans() string {
 	return strings.Join(plans, " or ")
 }
 
-const maxFee = 10000 // basis points: all of the amount
+const (
+	feeFlag = "fee-basis-points"
+	maxFee  = 10000 // basis points: all of the amount
+)
 
-func parseMerchantPlan(args []string) (accountAction, error) {
-	const unset = -1
-	flags := flag.NewFlagSet("merchant plan", flag.ContinueOnError)
-	fee := flags.Int64("fee-basis-points", unset, "")
-	words, err := parseWords(flags, args, checkout.PrefixMerchant+"_…", "the plan")
-	if err != nil {
-		return nil, err
+func (c *call) merchantPlanCommand() *cobra.Command {
+	var fee int64
+	var command *cobra.Command
+	command = &cobra.Command{
+		Use:   "plan mer_… PLAN",
+		Short: "Give a merchant another plan from its next payment on",
+		Long: `Gives a merchant another plan from its next payment on. Its webhooks get merchant.updated.
+
+Known plans are ` + knownPlans() + `: the number is the fee in basis points, of which 100 are 1 %.
+Another plan needs its fee.`,
+		Example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
+  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 65`,
+		Args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			plan, err := choosePlan(args[1], fee, command.Flags().Changed(feeFlag))
+			return func(ctx context.Context, c console) error { return c.setPlan(ctx, args[0], plan) }, err
+		}),
 	}
-	if !checkout.IsID(checkout.PrefixMerchant, words[0]) {
-		return nil, errors.New("that is no id of a merchant; checkout merchant list shows them")
+	command.Flags().Int64Var(&fee, feeFlag, 0, "the `fee` of a plan that is not known")
+	return command
+}
+
+// choosePlan returns the plan of that name; a plan that is not known needs a fee in basis points.
+func choosePlan(name string, fee int64, hasFee bool) (checkout.Plan, error) {
+	if err := checkWords("plan", name); err != nil {
+		return checkout.Plan{}, err
 	}
-	plan := checkout.Plan{Name: words[1], FeeBasisPoints: *fee}
-	if err := checkWords("plan", plan.Name); err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(checkout.Plans, func(p checkout.Plan) bool { return p.Name == plan.Name })
+	i := slices.IndexFunc(checkout.Plans, func(p checkout.Plan) bool { return p.Name == name })
 	switch {
-	case i >= 0 && (*fee == unset || *fee == checkout.Plans[i].FeeBasisPoints):
-		plan = checkout.Plans[i]
+	case i >= 0 && hasFee && fee != checkout.Plans[i].FeeBasisPoints:
+		return checkout.Plan{}, fmt.Errorf("the fee of %s is %d basis points; another fee needs another name",
+			name, checkout.Plans[i].FeeBasisPoints)
 	case i >= 0:
-		return nil, fmt.Errorf("the fee of %s is %d basis points; another fee needs another name", plan.Name, checkout.Plans[i].FeeBasisPoints)
-	case *fee < 0 || *fee > maxFee:
-		return nil, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s", plan.Name, maxFee, knownPlans())
+		return checkout.Plans[i], nil
+	case !hasFee || fee < 0 || fee > maxFee:
+		return checkout.Plan{}, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s",
+			name, maxFee, knownPlans())
 	}
-	return func(ctx context.Context, c console) error { return c.setPlan(ctx, words[0], plan) }, nil
+	return checkout.Plan{Name: name, FeeBasisPoints: fee}, nil
 }
 
 // setPlan changes what a merchant pays. The merchant.updated events are stored

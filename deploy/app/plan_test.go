@@ -36,7 +36,7 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free", "--fee-basis-points", "10001")
 	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-basis-points", "1")
 	o.refused("the plan is missing", "merchant", "plan", id)
-	o.refused("that is no id of a merchant", "merchant", "plan", "shop", "growth")
+	o.refused("that is no id: one is mer_ and 26 characters", "merchant", "plan", "shop", "growth")
 	o.refused("there is no merchant", "merchant", "plan", checkout.NewID(checkout.PrefixMerchant), "growth")
 }
 

@@ -2,61 +2,100 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 
+	"github.com/spf13/cobra"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/service"
 	"example.com/checkout/workflows"
 )
 
-// release makes a build the one that new runs begin with. Runs that are open
-// stay with theirs, whose workers must live until they have ended. With -runs
-// instead of a build it says how many each build still has.
-func release(ctx context.Context, cfg config.Config, args []string) error {
-	if len(args) != 1 {
-		return errors.New("checkout release needs the CHECKOUT_BUILD_ID of workers that run, or -runs")
+func (c *call) releaseCommand() *cobra.Command {
+	var runs bool
+	command := &cobra.Command{
+		Use:   "release {BUILD | --runs}",
+		Short: "Let new runs begin with the workers of a build",
+		Long: `Lets new runs begin with the workers whose CHECKOUT_BUILD_ID is BUILD. Runs that are open stay with
+their build, whose workers must live until these runs have ended: --runs counts them.`,
+		Example: `  checkout release 2026-11-22
+  checkout release --runs`,
+		DisableFlagsInUseLine: true,
+		Args: func(command *cobra.Command, args []string) error {
+			if runs {
+				return words()(command, args)
+			}
+			return words("BUILD, the CHECKOUT_BUILD_ID of workers that run, or --runs")(command, args)
+		},
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error {
+				if runs {
+					return countRuns(ctx, cfg, c.out)
+				}
+				return release(ctx, cfg, args[0], c.out)
+			}
+		}),
 	}
-	temporal, err := dialTemporal(ctx, cfg)
+	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
+	return command
+}
+
+// release makes build the one that new runs begin with.
+func release(ctx context.Context, cfg config.Config, build string, out io.Writer) error {
+	temporal, err := service.AwaitTemporal(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
+
 	deployment := temporal.WorkerDeploymentClient().GetHandle(workflows.Deployment)
-	if args[0] == "-runs" {
-		return showRuns(ctx, temporal, deployment)
-	}
 	known, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
-		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", args[0], err)
+		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
 	}
 	before := "workers without one"
 	if current := known.Info.RoutingConfig.CurrentVersion; current != nil {
 		before = "build " + current.BuildID
 	}
-	_, err = deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: args[0], ConflictToken: known.ConflictToken})
+
+	_, err = deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
+		BuildID: build, ConflictToken: known.ConflictToken,
+	})
 	if err != nil {
-		return fmt.Errorf("release %s: %w", args[0], err)
+		return fmt.Errorf("release %s: %w", build, err)
 	}
-	fmt.Printf("New runs begin with build %s; until now with %s.\n", args[0], before)
-	return nil
+	_, err = fmt.Fprintf(out, "New runs begin with build %s; until now with %s.\n", build, before)
+	return err
 }
 
-func showRuns(ctx context.Context, temporal client.Client, deployment client.WorkerDeploymentHandle) error {
+// countRuns prints how many open runs each build has.
+func countRuns(ctx context.Context, cfg config.Config, out io.Writer) error {
+	temporal, err := service.AwaitTemporal(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	deployment := temporal.WorkerDeploymentClient().GetHandle(workflows.Deployment)
 	got, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
-		return fmt.Errorf("release -runs: %w", err)
+		return fmt.Errorf("count runs: %w", err)
 	}
 	for _, version := range got.Info.VersionSummaries {
+		build := version.Version.BuildID
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", workflows.Deployment, version.Version.BuildID),
+			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'",
+				workflows.Deployment, build),
 		})
 		if err != nil {
-			return fmt.Errorf("release -runs: %w", err)
+			return fmt.Errorf("count runs: %w", err)
 		}
-		fmt.Printf("%s\t%d open\n", version.Version.BuildID, open.Count)
+		if _, err := fmt.Fprintf(out, "%s\t%d open\n", build, open.Count); err != nil {
+			return err
+		}
 	}
 	return nil
 }

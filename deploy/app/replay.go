@@ -4,41 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
-	"example.com/checkout/workflows/runs"
-
-	"go.temporal.io/sdk/client"
+	"github.com/spf13/cobra"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/service"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
 
-// replay starts a delivery again. It needs PostgreSQL's row only, so it works
-// after Temporal has dropped the history.
-func replay(ctx context.Context, cfg config.Config, args []string) error {
-	if len(args) != 1 || !checkout.IsID(checkout.PrefixDelivery, args[0]) {
-		return errors.New("usage: checkout replay whd_…")
+func (c *call) replayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay whd_…",
+		Short: "Start a delivery again",
+		Long: `Starts a delivery again: a new run of the same workflow id, with the same event and six new attempts.
+It works after Temporal has dropped the history of the runs before.`,
+		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error { return replay(ctx, cfg, args[0], c.out) }
+		}),
 	}
-	store, err := openStore(ctx, cfg)
+}
+
+// replay starts a delivery again.
+func replay(ctx context.Context, cfg config.Config, deliveryID string, out io.Writer) error {
+	store, err := service.OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	d, err := store.AnyDelivery(ctx, args[0])
+	d, err := store.AnyDelivery(ctx, deliveryID)
 	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no delivery %s", args[0])
+		return fmt.Errorf("there is no delivery %s", deliveryID)
 	}
 	if err != nil {
 		return err
 	}
-	options, err := temporalOptions(cfg)
+
+	temporal, err := service.DialTemporal(ctx, cfg)
 	if err != nil {
 		return err
-	}
-	temporal, err := client.DialContext(ctx, options)
-	if err != nil {
-		return fmt.Errorf("no answer from Temporal at %s: %w", cfg.TemporalAddress, err)
 	}
 	defer temporal.Close()
 	flows := &runs.Client{Temporal: temporal}
@@ -48,6 +56,6 @@ func replay(ctx context.Context, cfg config.Config, args []string) error {
 	case err != nil:
 		return err
 	}
-	fmt.Printf("started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
-	return nil
+	_, err = fmt.Fprintf(out, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
+	return err
 }

@@ -172,7 +172,8 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 			return nil
 		})
 	}
-	return all, group.Wait()
+	err := group.Wait()
+	return all, err
 }
 
 // createOverREST creates a session and returns its id. A 503 is repeated, as

@@ -234,7 +234,8 @@ func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, erro
 		return got, err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
-	return got, conn.QueryRow(ctx, sql, args...).Scan(&got)
+	err = conn.QueryRow(ctx, sql, args...).Scan(&got)
+	return got, err
 }
 
 // close ends everything.

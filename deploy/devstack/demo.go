@@ -94,7 +94,7 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 
 func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	owner := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.MerchantID, Email: DemoOwner, Role: checkout.RoleOwner}
-	token, err := dashboard.Invite(ctx, &store.Accounts, owner, "local stack")
+	token, err := store.Invite(ctx, owner, "local stack")
 	if err != nil {
 		return err
 	}

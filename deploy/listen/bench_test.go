@@ -208,7 +208,7 @@ func (b *bench) paused(d time.Duration) bool {
 // when it ends.
 func (b *bench) start() (stop func() error, ended <-chan struct{}) {
 	b.t.Helper()
-	require.NoError(b.t, b.check())
+	require.NoError(b.t, b.Check())
 	l, err := newListener(b.Options)
 	require.NoError(b.t, err)
 	l.pause = func(ctx context.Context, d time.Duration) error {

@@ -18,7 +18,7 @@ import (
 // that is away. What it cannot go on with is an error: a key that is refused, a
 // state file that is taken, malformed or cannot be written.
 func Run(ctx context.Context, o Options) error {
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	l, err := newListener(o)

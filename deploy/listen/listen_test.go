@@ -543,7 +543,7 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 		"two faults":       {func(o *Options) { o.APIKey, o.ForwardTo = "", "x" }, []string{"CHECKOUT_API_KEY is not set", "--forward-to must be"}},
 	} {
 		o := Options{APIKey: testKey, APIURL: "http://127.0.0.1:8080", ForwardTo: "http://localhost:3000/webhook", StateFile: "unused"}
-		require.NoError(t, o.check())
+		require.NoError(t, o.Check())
 		c.change(&o)
 		err := Run(t.Context(), o)
 		for _, want := range c.want {
@@ -553,10 +553,10 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 	}
 	for _, address := range []string{"https://api.example", "http://localhost:8080/", "http://[::1]:8080", "http://127.9.9.9"} {
 		o := Options{APIKey: testKey, APIURL: address, ForwardTo: "https://localhost", StateFile: "unused"}
-		require.NoError(t, o.check(), address)
+		require.NoError(t, o.Check(), address)
 	}
 	o := Options{APIKey: testKey, APIURL: "http://api:8080", ForwardTo: "http://web:3000", PlainHTTP: true}
-	require.NoError(t, o.check())
+	require.NoError(t, o.Check())
 	require.Contains(t, o.StateFile, filepath.Join("checkout", "listen"))
 	require.NotContains(t, o.StateFile, testKey[8:16])
 }

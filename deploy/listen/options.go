@@ -31,9 +31,9 @@ type Options struct {
 	Out       io.Writer
 }
 
-// check completes o or says everything that is wrong with it. It quotes no
+// Check completes o or says everything that is wrong with it, one fault a line. It quotes no
 // setting that may hold a key.
-func (o *Options) check() error {
+func (o *Options) Check() error {
 	var faults []error
 	add := func(name string, err error) {
 		if err != nil {

@@ -41,6 +41,13 @@ type Member struct {
 // Invited reports whether the member has no password yet.
 func (m Member) Invited() bool { return m.InvitationExpiresAt != nil }
 
+// InvitationLifetime is how long the link of an invitation is good for.
+const InvitationLifetime = 72 * time.Hour
+
+// InvitationURL returns the link of the invitation with that token; base is the dashboard's
+// address, without a slash at its end.
+func InvitationURL(base, token string) string { return base + "/invitation/" + token }
+
 // Errors of members.
 var (
 	// ErrEmailInUse: somebody signs in with that address already.

@@ -17,6 +17,6 @@ func main() {
 	defer stop()
 	if err := app.Main(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "checkout:", err)
-		os.Exit(1)
+		os.Exit(app.ExitStatus(err))
 	}
 }

@@ -25,7 +25,7 @@ func newMember(m *e2e.Merchant, role checkout.Role) string {
 	store := e2e.OpenStore(m.T, m.Stack)
 	id := checkout.NewID(checkout.PrefixMember)
 	member := checkout.Member{ID: id, MerchantID: m.ID, Email: id + "@shop.example", Role: role}
-	token, err := dashboard.Invite(m.T.Context(), &store.Accounts, member, "test")
+	token, err := store.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
 	_, err = dashboard.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword)
 	require.NoError(m.T, err)

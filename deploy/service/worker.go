@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -7,26 +7,23 @@ import (
 	"strconv"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
-	"go.temporal.io/sdk/client"
-
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
+	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
 
 // Worker runs the workflows and activities until ctx ends. It waits for
 // Temporal and PostgreSQL.
-func Worker(ctx context.Context, cfg config.Config, _ []string) error {
-	store, err := openStore(ctx, cfg)
+func Worker(ctx context.Context, cfg config.Config) error {
+	store, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	temporal, err := dialTemporal(ctx, cfg)
+	temporal, err := AwaitTemporal(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -74,18 +71,4 @@ func quietSlowTasks() error {
 		return nil
 	}
 	return os.Setenv(slowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
-}
-
-// dialTemporal connects, waiting until Temporal is there.
-func dialTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
-	options, err := temporalOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
-	var temporal client.Client
-	err = wait(ctx, "Temporal", func() (err error) {
-		temporal, err = client.DialContext(ctx, options)
-		return err
-	}, func(error) bool { return ctx.Err() == nil })
-	return temporal, err
 }

@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -29,8 +29,8 @@ const challengePath = "/sandbox/3ds"
 
 // API serves the REST API, the hosted page and the dashboard until ctx ends. It starts without
 // Temporal and then answers what it can.
-func API(ctx context.Context, cfg config.Config, _ []string) error {
-	store, err := openStore(ctx, cfg)
+func API(ctx context.Context, cfg config.Config) error {
+	store, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,90 @@
+// Package service is the two processes of the service: the API process, which serves the REST
+// API, the hosted page and the dashboard, and the worker.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/telemetry"
+	"example.com/checkout/storage"
+)
+
+// OpenStore opens PostgreSQL. It waits until the server answers. With a wrong master key it
+// returns an error, because the process would sign wrongly.
+func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
+	options := storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns}
+	var store *storage.Store
+	err := wait(ctx, "PostgreSQL", func() (err error) {
+		store, err = storage.Open(ctx, options)
+		return err
+	}, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
+	if errors.Is(err, storage.ErrWrongMasterKey) {
+		err = fmt.Errorf("CHECKOUT_MASTER_KEYS lacks the key that sealed what is in the database: %w", err)
+	}
+	return store, err
+}
+
+// DialTemporal connects to Temporal once.
+func DialTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.TemporalAddress, err)
+	}
+	return temporal, nil
+}
+
+// AwaitTemporal connects to Temporal. It waits until the server answers.
+func AwaitTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var temporal client.Client
+	err = wait(ctx, "Temporal", func() (err error) {
+		temporal, err = client.DialContext(ctx, options)
+		return err
+	}, func(error) bool { return ctx.Err() == nil })
+	return temporal, err
+}
+
+// temporalOptions connect Temporal's client with the service's log and telemetry.
+func temporalOptions(cfg config.Config) (client.Options, error) {
+	options := client.Options{
+		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
+		Logger: log.NewStructuredLogger(slog.Default()),
+		// Temporal is near and its messages are small: gzip would cost more than it saves.
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+	}
+	err := telemetry.Temporal(&options)
+	return options, err
+}
+
+const waitInterval = time.Second
+
+// wait repeats try until it succeeds, ctx ends or passing denies that its error will pass.
+func wait(ctx context.Context, what string, try func() error, passing func(error) bool) error {
+	for {
+		err := try()
+		if err == nil || !passing(err) {
+			return err
+		}
+		slog.WarnContext(ctx, "waiting for "+what, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitInterval):
+		}
+	}
+}
