@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of a request's body. Source: decisions.md, "duplicate JSON keys".
+// Limits of a request's body. Source: api/decisions.md, "strict JSON".
 const (
 	maxBody  = 64 << 10 // bytes
 	maxDepth = 8        // the outermost object is 1

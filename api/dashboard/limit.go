@@ -10,14 +10,14 @@ import (
 	"example.com/checkout/storage"
 )
 
-// Limits are how often one address may ask. Source: decisions.md, "The
+// Limits are how often one address may ask. Source: api/decisions.md, "The
 // dashboard".
 type Limits struct {
 	Requests storage.Rate // anything that reads PostgreSQL
 	Forms    storage.Rate // forms, besides
 }
 
-// DefaultLimits are those of decisions.md: an office shares an address.
+// DefaultLimits are those of api/decisions.md: an office shares an address.
 var DefaultLimits = Limits{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
 	Forms:    storage.Rate{PerSecond: 1, Burst: 60},

@@ -14,14 +14,14 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Limits are how often one address may ask. Source: decisions.md, "The hosted
+// Limits are how often one address may ask. Source: api/decisions.md, "The hosted
 // page".
 type Limits struct {
 	Requests storage.Rate // anything that reads PostgreSQL
 	Forms    storage.Rate // forms whose card was refused, besides: nobody tests stolen cards here
 }
 
-// DefaultLimits are those of decisions.md: many customers may share an address.
+// DefaultLimits are those of api/decisions.md: many customers may share an address.
 var DefaultLimits = Limits{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
 	Forms:    storage.Rate{PerSecond: 0.2, Burst: 20},
