@@ -31,7 +31,7 @@ const Usage = `usage: checkout COMMAND
   delivery         list the deliveries that are permanently failed now; delivery -h
   listen           forward a merchant's test-mode events to a local server; listen -h
 
-Settings come from the environment; README.md, "Configuration", lists them.
+Settings come from the environment; deploy/README.md, "Configuration", lists them.
 `
 
 // errUsage: the words of the call are wrong.
