@@ -158,7 +158,7 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 	return err
 }
 
-// Limits are how many requests a second keys may make. Source: decisions.md,
+// Limits are how many requests a second keys may make. Source: api/decisions.md,
 // "rate limit".
 type Limits struct {
 	Reads, Writes storage.Rates
@@ -166,7 +166,7 @@ type Limits struct {
 	Verify        storage.Rate // explanations of signatures, per merchant; DefaultLimits' when zero
 }
 
-// DefaultLimits are those of decisions.md.
+// DefaultLimits are those of api/decisions.md.
 var DefaultLimits = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},

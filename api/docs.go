@@ -22,7 +22,8 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// docs is the page that shows the document, with Redoc as its renderer.
+// docs are the pages below /docs: the layout of the guide, and the reference, which
+// shows the document with Redoc.
 //
 //go:embed docs
 var docs embed.FS
@@ -34,8 +35,8 @@ const (
 	cacheAndAskFor = "no-cache"
 )
 
-// pagePolicy lets the page load what this server serves and nothing else. Redoc
-// writes its styles into the page, so these cannot be forbidden.
+// pagePolicy lets a page load what this server serves and nothing else. Redoc
+// writes its styles into its page, so these cannot be forbidden.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -48,11 +49,13 @@ type asset struct {
 	content   func() []byte
 }
 
-// assets are the document, the page and what the page loads, relative to its own
-// address.
+// assets are the document, the guide, the reference, and the files that these two
+// load.
 var assets = []asset{
 	{"/v1/openapi.yaml", "application/yaml", cacheAndAskFor, "default-src 'none'", func() []byte { return document }},
-	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("index.html")},
+	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
+	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
+	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("guide.css")},
 	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},
 	{"/docs/page.js", "text/javascript; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.js")},
 	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", redoc},

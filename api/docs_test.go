@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +30,8 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 	f := newFront(t)
 	f.store.Close() // nothing of it is asked
 	for path, mediaType := range map[string]string{
-		"/v1/openapi.yaml": "application/yaml", "/docs": "text/html; charset=utf-8", "/docs/page.css": "text/css; charset=utf-8",
+		"/v1/openapi.yaml": "application/yaml", "/docs": "text/html; charset=utf-8", "/docs/reference": "text/html; charset=utf-8",
+		"/docs/page.css": "text/css; charset=utf-8", "/docs/guide.css": "text/css; charset=utf-8",
 		"/docs/page.js": "text/javascript; charset=utf-8", "/docs/redoc-3.0.1.js": "text/javascript; charset=utf-8",
 	} {
 		got := f.fetch(path, "X-Request-Id", "mine")
@@ -54,31 +57,93 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 		require.Equal(t, 405, f.do("POST", path, "", "").status)
 	}
 	require.Equal(t, string(document), f.fetch("/v1/openapi.yaml").Body.String())
-	require.Equal(t, 404, f.do("GET", "/docs/index.html", "", "").status)
+	require.Equal(t, 404, f.do("GET", "/docs/reference.html", "", "").status)
+	require.Equal(t, 404, f.do("GET", "/docs/guide.html", "", "").status)
 	require.Equal(t, 404, f.do("GET", "/docs/redoc-LICENSE.txt", "", "").status)
 }
 
-// TestDocs_NeedNoOtherHost pins that the page loads what this server serves and
-// nothing else, and runs no script that is written into it.
+// TestDocs_NeedNoOtherHost pins that the pages load what this server serves and
+// nothing else, and run no script that is written into them.
 func TestDocs_NeedNoOtherHost(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	page := f.fetch("/docs")
-	policy := page.Header().Get("Content-Security-Policy")
-	require.Contains(t, policy, "default-src 'none'; script-src 'self';")
-	require.NotContains(t, policy, "http")
-	require.NotContains(t, policy, "unsafe-eval")
-	require.NotContains(t, page.Body.String(), "//")
-	for _, script := range regexp.MustCompile(`<script[^>]*>[^<]*`).FindAllString(page.Body.String(), -1) {
-		require.Regexp(t, `src="[^"]+">$`, script)
-	}
-	loaded := regexp.MustCompile(`(?:src|href)="(docs/[^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
-	require.Len(t, loaded, 2)
-	for _, l := range loaded {
-		require.Equal(t, 200, f.fetch("/"+l[1]).Code, l[1])
+	for path, files := range map[string]int{"/docs": 2, "/docs/reference": 2} {
+		page := f.fetch(path)
+		policy := page.Header().Get("Content-Security-Policy")
+		require.Contains(t, policy, "default-src 'none'; script-src 'self';")
+		require.NotContains(t, policy, "http")
+		require.NotContains(t, policy, "unsafe-eval")
+		for _, script := range regexp.MustCompile(`<script[^>]*>[^<]*`).FindAllString(page.Body.String(), -1) {
+			require.Regexp(t, `src="[^"]+">$`, script)
+		}
+		loaded := regexp.MustCompile(`<(?:link|script|img)[^>]* (?:src|href)="([^"]+)"`).FindAllStringSubmatch(page.Body.String(), -1)
+		require.Len(t, loaded, files+1, "and the icon, which is empty: %s", path)
+		for _, l := range loaded {
+			if l[1] != "data:," {
+				require.Equal(t, 200, f.fetch(resolve(t, path, l[1])).Code, l[1])
+			}
+		}
 	}
 	require.Contains(t, f.fetch("/docs/page.js").Body.String(), `"./redoc-3.0.1.js"`)
 	require.NotContains(t, f.fetch("/docs/redoc-3.0.1.js").Body.String(), "//cdn.")
+}
+
+// resolve returns where a link leads on the page at path.
+func resolve(t *testing.T, path, link string) string {
+	t.Helper()
+	base, err := url.Parse(path)
+	require.NoError(t, err)
+	to, err := base.Parse(link)
+	require.NoError(t, err)
+	require.Empty(t, to.Host, "%s leads away from this server", link)
+	return to.Path
+}
+
+// TestDocs_LinksOfThePagesResolve: each link of the guide and the reference leads
+// to a heading of the page or to something that this server serves.
+func TestDocs_LinksOfThePagesResolve(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	links := 0
+	for _, path := range []string{"/docs", "/docs/reference"} {
+		page := f.fetch(path).Body.String()
+		for _, found := range regexp.MustCompile(`<a [^>]*href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			links++
+			if id, ok := strings.CutPrefix(found[1], "#"); ok {
+				require.Contains(t, page, ` id="`+id+`"`)
+				continue
+			}
+			require.Equal(t, 200, f.fetch(resolve(t, path, found[1])).Code, found[1])
+		}
+	}
+	require.Greater(t, links, 12)
+	require.Contains(t, f.fetch("/docs").Body.String(), `href="docs/reference"`)
+	require.Contains(t, f.fetch("/docs/reference").Body.String(), `href="../docs"`)
+}
+
+func TestGuide_IsRenderedWhole(t *testing.T) {
+	t.Parallel()
+	page := string(guidePage())
+	require.Equal(t, 1, strings.Count(page, "<h1"))
+	headings := regexp.MustCompile(`(?m)^## `).FindAllString(string(guide), -1)
+	require.Equal(t, len(headings), strings.Count(page, "<h2 id="))
+	require.Equal(t, len(headings), strings.Count(page, `<li><a href="#`), "the list of sections has each")
+	require.Greater(t, strings.Count(page, "<table>"), 5)
+	require.Greater(t, strings.Count(page, `<pre tabindex="0"><code`), 8)
+	require.NotContains(t, page, "<pre><code")
+	require.NotContains(t, page, "|---")
+	require.NotContains(t, page, "](")
+}
+
+func TestGuide_LinksThatWorkInTheRepositoryOnlyBecomeText(t *testing.T) {
+	t.Parallel()
+	page, err := renderGuide([]byte("# A\n\n## Go & b\n\n[The *reference*](openapi.yaml), [`a` file](../deploy/x.go), " +
+		"[`a` [b]](c.md), [here](#go--b), [there](https://example.com/)\n\n<script>alert(1)</script>\n"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), `<p><a href="docs/reference">The <em>reference</em></a>, <code>a</code> file, <code>a</code> [b], `+
+		`<a href="#go--b">here</a>, <a href="https://example.com/">there</a></p>`)
+	require.Contains(t, string(page), `<li><a href="#go--b">Go &amp; b</a></li>`)
+	require.NotContains(t, string(page), "<script>")
 }
 
 // TestDocs_RedocIsTheOneOfNPM pins the bundle of redoc 3.0.1 as npm has it.

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Error codes. Source: interface document, "Errors", and decisions.md.
+// Error codes. Source: interface document, "Errors", and api/decisions.md.
 const (
 	codeInvalidRequest   = "invalid_request"
 	codeInvalidAPIKey    = "invalid_api_key"

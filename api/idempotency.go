@@ -26,7 +26,7 @@ type replayed struct {
 // once serves a POST that may come with an Idempotency-Key: the first answer is
 // kept and repeated. A process that dies in the middle, or that does not know
 // the outcome, leaves a seed from which whoever works on the request again makes
-// the same ids and secrets, so that nothing is done twice. Source: decisions.md,
+// the same ids and secrets, so that nothing is done twice. Source: api/decisions.md,
 // "idempotency".
 func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	key, err := idempotencyKey(r.Header.Values(idempotencyHeader))

@@ -226,7 +226,7 @@ func seen(a answer) string {
 }
 
 // foreignStatus is what the caller is answered who reaches for what is not the
-// caller's. The exceptions are those of decisions.md.
+// caller's. The exceptions are those of api/decisions.md.
 func foreignStatus(o, c owner, r reach) int {
 	switch {
 	case strings.HasPrefix(r.route, "POST /v1/test/") && c.mode.Live():

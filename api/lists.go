@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Limits of a list. Source: decisions.md, "lists".
+// Limits of a list. Source: api/decisions.md, "lists".
 const (
 	defaultLimit = 10
 	maxLimit     = 100

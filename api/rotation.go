@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Hours for which both secrets sign. Source: decisions.md, "rotation".
+// Hours for which both secrets sign. Source: api/decisions.md, "rotation".
 const (
 	defaultOverlapHours = int(webhook.DefaultRotationOverlap / time.Hour)
 	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)

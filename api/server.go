@@ -1,7 +1,7 @@
 // Package api is the REST front end. It is thin: a handler decodes, makes one
 // call to storage or to a workflow and returns what to answer. Errors leave by
 // one door, errors.go. What the interface document leaves open is settled in
-// decisions.md, each point with the test that pins it.
+// api/decisions.md, each point with the test that pins it.
 package api
 
 import (

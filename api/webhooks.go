@@ -13,7 +13,7 @@ import (
 )
 
 // maxEvents limits the entries of events, before those that are there twice are
-// dropped. Source: decisions.md, "registration".
+// dropped. Source: api/decisions.md, "registration".
 const maxEvents = 100
 
 // createEndpoint serves POST /v1/webhooks. Only its answer has the secret.

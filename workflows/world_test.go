@@ -37,7 +37,7 @@ type world struct {
 	receiver   *receiver
 }
 
-// Test cards, from README.md.
+// Test cards, from api/README.md.
 const (
 	cardSucceeds     = "4242424242424242"
 	cardDeclined     = "4000000000000002"

@@ -36,7 +36,7 @@ type card struct {
 }
 
 // Cards are the documented test cards, by number. Every other number is
-// declined. Source: README.md, "Test cards".
+// declined. Source: api/README.md, "Test cards".
 var cards = map[string]card{
 	"4242424242424242": {brand: "visa", country: "US", behavior: succeeds},
 	"5555555555554444": {brand: "mastercard", country: "US", behavior: succeeds},

@@ -30,7 +30,7 @@ var (
 // networkFee is the chain's part of a transfer.
 var networkFee = decimal.RequireFromString("0.001")
 
-// Addresses that make a payout fail. Source: README.md, "Test payout addresses".
+// Addresses that make a payout fail. Source: api/README.md, "Test payout addresses".
 const (
 	addressInvalid      = "sandbox:invalid"
 	addressNetworkError = "sandbox:network-error"

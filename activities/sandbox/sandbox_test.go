@@ -69,7 +69,7 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		require.NoError(t, err, number)
 		require.Equal(t, got, again, "a repeat has the first outcome: %s", number)
 	}
-	require.Len(t, cards, 21, "a new card needs a row here and in README.md")
+	require.Len(t, cards, 21, "a new card needs a row here and in api/README.md")
 }
 
 func TestCards_ErrorsThatPass(t *testing.T) {

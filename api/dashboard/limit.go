@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultLimits are how often one address may ask. An office shares one. Source:
-// decisions.md, "The dashboard".
+// api/decisions.md, "The dashboard".
 var DefaultLimits = limit.Rates{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
 	Forms:    storage.Rate{PerSecond: 1, Burst: 60},

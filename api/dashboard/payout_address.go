@@ -23,7 +23,7 @@ var (
 )
 
 // sandboxAddress begins the addresses of the sandbox's chain, each of which
-// shows another outcome. Source: README.md, "Test cards".
+// shows another outcome. Source: api/README.md, "Test cards".
 const sandboxAddress = "sandbox:"
 
 // checkPayoutAddress says what is wrong with an address on the network of a

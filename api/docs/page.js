@@ -5,4 +5,4 @@ const options = {
   disableTelemetry: true,
 };
 
-init("v1/openapi.yaml", options, document.getElementById("reference"));
+init("../v1/openapi.yaml", options, document.getElementById("reference"));

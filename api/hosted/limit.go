@@ -14,7 +14,7 @@ import (
 
 // DefaultLimits are how often one address may ask. Many customers may share one.
 // Forms are those whose card was refused: nobody tests stolen cards here. Source:
-// decisions.md, "The hosted page".
+// api/decisions.md, "The hosted page".
 var DefaultLimits = limit.Rates{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
 	Forms:    storage.Rate{PerSecond: 0.2, Burst: 20},

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// listedKey is what key list --json shows, as README.md's readers see it.
+// listedKey is what key list --json shows, as deploy/README.md's readers see it.
 type listedKey struct {
 	ID         string   `json:"id"`
 	MerchantID string   `json:"merchant_id"`

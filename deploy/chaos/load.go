@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows"
 )
 
-// Cards of every outcome. Source: README.md, "Test cards".
+// Cards of every outcome. Source: api/README.md, "Test cards".
 var cards = []string{
 	"4242424242424242", "4242424242424242", "4242424242424242", "5555555555554444", "378282246310005", "4242424242424242",
 	"4000000000000002", "4000000000009995", "4000000000000119", // declined

@@ -24,42 +24,69 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Config holds every setting. README.md, "Configuration", lists them.
+// Config holds every setting. deploy/README.md lists them in a table that a test
+// makes of this struct: of each field's name, default and comment.
 type Config struct {
-	DatabaseURL       string `env:"DATABASE_URL,required,notEmpty"`
-	DatabaseMaxConns  int32  `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
-	MasterKeys        string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
-	TemporalAddress   string `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
+	// PostgreSQL, as a postgres:// URL.
+	DatabaseURL string `env:"DATABASE_URL,required,notEmpty"`
+	// Keys that seal webhook secrets: `id:base64` of 32 bytes, several separated by commas.
+	// The first one seals, all of them unseal.
+	MasterKeys string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
+	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them;
+	// the reads and the writes of one merchant use a third each.
+	DatabaseMaxConns int32 `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
+	// Address of Temporal.
+	TemporalAddress string `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
+	// Temporal's namespace, of any name, whose retention is 7 days or more.
 	TemporalNamespace string `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
-	APIAddress        string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
-	PageAddress       string `env:"CHECKOUT_PAGE_ADDRESS" envDefault:"127.0.0.1:8081"`
-	PageURL           string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
-	DashboardAddress  string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
-	DashboardURL      string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
-	TemporalUIURL     string `env:"CHECKOUT_TEMPORAL_UI_URL"` // "": the dashboard has no links to runs
-	BuildID           string `env:"CHECKOUT_BUILD_ID"`        // of a worker's code; "": one build at a time
-	LogLevel          string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
 
-	ReconcileEvery    time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
-	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
-
-	// Requests a second of one key, reads and writes apart, and of one address without a valid key.
-	TestRateLimit   float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
-	LiveRateLimit   float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
-	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
-
-	// The hosted page: requests a second of one address, and forms besides.
-	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
-	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
-	// The dashboard: requests a second of one address; of forms a twentieth.
-	DashboardRateLimit float64 `env:"CHECKOUT_DASHBOARD_RATE_LIMIT" envDefault:"20"`
-	// Networks of the proxies in front, whose X-Forwarded-For is believed.
+	// Where the REST API listens.
+	APIAddress string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
+	// Where the hosted page listens.
+	PageAddress string `env:"CHECKOUT_PAGE_ADDRESS" envDefault:"127.0.0.1:8081"`
+	// The hosted page's public address, without a path.
+	PageURL string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
+	// Where the dashboard listens.
+	DashboardAddress string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
+	// The dashboard's public address, without a path.
+	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
+	// Temporal's UI as the dashboard's users reach it, for links to runs. Without it there are none.
+	TemporalUIURL string `env:"CHECKOUT_TEMPORAL_UI_URL"`
+	// Addresses and networks of the proxies in front, separated by commas. The service believes only
+	// these when they write `X-Forwarded-For`. Behind another proxy all customers share one address.
 	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
 
-	// For local development, in test mode only.
-	AllowLoopback   bool          `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
+	// The name of a worker's code, for upgrades under load. Without it one build runs at a time.
+	BuildID string `env:"CHECKOUT_BUILD_ID"`
+	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
+	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
+	// How often missing runs are started again.
+	ReconcileEvery time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
+	// How long finished deliveries and their events stay in the log; at least 24h.
+	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+
+	// Requests a second of one test key, reads and writes apart.
+	TestRateLimit float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
+	// Requests a second of one live key, reads and writes apart.
+	LiveRateLimit float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
+	// Requests a second without a valid key from one address (IPv6: one /64), after the first 100.
+	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
+	// Requests a second to the hosted page from one address (IPv6: one /64), after ten times as many
+	// at once.
+	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
+	// Forms a second, from one address, whose card was refused, after a hundred times as many at once.
+	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
+	// Requests a second to the dashboard from one address, after ten times as many at once. Forms: a
+	// twentieth of that.
+	DashboardRateLimit float64 `env:"CHECKOUT_DASHBOARD_RATE_LIMIT" envDefault:"20"`
+
+	// Test-mode webhooks may reach this computer. Live ones never may.
+	AllowLoopback bool `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
+	// Lifetime of test sessions, at most 1h. Live ones have one hour.
 	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
-	RetrySchedule   string        `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
+	// Five delays of at least 1s for test deliveries, such as `5s,10s,15s,20s,30s`. Live ones keep the
+	// schedule.
+	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
 	// Parsed from the above.
 	Keys         *storage.Keyring `env:"-"`

@@ -25,7 +25,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Test cards, from README.md.
+// Test cards, from api/README.md.
 const (
 	CardSucceeds = "4242424242424242"
 	CardDeclined = "4000000000000002"

@@ -14,11 +14,9 @@ import (
 	"example.com/checkout/deploy/e2e"
 )
 
-// axeDir has the lock file that pins axe-core.
-var axeDir = e2e.Path("deploy", "tools", "axe")
-
 // axeSource is axe-core, which is installed when it is not there yet.
 var axeSource = sync.OnceValues(func() (string, error) {
+	axeDir := e2e.Path("deploy", "tools", "axe") // its lock file pins axe-core
 	file := filepath.Join(axeDir, "node_modules", "axe-core", "axe.min.js")
 	if _, err := os.Stat(file); err != nil {
 		install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")

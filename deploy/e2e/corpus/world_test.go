@@ -36,7 +36,7 @@ type corpusWorld struct {
 	values   map[string]string // of ‹name›
 }
 
-const cardFraud = "4100000000000019" // from README.md
+const cardFraud = "4100000000000019" // from api/README.md
 
 func newCorpusWorld(t *testing.T) *corpusWorld {
 	t.Helper()

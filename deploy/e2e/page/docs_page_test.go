@@ -39,7 +39,7 @@ func TestDocsPage_AsksNoOtherHost(t *testing.T) {
 			_, err := cdp.Call(ctx, target, network.Enable, network.EnableParams{})
 			return err
 		}),
-		chromedp.Navigate(e2e.Shared.APIURL()+"/docs"),
+		chromedp.Navigate(e2e.Shared.APIURL()+"/docs/reference"),
 		chrome.See(`a[href^="https://redocly.com/redoc"]`), // where the picture was asked for
 		chrome.SeeText("Checkout sessions"),
 	)
@@ -54,4 +54,23 @@ func TestDocsPage_AsksNoOtherHost(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, home.Host, u.Host, address)
 	}
+}
+
+// TestGuidePage_LeadsToTheReferenceAndBack opens the merchant's guide in a real Chromium: it is readable at every size,
+// axe-core finds nothing, and it and the reference lead to each other.
+func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
+	t.Parallel()
+	b := chrome.NewTab(t, chrome.StartBrowser(t))
+	b.Do(chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"))
+	b.EachLook("guide", func(what string, _ chrome.Size) {
+		b.RequireNoSideways(what)
+		b.Axe(what)
+	})
+	b.Do(
+		chrome.Click(`.sections a[href="#verify-a-signature"]`),
+		chrome.Click(`.pages a[href="docs/reference"]`),
+		chrome.See(`.pages a[href="../docs"]`),
+		chrome.Click(`.pages a[href="../docs"]`),
+		chrome.See(`#quick-start`),
+	)
 }

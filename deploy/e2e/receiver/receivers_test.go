@@ -653,12 +653,12 @@ func TestReceivers_GiveTheSameVerdict(t *testing.T) {
 	}
 }
 
-// TestReceivers_AreWhatTheREADMEShows: its snippets are parts of the programs that are tested here.
-func TestReceivers_AreWhatTheREADMEShows(t *testing.T) {
+// TestReceivers_AreWhatTheGuideShows: the snippets of the merchant's guide are parts of the programs that are tested here.
+func TestReceivers_AreWhatTheGuideShows(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile(e2e.Path("README.md"))
+	guide, err := os.ReadFile(e2e.Path("api", "README.md"))
 	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(readme), "\n## Verify a signature\n")
+	_, section, _ := strings.Cut(string(guide), "\n## Verify a signature\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	snippets := regexp.MustCompile("(?s)```\\w+\n(.*?)```").FindAllStringSubmatch(section, -1)
 	require.Len(t, snippets, len(examples))
@@ -666,6 +666,6 @@ func TestReceivers_AreWhatTheREADMEShows(t *testing.T) {
 		program, err := os.ReadFile(e2e.Path("deploy", "receivers", e.file))
 		require.NoError(t, err)
 		require.Contains(t, string(program), snippets[i][1], e.name)
-		require.Contains(t, section, "deploy/receivers/"+e.file, "the README leads there")
+		require.Contains(t, section, "deploy/receivers/"+e.file, "the guide leads there")
 	}
 }

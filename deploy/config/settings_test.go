@@ -1,0 +1,98 @@
+package config_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the table of settings into deploy/README.md")
+
+// What stands around the table in the operators' guide.
+const (
+	operatorsGuide = "../README.md"
+	tableBegins    = "<!-- settings: made by go test ./deploy/config -run TestSettings -update -->\n"
+	tableEnds      = "<!-- end of settings -->\n"
+)
+
+// TestSettings_AreAllInTheOperatorsGuide: the table in deploy/README.md is the one
+// that Config makes.
+func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(operatorsGuide)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(content), tableBegins)
+	require.True(t, ok, "%s has no line %s", operatorsGuide, tableBegins)
+	_, after, ok := strings.Cut(rest, tableEnds)
+	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
+
+	want := before + tableBegins + settingsTable(t) + tableEnds + after
+	if *update {
+		require.NoError(t, os.WriteFile(operatorsGuide, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(content),
+		"the settings have changed; write the table again with: go test ./deploy/config -run TestSettings -update")
+}
+
+// settingsTable has a row for each field of Config that is read from the
+// environment.
+func settingsTable(t *testing.T) string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	var table strings.Builder
+	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
+	rows := 0
+	for _, field := range configFields(t, file) {
+		name, options, _ := strings.Cut(tagOf(t, field).Get("env"), ",")
+		if name == "-" {
+			continue
+		}
+		meaning := strings.Join(strings.Fields(field.Doc.Text()), " ")
+		require.NotEmpty(t, meaning, "say in a comment above the field what %s means", name)
+
+		byDefault := tagOf(t, field).Get("envDefault")
+		switch {
+		case strings.Contains(options, "required"):
+			byDefault = "needed"
+		case byDefault == "" && fmt.Sprint(field.Type) == "bool":
+			byDefault = "`false`"
+		case byDefault != "":
+			byDefault = "`" + byDefault + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", name, byDefault, meaning)
+		rows++
+	}
+	require.Greater(t, rows, 20, "the test did not find the settings")
+	return table.String()
+}
+
+func configFields(t *testing.T, file *ast.File) []*ast.Field {
+	t.Helper()
+	var fields []*ast.Field
+	ast.Inspect(file, func(node ast.Node) bool {
+		if named, ok := node.(*ast.TypeSpec); ok && named.Name.Name == "Config" {
+			fields = named.Type.(*ast.StructType).Fields.List
+		}
+		return true
+	})
+	require.NotEmpty(t, fields)
+	return fields
+}
+
+func tagOf(t *testing.T, field *ast.Field) reflect.StructTag {
+	t.Helper()
+	tag, err := strconv.Unquote(field.Tag.Value)
+	require.NoError(t, err)
+	return reflect.StructTag(tag)
+}
