@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3/lock"
@@ -22,11 +22,15 @@ func isUndefinedTable(err error) bool {
 	return errors.As(err, &pgErr) && pgErr.Code == "42P01"
 }
 
+// unreadable are the codes of a text that no column can hold, and of one that is not of
+// the column's type. Other data exceptions are faults of a statement.
+var unreadable = []string{"22021", "22P02", "22P05"}
+
 // Malformed reports whether PostgreSQL could not even read a value, such as a
 // text with U+0000. Repeating the call changes nothing.
 func Malformed(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && strings.HasPrefix(pgErr.Code, "22")
+	return errors.As(err, &pgErr) && slices.Contains(unreadable, pgErr.Code)
 }
 
 // TookTooLong reports whether a statement ran into its time-out. Waiting for a lock

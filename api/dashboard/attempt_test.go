@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -27,7 +26,7 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 func TestDelivery_AnAnswerThatIsNotHTTPIsCalledSo(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)
-	out, err := s.store.BeginAttempt(t.Context(), s.ref, storage.Turn{RunID: "run", Number: 1, Hurried: true})
+	out, err := s.store.BeginAttempt(t.Context(), s.ref, webhook.Turn{RunID: "run"})
 	require.NoError(t, err)
 	require.NoError(t, s.store.FinishAttempt(t.Context(), s.ref,
 		webhook.Attempt{Run: out.Run, Number: 1, ErrorKind: webhook.ErrorHTTP}, time.Hour))

@@ -90,7 +90,7 @@ func (s *service) makeMerchant(store *storage.Store) {
 	require.NoError(s.t, store.CreateAPIKey(ctx, checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "t"}, s.key))
 
 	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
-	token, err := dashboard.Invite(ctx, &store.Accounts, member, "test")
+	token, err := store.Invite(ctx, member, "test")
 	require.NoError(s.t, err)
 	_, err = dashboard.Accept(ctx, &store.Accounts, token, password)
 	require.NoError(s.t, err)
