@@ -35,9 +35,9 @@ func (f *Facts) addSessions() {
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
 	f.KeptRequests = []KeptRequest{{"mer_1", createRoute, "key-1", checkout.ModeTest, 201}, {"mer_1", createRoute, "key-2", checkout.ModeTest, 201}}
-	f.SessionRuns = []SessionRun{
-		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusCompleted},
-		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusExpired},
+	f.SessionRuns = []Run{
+		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusCompleted)},
+		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusExpired)},
 	}
 	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
 	f.Searched = 1
@@ -84,7 +84,7 @@ var sessionCases = []brokenCase{
 	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, []string{"2 cs_2"}},
 	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
 	{"2: failed without a payment that says so", func(f *Facts) {
-		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, checkout.StatusFailed, f.Calls[:2]
+		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, string(checkout.StatusFailed), f.Calls[:2]
 	}, []string{"2 cs_2"}},
 
 	// 3
@@ -129,7 +129,7 @@ var sessionCases = []brokenCase{
 	{"15: another merchant's key is its own", func(f *Facts) { f.Calls[0].MerchantID = "mer_2" }, nil},
 
 	// 16
-	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = checkout.StatusExpired }, []string{"16 cs_1"}},
+	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = string(checkout.StatusExpired) }, []string{"16 cs_1"}},
 	{"16: the run goes on", func(f *Facts) { f.SessionRuns[0].Status = running }, []string{"16 cs_1"}},
 	{"16: the run goes on until the time of a session that was expired early", func(f *Facts) {
 		f.SessionRuns[1].Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
@@ -143,13 +143,13 @@ var sessionCases = []brokenCase{
 		f.Calls = append(f.Calls[:len(f.Calls)-1], Call{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}, *f.expiry())
 	}, nil},
 	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
 	}, nil},
 	{"16: and not late", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
 	}, []string{"16 cs_9"}},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: checkout.StatusExpired})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
 	}, []string{"16 cs_9"}},
 	{"16: a workflow task failed", func(f *Facts) {
 		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}
