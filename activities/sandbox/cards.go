@@ -16,14 +16,14 @@ type behavior string
 
 const (
 	succeeds            behavior = "succeeds"
-	declines            behavior = "declines"             // with failures[behavior's card]
-	asksAndPasses       behavior = "3ds_passes"           // 3-D Secure
-	asksAndFails        behavior = "3ds_fails"            //
-	asksAndIsAbandoned  behavior = "3ds_abandoned"        //
-	settlesLater        behavior = "settles_later"        // processing, then a callback, twice
+	declines            behavior = "declines"   // for the reason in card.failure
+	asksAndPasses       behavior = "3ds_passes" // 3-D Secure
+	asksAndFails        behavior = "3ds_fails"
+	asksAndIsAbandoned  behavior = "3ds_abandoned"
+	settlesLater        behavior = "settles_later"        // processing, then a callback, which comes more than once
 	timesOutAfterCharge behavior = "times_out_after"      // charged, but the first answer is lost
 	failsTwiceFirst     behavior = "fails_twice_first"    // not charged, two errors, then fine
-	payoutBreaks        behavior = "payout_network_error" // charged; its payout fails
+	payoutBreaks        behavior = "payout_network_error" // charged; its payout fails, as with the next one
 	payoutBadAddress    behavior = "payout_invalid_address"
 )
 
@@ -35,7 +35,7 @@ type card struct {
 	failure  checkout.FailureCode
 }
 
-// Cards are the documented test cards, by number. Every other number is
+// cards are the documented test cards, by number. Every other number is
 // declined. Source: README.md, "Test cards".
 var cards = map[string]card{
 	"4242424242424242": {brand: "visa", country: "US", behavior: succeeds},
