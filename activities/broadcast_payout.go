@@ -59,7 +59,7 @@ func grossPayout(p checkout.Payout) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("exchange rate of payout %s: %w", p.ID, err)
 	}
-	source := decimal.New(int64(p.SourceAmount), -2)
+	source := decimal.New(int64(p.SourceAmount), -p.SourceCurrency.Places())
 	places := p.Currency.Places()
 	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
 }

@@ -141,7 +141,10 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 			SELECT key_id, $2, CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END, CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
 				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller, `+unhurried+takeOne+`
 		)
-		SELECT c.*, b.* FROM caller c, bucket b`,
+		SELECT c.key_id, c.mode, c.label, c.scopes, c.last4, c.key_created_at,
+			c.id, c.name, c.plan, c.fee_basis_points, c.payment_attempts, c.order_id_guard,
+			b.allowed, b.tokens, b.rate, b.burst
+		FROM caller c, bucket b`,
 		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(
 		&k.ID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
 		&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard,

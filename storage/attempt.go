@@ -323,7 +323,8 @@ func (s *Store) LastAttempts(ctx context.Context, owner checkout.Owner, delivery
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
 		FROM webhook_delivery d CROSS JOIN LATERAL (
-			SELECT * FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
+			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind
+			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT 1
 		) a WHERE d.id = ANY ($3) AND d.merchant_id = $1 AND d.mode = $2`, owner.MerchantID, owner.Mode, deliveryIDs)
 	if err != nil {
 		return nil, fmt.Errorf("last attempts: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -45,7 +44,9 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 	})
 	batch.Queue(`
 		SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
-		FROM (SELECT * FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
+		FROM (
+			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
+			FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
 		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
 		d.Attempts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) })
 		return err
@@ -257,13 +258,4 @@ func (s *Store) endDelivery(
 		return end, fmt.Errorf("end delivery: %w", err)
 	}
 	return end, nil
-}
-
-// hostOf returns the host of an address, for operators' eyes.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

@@ -194,10 +194,10 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 			detail = append(detail, fmt.Sprintf("%s: %s → %s", what, was, is))
 		}
 	}
-	if was.URL != is.URL && hostOf(was.URL) == hostOf(is.URL) {
-		detail = append(detail, "another URL of "+hostOf(is.URL))
+	if was.URL != is.URL && webhook.HostOf(was.URL) == webhook.HostOf(is.URL) {
+		detail = append(detail, "another URL of "+webhook.HostOf(is.URL))
 	}
-	note("URL of", hostOf(was.URL), hostOf(is.URL))
+	note("URL of", webhook.HostOf(was.URL), webhook.HostOf(is.URL))
 	note("events", fmt.Sprint(was.Events), fmt.Sprint(is.Events))
 	note("description", "“"+deref(was.Description)+"”", "“"+deref(is.Description)+"”")
 	note("status", string(was.Status), string(is.Status))

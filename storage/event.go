@@ -95,7 +95,7 @@ func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ref webhook.Dispatch, err error) {
 		var address string
 		err = row.Scan(&ref.ID, &ref.EndpointID, &address)
-		ref.Host = hostOf(address)
+		ref.Host = webhook.HostOf(address)
 		return ref, err
 	})
 }

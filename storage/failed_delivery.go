@@ -34,7 +34,7 @@ func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDel
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d FailedDelivery, err error) {
 		var address string
 		err = row.Scan(&d.ID, &d.MerchantID, &d.Mode, &d.EventType, &address, &d.Runs, &d.FailedAt)
-		d.Host = hostOf(address)
+		d.Host = webhook.HostOf(address)
 		return d, err
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 		if expiresAt != nil {
 			o.ExpiresAt = *expiresAt
 		}
-		o.Host = hostOf(address)
+		o.Host = webhook.HostOf(address)
 		return o, err
 	})
 	if err != nil {

@@ -128,7 +128,9 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 			attempts int
 		)
 		err := tx.QueryRow(ctx, `
-			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
+			WITH locked AS (
+				SELECT id, status, payment_in_flight, expires_at, attempts, amount, currency
+				FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
 			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency,
 			       coalesce(t.attempt, 0), coalesce(t.card_token, ''), t.outcome IS NOT NULL
 			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR NO KEY UPDATE OF t`,

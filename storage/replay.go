@@ -160,7 +160,7 @@ func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit 
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d ReplayedDelivery, err error) {
 		var address string
 		err = row.Scan(&d.ID, &d.EndpointID, &address, &d.EventType)
-		d.Host = hostOf(address)
+		d.Host = webhook.HostOf(address)
 		return d, err
 	})
 	if err != nil {

@@ -54,8 +54,9 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		return err
 	})
 	batch.Queue(`
-		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
-			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, NULL::bytea
+		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
+			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind
 			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
 		ORDER BY a.run, a.number`, ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
 		attempts, err = collectAttempts(rows)

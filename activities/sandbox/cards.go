@@ -35,7 +35,7 @@ type card struct {
 	failure  checkout.FailureCode
 }
 
-// Cards are the documented test cards, by number. Every other number is
+// cards are the documented test cards, by number. Every other number is
 // declined. Source: api/README.md, "Test cards".
 var cards = map[string]card{
 	"4242424242424242": {brand: "visa", country: "US", behavior: succeeds},

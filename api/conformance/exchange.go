@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -66,32 +67,36 @@ func (d *Document) checkHeaders(response string, got http.Header) error {
 	var errs []error
 	documented := d.object(response + "/headers")
 	for name := range got {
-		if !slices.Contains(ordinary, name) && !slices.ContainsFunc(names(documented), func(n string) bool { return strings.EqualFold(n, name) }) {
+		if !slices.Contains(ordinary, name) && !slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
 	for name := range documented {
 		at := d.follow(response + "/headers" + token(name))
-		switch values := got.Values(name); {
-		case len(values) == 1:
-			if err := d.checkText(at+"/schema", values[0]); err != nil {
-				errs = append(errs, fmt.Errorf("header %s: %w", name, err))
-			}
-		case len(values) > 1:
-			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
-		case d.object(at)["required"] == true:
-			errs = append(errs, fmt.Errorf("header %s is missing", name))
-		}
+		errs = append(errs, d.checkHeader(at, name, got.Values(name)))
 	}
 	return errors.Join(errs...)
 }
 
-func names(object map[string]any) []string {
-	all := make([]string, 0, len(object))
-	for name := range object {
-		all = append(all, name)
+// called matches a header's name, which has no case.
+func called(name string) func(string) bool {
+	return func(other string) bool { return strings.EqualFold(name, other) }
+}
+
+// checkHeader holds the values of a header against what is documented at a pointer.
+func (d *Document) checkHeader(at, name string, values []string) error {
+	switch {
+	case len(values) > 1:
+		return fmt.Errorf("header %s is there %d times", name, len(values))
+	case len(values) == 0 && d.object(at)["required"] == true:
+		return fmt.Errorf("header %s is missing", name)
+	case len(values) == 0:
+		return nil
 	}
-	return all
+	if err := d.checkText(at+"/schema", values[0]); err != nil {
+		return fmt.Errorf("header %s: %w", name, err)
+	}
+	return nil
 }
 
 // checkBody holds a body against the content of what is at a pointer.
@@ -124,10 +129,7 @@ func (d *Document) checkRequest(o Operation, e Exchange) error {
 func (d *Document) checkParameters(o Operation, e Exchange) error {
 	query, known := e.URL.Query(), 0
 	var errs []error
-	parameters, _ := d.value(o.pointer() + "/parameters").([]any)
-	for i := range parameters {
-		at := d.follow(fmt.Sprintf("%s/parameters/%d", o.pointer(), i))
-		name, _ := d.object(at)["name"].(string)
+	for name, at := range d.parameters(o.pointer()) {
 		var values []string
 		switch d.object(at)["in"] {
 		case "query":
@@ -173,38 +175,28 @@ func (d *Document) checkRequestBody(o Operation, e Exchange) error {
 // of its event's type.
 func (d *Document) CheckDelivery(header http.Header, body []byte) error {
 	var errs []error
+	documented := d.parameters(webhookOf(body))
 	for name := range header {
-		if strings.HasPrefix(name, "X-") && !d.hasParameter(webhookOf(body), name) {
+		if strings.HasPrefix(name, "X-") && !slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
-	parameters, _ := d.value(webhookOf(body) + "/parameters").([]any)
-	for i := range parameters {
-		at := d.follow(fmt.Sprintf("%s/parameters/%d", webhookOf(body), i))
-		name, _ := d.object(at)["name"].(string)
-		switch values := header.Values(name); {
-		case len(values) > 1:
-			errs = append(errs, fmt.Errorf("header %s is there %d times", name, len(values)))
-		case len(values) == 1:
-			if err := d.checkText(at+"/schema", values[0]); err != nil {
-				errs = append(errs, fmt.Errorf("header %s: %w", name, err))
-			}
-		case d.object(at)["required"] == true:
-			errs = append(errs, fmt.Errorf("header %s is missing", name))
-		}
+	for name, at := range documented {
+		errs = append(errs, d.checkHeader(at, name, header.Values(name)))
 	}
 	return errors.Join(append(errs, d.CheckEvent(body))...)
 }
 
-func (d *Document) hasParameter(operation, name string) bool {
-	parameters, _ := d.value(operation + "/parameters").([]any)
-	for i := range parameters {
-		documented, _ := d.object(d.follow(fmt.Sprintf("%s/parameters/%d", operation, i)))["name"].(string)
-		if strings.EqualFold(documented, name) {
-			return true
-		}
+// parameters points at the parameters of the operation at a pointer, by name.
+func (d *Document) parameters(operation string) map[string]string {
+	all := map[string]string{}
+	list, _ := d.value(operation + "/parameters").([]any)
+	for i := range list {
+		at := d.follow(fmt.Sprintf("%s/parameters/%d", operation, i))
+		name, _ := d.object(at)["name"].(string)
+		all[name] = at
 	}
-	return false
+	return all
 }
 
 // webhookOf points at the operation that an event is sent with.

@@ -112,12 +112,11 @@ func showAgo(t *time.Time, now time.Time) string {
 
 // showMoney is an amount of minor units with its currency, such as "1,234.50 EUR".
 func showMoney(a checkout.Amount, c checkout.Currency) string {
-	digits := fmt.Sprintf("%03d", int64(a))
-	whole, cents := digits[:len(digits)-2], digits[len(digits)-2:]
+	whole, fraction, _ := strings.Cut(a.String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}
-	return whole + "." + cents + " " + string(c)
+	return whole + "." + fraction + " " + string(c)
 }
 
 // view is what the templates know.

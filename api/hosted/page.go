@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
 )
 
 //go:embed templates/*.html
@@ -41,7 +42,7 @@ const (
 )
 
 var pages = func() map[state]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": hostOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": webhook.HostOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
 	m := map[state]*template.Template{}
 	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed, stateExpired, stateProblem} {
 		m[s] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
@@ -180,15 +181,6 @@ func linkTo(address string) (template.HTMLAttr, bool) {
 		return "", false
 	}
 	return template.HTMLAttr(`href="` + html.EscapeString(address) + `"`), true // #nosec G203 -- escaped just here
-}
-
-// hostOf is the part of an address that tells a customer whose it is.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 // oneLine makes a merchant's name fit for a title: no control characters and no

@@ -110,7 +110,7 @@ func (b *bareApplication) deliverOne(ctx context.Context) error {
 	done := make(chan struct{}, 1)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareDelivery, shape{}, id); err != nil {
+	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareDelivery, id); err != nil {
 		return err
 	}
 	select {

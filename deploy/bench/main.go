@@ -1,8 +1,7 @@
 // Command bench measures the service on this machine, with its own stack on
 // loopback: go run ./deploy/bench neighbours. What is compared takes turns, and
-// medians of the rounds are shown as a table and, with -json and -svg, as JSON
-// and as a plot. Figures of different runs and machines do not compare; ratios
-// within one run do.
+// medians of the rounds are shown as a table and, with -json, every round as JSON.
+// Figures of different runs and machines do not compare; ratios within one run do.
 package main
 
 import (
@@ -33,7 +32,6 @@ var benchmarks = []benchmark{
 	{"create", "sessions created over REST, against starting the same workflow and inserting the same row", []string{"-rounds=3", "-for=3s"}, create},
 	{"paid", "whole sessions, from their creation to the last event, against a bare Temporal application; memory", []string{"-rounds=3", "-for=5s"}, paid},
 	{"deliveries", "events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow", []string{"-rounds=3", "-for=3s", "-steady=10s"}, deliveries},
-	{"growth", "creates with few and with many pending sessions, and what one of each thing weighs", []string{"-rounds=3", "-for=3s", "-pending=2000", "-finished=300", "-delivered=300"}, growth},
 	{"neighbours", "healthy deliveries beside endpoints that hang and thousands of waiting retries", []string{"-for=10s", "-waiting=1000"}, neighbours},
 	{"attacks", "a merchant's requests beside one who asks for more than a fair share", []string{"-rounds=1", "-for=5s"}, attacks},
 }
@@ -66,7 +64,6 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	jsonFile := flags.String("json", "", "file for all values as JSON")
-	svgFile := flags.String("svg", "", "file for a plot")
 	var chosen []func(context.Context) (report, error)
 	for _, bench := range benchmarks {
 		switch args[0] {
@@ -103,7 +100,7 @@ func run(ctx context.Context, args []string) error {
 	if len(got.Reports) == 0 {
 		return failed
 	}
-	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON), save(*svgFile, got.writeSVG))
+	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON))
 }
 
 // named puts the benchmark's name on what measure finds.

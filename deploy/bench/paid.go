@@ -23,7 +23,6 @@ import (
 func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
 	p.addFlags(flags)
-	shapes := flags.Bool("shapes", false, "the bare application in other shapes too: what each way to save state transitions is worth")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{})
 		if err != nil {
@@ -39,24 +38,7 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 		go customers.listen(ctx)
 		ways := []*way{
 			{name: "paid session", do: customers.payOne},
-			{name: "bare Temporal, no-op activities", do: bare.as(shape{})},
-		}
-		if *shapes {
-			uncompressed, err := newBare("bare-uncompressed", r.plain)
-			if err != nil {
-				return report{}, err
-			}
-			defer uncompressed.worker.Stop()
-			ways = append(ways,
-				&way{name: "bare, requests not compressed", do: uncompressed.as(shape{})},
-				&way{name: "bare, payout as a workflow", do: bare.as(shape{Payout: true})},
-				&way{name: "the same, first attempt local", do: bare.as(shape{Payout: true, LocalAttempt: true})},
-				&way{name: "the same, broadcast local", do: bare.as(shape{Payout: true, LocalBroadcast: true})},
-				&way{name: "the same, charge local", do: bare.as(shape{Payout: true, LocalCharge: true})},
-				&way{name: "the same, attempt and broadcast local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true})},
-				&way{name: "attempt and broadcast local, no payout workflow", do: bare.as(shape{LocalAttempt: true, LocalBroadcast: true, OwnPayout: true})},
-				&way{name: "the same, all three local", do: bare.as(shape{Payout: true, LocalAttempt: true, LocalBroadcast: true, LocalCharge: true})},
-			)
+			{name: "bare Temporal, no-op activities", do: bare.payOne},
 		}
 		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, p, ways...) })
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// results are what one call of this command found. A table, JSON and a plot show
-// the same figures.
+// results are what one call of this command found. The table and JSON show the same
+// figures.
 type results struct {
 	At      time.Time `json:"at"`
 	Machine string    `json:"machine"`

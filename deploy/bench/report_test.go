@@ -3,12 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
-	"errors"
-	"flag"
-	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-var plotFile = flag.String("plot", "", "file for the plot of the tests, to be looked at")
 
 // sample has everything that a report can have.
 func sample() results {
@@ -59,39 +52,6 @@ func TestJSON_HasEveryRound(t *testing.T) {
 	require.Equal(t, sample(), got)
 }
 
-func TestPlot_HasAPanelForEachFigureWithAUnit(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	require.NoError(t, sample().writeSVG(&out))
-	if *plotFile != "" {
-		require.NoError(t, os.WriteFile(*plotFile, out.Bytes(), 0o600))
-	}
-	svg := out.String()
-	decoder := xml.NewDecoder(&out)
-	for {
-		_, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-	}
-	for _, text := range []string{"rate, a second", "p99, ms", "weight, bytes", "goal ≤ 100 ms", "against &lt;nothing&gt; &amp; nobody", "a computer", "a thing with a name"} {
-		require.Contains(t, svg, text)
-	}
-	require.Equal(t, 4, strings.Count(svg, `class="name"`))
-	require.Equal(t, 2, strings.Count(svg, `class="goal"`))
-	require.Equal(t, 8, strings.Count(svg, "<circle"), "one for each of several rounds")
-	require.NotContains(t, svg, "NaN")
-	require.NotContains(t, svg, "Inf")
-}
-
-func TestTicks_AreFewAndRound(t *testing.T) {
-	t.Parallel()
-	for top, want := range map[float64]float64{0: 1, 1: 0.2, 7: 1, 8: 1, 9: 2, 95: 20, 100: 20, 1234: 200, 0.03: 0.005} {
-		require.InDelta(t, want, tickStep(top), want/1000, "%v", top)
-	}
-}
-
 func TestMedian(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 2, median([]float64{3, 1, 2}), 0)
@@ -105,7 +65,7 @@ func TestRun_RefusesWhatItDoesNotKnow(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"nothing"}), "neighbours")
 	require.ErrorContains(t, run(t.Context(), []string{"create", "too", "much"}), "too")
 	require.NoError(t, save("", nil))
-	file := filepath.Join(t.TempDir(), "plot.svg")
-	require.NoError(t, save(file, sample().writeSVG))
+	file := filepath.Join(t.TempDir(), "values.json")
+	require.NoError(t, save(file, sample().writeJSON))
 	require.FileExists(t, file)
 }

@@ -12,10 +12,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// settle waits until everything has come to rest after the last fault. What waits
-// for somebody is not the service's to end: customers confirm at their bank,
-// merchants end the sessions that nobody pays, let go what they hold, and hasten
-// what would be tried again in minutes or hours only because its worker died.
+// settle waits until everything has come to rest after the last fault, and notes in r
+// how long that took. It does meanwhile what people would do, see bringToRest.
 func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) error {
 	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 	if err != nil {
@@ -66,22 +64,23 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	return nil
 }
 
-// hasty is a wait that is nobody's schedule, or a delay that is: a worker died
-// before or after it noted how an attempt ended, and the policy's own back-off
-// follows, which knows the true schedule only.
+// hasty is longer than any delay of retrySchedule. A delivery that waits longer lost
+// its worker: it waits for the retry policy's own back-off, which has the delays of
+// production. A merchant hastens it.
 const hasty = 10 * time.Second
 
-// longestRetry returns how long what is scheduled may still take: the next
-// attempt, unless it is hastened, and those that may follow it.
+// longestRetry returns how long pending deliveries may still take: until the next
+// attempt, or hasty when that is sooner, and 30 s for the others of retrySchedule
+// (15 s) and one time-out.
 func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
 	var seconds float64
 	err := conn.QueryRow(ctx, `
 		SELECT coalesce(max(least(greatest(extract(epoch FROM next_attempt_at - now()), 0), $1) + 30), 0)
-		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds()).Scan(&seconds) // 1+2+3+4+5 s, and one time-out
+		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds()).Scan(&seconds)
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// restless returns what is not at rest, in words; "" is everything is.
+// restless returns what is not at rest, in words; "" when everything is.
 func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 	words, err := invariant.Unsettled(ctx, conn)
 	if err != nil {
@@ -100,8 +99,9 @@ func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 // waiting is something that waits for somebody.
 type waiting struct{ ID, MerchantID, What string }
 
-// bringToRest does once what people do. It returns how many deliveries were
-// hastened.
+// bringToRest does what the service waits for. Customers confirm at their bank.
+// Merchants end the sessions that nobody pays, resume deliveries on hold, and hasten
+// those that would wait longer than hasty. It returns how many were hastened.
 func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
 	rows, err := conn.Query(ctx, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'

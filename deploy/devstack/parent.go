@@ -3,9 +3,7 @@ package devstack
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -41,13 +39,6 @@ func DieWithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // isGoCommand reports whether process pid is the go command.
 func isGoCommand(pid int) bool {
-	if comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err == nil {
-		return string(comm) == "go\n"
-	}
-	out, err := exec.Command("ps", "-o", "comm=", "-p", strconv.Itoa(pid)).Output()
-	if err != nil {
-		return false // without ps nobody can tell
-	}
-	name := strings.TrimSpace(string(out))
-	return name == "go" || strings.HasSuffix(name, "/go")
+	comm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return err == nil && string(comm) == "go\n"
 }

@@ -72,7 +72,6 @@ func TestDownloadPostgres(t *testing.T) {
 	defer repository.Close()
 	t.Setenv(PostgresRepository, repository.URL)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir()) // the cache directory of macOS
 
 	binDir, err := downloadPostgres(t.Context(), io.Discard)
 	require.NoError(t, err)
@@ -96,7 +95,6 @@ func TestDownloadPostgres_RepositoryIsDown(t *testing.T) {
 	defer repository.Close()
 	t.Setenv(PostgresRepository, repository.URL)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir())
 	_, err := downloadPostgres(t.Context(), io.Discard)
 	require.ErrorContains(t, err, PostgresRepository)
 	require.ErrorContains(t, err, "no version found")

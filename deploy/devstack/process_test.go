@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -83,9 +82,6 @@ func TestProcess_StopAsksThenKills(t *testing.T) {
 
 func TestProcess_DiesWithItsParent(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ties a child to its parent")
-	}
 	parent, child := startRole(t, os.Args[0], "parent")
 	require.True(t, runs(child))
 	require.NoError(t, syscall.Kill(parent, syscall.SIGKILL))
@@ -94,9 +90,6 @@ func TestProcess_DiesWithItsParent(t *testing.T) {
 
 func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in for the go command is known by its name in /proc")
-	}
 	// A shell under the name of the go command; `wait` keeps it from replacing itself by the program.
 	goCommand := filepath.Join(t.TempDir(), "go")
 	sh, err := filepath.EvalSymlinks("/bin/sh")

@@ -325,7 +325,7 @@ func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
 		events[i], deliveries[i] = checkout.NewID(checkout.PrefixEvent), checkout.NewID(checkout.PrefixDelivery)
 	}
 	require.Equal(m.T, n, Query[int](m.T, m.Stack, `
-		WITH ids AS (SELECT * FROM unnest($1::text[], $2::text[]) AS i (event, delivery)),
+		WITH ids AS (SELECT event, delivery FROM unnest($1::text[], $2::text[]) AS i (event, delivery)),
 		event AS (
 			INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)
 			SELECT event, $3, 'test', 'payout.sent', 'test_' || event, now(), convert_to('{"id":"' || event || '","type":"payout.sent","data":{}}', 'UTF8') FROM ids

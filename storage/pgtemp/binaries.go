@@ -6,18 +6,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 )
 
 // ErrNoBinaries is returned, wrapped, by [FindBinaries] when this computer has no PostgreSQL server programs.
 var ErrNoBinaries = errors.New("no PostgreSQL server programs found (postgres and initdb in one directory): " +
-	"install them (Debian and Ubuntu: apt-get install postgresql; Fedora: dnf install postgresql-server; " +
-	"macOS: brew install postgresql@17) or set PG_BIN to their directory")
+	"install them (Debian and Ubuntu: apt-get install postgresql) or set PG_BIN to their directory")
 
 // FindBinaries returns the directory that holds the programs postgres and initdb.
-// It looks at the environment variable PG_BIN, PATH, /usr/lib/postgresql/*/bin (newest version first) and Homebrew, in
-// that order. A PG_BIN that holds no server is an error, never a reason to look elsewhere.
+// It looks at the environment variable PG_BIN, PATH and /usr/lib/postgresql/*/bin (newest version first), in that order. A PG_BIN that holds no server is an error, never a reason to look elsewhere.
 // The error is [ErrNoBinaries] when there is nothing anywhere.
 func FindBinaries() (dir string, err error) {
 	if dir := os.Getenv("PG_BIN"); dir != "" {
@@ -34,17 +32,9 @@ func FindBinaries() (dir string, err error) {
 		}
 		candidates = append(candidates, filepath.Dir(path))
 	}
-	for _, pattern := range []string{
-		"/usr/lib/postgresql/*/bin",          // Debian, Ubuntu
-		"/usr/pgsql-*/bin",                   // packages of postgresql.org for Fedora and RHEL
-		"/opt/homebrew/opt/postgresql@*/bin", // Homebrew on Apple silicon
-		"/usr/local/opt/postgresql@*/bin",    // Homebrew on Intel
-		"/home/linuxbrew/.linuxbrew/opt/postgresql@*/bin",
-	} {
-		found, _ := filepath.Glob(pattern) // the only possible error is a bad pattern
-		sort.Slice(found, func(i, j int) bool { return versionIn(found[i]) > versionIn(found[j]) })
-		candidates = append(candidates, found...)
-	}
+	packaged, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // of Debian and Ubuntu; the pattern is good
+	slices.SortFunc(packaged, func(a, b string) int { return versionIn(b) - versionIn(a) })
+	candidates = append(candidates, packaged...)
 	for _, dir := range candidates {
 		if holdsServer(dir) {
 			return dir, nil
@@ -62,18 +52,8 @@ func holdsServer(dir string) bool {
 	return true
 }
 
-// versionIn returns the first number in the directory's path: 17 for /usr/lib/postgresql/17/bin; 0 without one.
+// versionIn returns the version in /usr/lib/postgresql/VERSION/bin, 0 without one.
 func versionIn(path string) int {
-	start := -1
-	for i, r := range path {
-		digit := r >= '0' && r <= '9'
-		if digit && start < 0 {
-			start = i
-		}
-		if !digit && start >= 0 {
-			n, _ := strconv.Atoi(path[start:i]) // digits only
-			return n
-		}
-	}
-	return 0
+	version, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // 0 for a directory of another name
+	return version
 }

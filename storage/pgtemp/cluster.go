@@ -37,7 +37,7 @@ func (c cluster) command(name string, args ...string) *exec.Cmd {
 }
 
 // environment is this process's environment without what would change the server: PGDATA, PGPORT, PGOPTIONS and so on.
-// LC_ALL=C makes messages English, and keeps macOS from starting a thread in the server, which it does not survive.
+// LC_ALL=C makes messages English.
 func environment() []string {
 	var env []string
 	for _, pair := range os.Environ() {

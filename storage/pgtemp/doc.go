@@ -1,4 +1,4 @@
-// Package pgtemp runs a private PostgreSQL server from the binaries of this computer.
+// Package pgtemp runs a private PostgreSQL server from the binaries of this computer, which runs Linux.
 //
 // It serves two needs: a throwaway server per test process ([ForTest]), and the durable server of the development
 // stack ([Start] with a directory). Neither touches a PostgreSQL that is already running. The server listens on

@@ -3,13 +3,16 @@ package pgtemp_test
 import (
 	"bufio"
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -191,9 +194,6 @@ func TestStart_DirectoryInUse(t *testing.T) {
 
 func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ties a child to its parent")
-	}
 	dir := t.TempDir()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), parentDir+"="+dir)
@@ -211,6 +211,36 @@ func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 	// Started at once, as a supervisor would: the former server may still be ending.
 	insert(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
 	require.False(t, runs(pid), "the former server is gone")
+}
+
+// TestStart_AsTheUserPostgres: a container may forbid user namespaces, in which root's servers run. Then a cluster
+// belongs to the user postgres, and goes on belonging to it where they are permitted.
+func TestStart_AsTheUserPostgres(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts servers as somebody else")
+	}
+	postgres, err := user.Lookup("postgres") // Debian's package makes it
+	require.NoError(t, err)
+	uid, err := strconv.Atoi(postgres.Uid)
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "pg")
+	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
+	require.NoError(t, err)
+	insert(t, first.URL("postgres"))
+	require.NoError(t, first.Stop())
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, uid, -1))
+	}))
+	for parent := filepath.Dir(dir); parent != os.TempDir(); parent = filepath.Dir(parent) {
+		require.NoError(t, os.Chmod(parent, 0o755)) // it must get in
+	}
+
+	second := start(t, pgtemp.Options{Dir: dir})
+	requireKept(t, second.URL("postgres"))
+	process, err := os.Stat("/proc/" + strconv.Itoa(second.PID()))
+	require.NoError(t, err)
+	require.EqualValues(t, uid, process.Sys().(*syscall.Stat_t).Uid)
 }
 
 // runs reports whether the process executes a program. One that has ended but that nobody has waited for, as happens

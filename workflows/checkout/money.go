@@ -28,6 +28,9 @@ var Currencies = []Currency{USD, EUR, GBP, CAD, AUD}
 // Valid reports whether c is one of Currencies.
 func (c Currency) Valid() bool { return slices.Contains(Currencies, c) }
 
+// Places is the number of decimal places of c's minor unit.
+func (c Currency) Places() int32 { return 2 }
+
 // PayoutCurrency is the cryptocurrency that a merchant receives.
 type PayoutCurrency string
 

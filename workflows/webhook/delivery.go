@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"net/url"
 	"strings"
 	"time"
 
@@ -91,12 +90,9 @@ type Dispatch struct {
 
 // Dispatch returns what starts the delivery again.
 func (d Delivery) Dispatch() Dispatch {
-	to := Dispatch{ID: d.ID, EndpointID: d.EndpointID}
+	to := Dispatch{ID: d.ID, EndpointID: d.EndpointID, Host: HostOf(d.URL)}
 	if d.SessionURL {
 		to.EndpointID = ""
-	}
-	if u, err := url.Parse(d.URL); err == nil {
-		to.Host = u.Hostname()
 	}
 	return to
 }

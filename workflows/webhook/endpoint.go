@@ -112,6 +112,16 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	return u, nil
 }
 
+// HostOf returns the host of an address without its port, for people; "" when the
+// address cannot be parsed or has none.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
 // validPort refuses "host:" and ports that cannot be dialed.
 func validPort(u *url.URL) bool {
 	port := u.Port()

@@ -33,7 +33,7 @@ type Facts struct {
 	Payouts      []Payout
 	KeptRequests []KeptRequest
 	Constraints  []string // valid constraints and unique indexes of sessions and what belongs to them
-	SessionRuns  []SessionRun
+	SessionRuns  []Run
 	Histories    []History
 
 	// What only who broke the service knows.
@@ -99,28 +99,6 @@ type Delivery struct {
 	version string
 }
 
-// Run is one run of a WebhookDelivery.
-type Run struct {
-	WorkflowID, RunID   string
-	Status              enumspb.WorkflowExecutionStatus
-	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
-	Last                bool      // of its id
-	Parent              string    // the workflow that started it; "": none did, or it is not known
-
-	// Result and Failure, the type of its error, are known of the last run of an id
-	// and where History is.
-	Result  webhook.DeliveryStatus
-	Failure string
-
-	// ReportLost: it runs, and the report of its last attempt never came.
-	ReportLost bool
-
-	// History: the run's history was read, because something looked odd.
-	History  bool
-	Sent     bool        // an attempt was started
-	RetryNow []time.Time // the signals
-}
-
 // Times that measure how exact the witnesses are.
 const (
 	clockSkew = 50 * time.Millisecond // between PostgreSQL's clock, Temporal's and the receivers'
@@ -141,7 +119,7 @@ type world struct {
 	sessions       map[string]*Session
 	transactions   map[string]Transaction
 	transactionsOf map[string][]Transaction // by session
-	sessionRuns    map[string][]SessionRun  // by session, oldest first
+	sessionRuns    map[string][]Run         // by session, oldest first
 	callsOf        map[string][]Call        // by what they are about
 
 	events     map[string]Event
@@ -215,7 +193,7 @@ func newWorld(f *Facts) *world {
 
 func (w *world) indexSessions() {
 	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{}, map[string][]Transaction{}
-	w.sessionRuns, w.callsOf = map[string][]SessionRun{}, map[string][]Call{}
+	w.sessionRuns, w.callsOf = map[string][]Run{}, map[string][]Call{}
 	for i := range w.Sessions {
 		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
 	}
@@ -227,7 +205,7 @@ func (w *world) indexSessions() {
 		w.sessionRuns[r.WorkflowID] = append(w.sessionRuns[r.WorkflowID], r)
 	}
 	for _, runs := range w.sessionRuns {
-		slices.SortStableFunc(runs, SessionRun.compare)
+		slices.SortStableFunc(runs, Run.compare)
 	}
 	for _, c := range w.Calls {
 		if c.ID != "" {
@@ -325,7 +303,7 @@ func lost(from, to time.Time, first, last int) bool {
 // say nothing about why.
 func (r Run) abandoned() bool {
 	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
-		r.Result == webhook.DeliveryCanceled
+		r.Result == string(webhook.DeliveryCanceled)
 }
 
 // joined makes one run of those that continued as new and what they continued as:
@@ -344,17 +322,6 @@ func joined(runs []Run) []Run {
 		all = append(all, r)
 	}
 	return all
-}
-
-// compare orders the runs of one id by age.
-func (r Run) compare(other Run) int {
-	switch {
-	case r.Last:
-		return 1
-	case other.Last:
-		return -1
-	}
-	return r.StartedAt.Compare(other.StartedAt)
 }
 
 func compare(a, b string) int { return cmp.Compare(a, b) }

@@ -53,7 +53,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
 	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
-	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readSessionRuns, readCounts, readHistorySample} {
+	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {
 			return nil, fmt.Errorf("read Temporal: %w", err)
 		}
@@ -61,10 +61,8 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if err := readLeaks(ctx, s, f); err != nil {
 		return nil, fmt.Errorf("look for canaries: %w", err)
 	}
-	for _, read := range []func(context.Context, *pgx.Conn, *Facts) error{readMoved, markMoved} {
-		if err := read(ctx, conn, f); err != nil {
-			return nil, fmt.Errorf("read PostgreSQL again: %w", err)
-		}
+	if err := readMoved(ctx, conn, f); err != nil {
+		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
 	}
 	f.Requests, err = readLogs(s.ReceiverLogs)
 	f.Logged = len(s.ReceiverLogs) > 0

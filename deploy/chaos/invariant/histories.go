@@ -1,5 +1,22 @@
 package invariant
 
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"golang.org/x/sync/errgroup"
+
+	flows "example.com/checkout/workflows"
+)
+
 // History is the history of one run, replayed on this build.
 type History struct {
 	WorkflowID, RunID string
@@ -24,4 +41,93 @@ var histories = Invariant{
 			}
 		}
 	},
+}
+
+// readHistorySample replays a sample of s.Histories histories, those of sessions
+// and deliveries with several runs first.
+func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
+	all, count := slices.Concat(f.SessionRuns, f.Runs), map[string]int{}
+	for _, r := range all {
+		count[r.WorkflowID]++
+	}
+	if s.Histories == 0 || len(all) == 0 {
+		return nil
+	}
+	step := max(1, len(all)/s.Histories)
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2) // a replay is work, not waiting
+	for i, r := range all {
+		if i%step != 0 && count[r.WorkflowID] < 2 {
+			continue
+		}
+		group.Go(func() error {
+			h, err := replayed(ctx, s, r)
+			if err != nil || h == nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			f.Histories = append(f.Histories, *h)
+			return nil
+		})
+	}
+	err := group.Wait()
+	s.Progress(fmt.Sprintf("replayed %d histories", len(f.Histories)))
+	return err
+}
+
+// replayed reads a history and replays it; nil when it is gone, or there is nothing
+// to replay.
+func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
+	h := &History{WorkflowID: run.WorkflowID, RunID: run.RunID}
+	whole, decided := &historypb.History{}, false
+	err := eachEvent(ctx, s, run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, func(e *historypb.HistoryEvent) {
+		whole.Events = append(whole.Events, e)
+		decided = decided || e.GetWorkflowTaskCompletedEventAttributes() != nil
+		if cause := taskFailure(e); cause != "" {
+			h.TaskFailures = append(h.TaskFailures, cause)
+		}
+	})
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	if !decided { // it was ended before its code ran
+		return nil, nil
+	}
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
+	if err != nil {
+		return nil, err
+	}
+	flows.RegisterCheckout(replayRegistry{replayer})
+	flows.RegisterWebhooks(replayRegistry{replayer})
+	err = replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), whole,
+		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: run.WorkflowID, RunID: run.RunID}})
+	if err != nil {
+		h.ReplayError = err.Error()
+	}
+	return h, nil
+}
+
+// replayRegistry makes a replayer what Register… take; the dynamic part is unused.
+type replayRegistry struct{ worker.WorkflowReplayer }
+
+func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
+
+// taskFailure returns why a workflow task failed when that says something about
+// the service: a message that came while a task ran, an operator's reset and a
+// server or worker that went away do not.
+func taskFailure(e *historypb.HistoryEvent) string {
+	failed := e.GetWorkflowTaskFailedEventAttributes()
+	if failed == nil {
+		return ""
+	}
+	switch cause := failed.GetCause(); cause {
+	case enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+		enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND, enumspb.WORKFLOW_TASK_FAILED_CAUSE_FAILOVER_CLOSE_COMMAND,
+		enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_STICKY_TASK_QUEUE:
+		return ""
+	default:
+		return cause.String() + ": " + failed.GetFailure().GetMessage()
+	}
 }

@@ -145,7 +145,7 @@ func (f *Facts) run(id string, at time.Time, status enumspb.WorkflowExecutionSta
 	}
 	switch status {
 	case completed:
-		r.Result = webhook.DeliveryDelivered
+		r.Result = string(webhook.DeliveryDelivered)
 	case failed:
 		r.Failure = "DeliveryPermanentlyFailed"
 	}
@@ -284,7 +284,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		{"8: the run failed otherwise", func(f *Facts) { f.lastRun("whd_bad").Failure = "PanicError" }, []string{"8 whd_bad"}},
 		{"8: the run timed out", func(f *Facts) { f.lastRun("whd_bad").Status = timedOut }, []string{"8 whd_bad"}},
 		{"8: the run was terminated", func(f *Facts) { f.lastRun("whd_ok").Status = terminated }, []string{"8 whd_ok"}},
-		{"8: the run says canceled", func(f *Facts) { f.lastRun("whd_ok").Result = webhook.DeliveryCanceled }, []string{"8 whd_ok"}},
+		{"8: the run says canceled", func(f *Facts) { f.lastRun("whd_ok").Result = string(webhook.DeliveryCanceled) }, []string{"8 whd_ok"}},
 		{"8: row and run say canceled", func(f *Facts) {
 			f.of("whd_ok").Status, f.lastRun("whd_ok").Status = webhook.DeliveryCanceled, canceled
 		}, nil},
@@ -467,7 +467,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		{"13: on hold, canceled and replayed", func(f *Facts) {
 			f.of("whd_ok").Run = 3
 			f.run("whd_ok", noon.Add(time.Hour), completed)
-			f.lastRun("whd_ok").Result = webhook.DeliveryCanceled
+			f.lastRun("whd_ok").Result = string(webhook.DeliveryCanceled)
 			f.run("whd_ok", noon.Add(2*time.Hour), completed)
 			f.attempt("whd_ok", 3, 1, noon.Add(2*time.Hour), 200)
 		}, nil},

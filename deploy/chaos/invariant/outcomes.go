@@ -33,7 +33,7 @@ func (r Run) outcome() webhook.DeliveryStatus {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return webhook.DeliveryPending
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return r.Result
+		return webhook.DeliveryStatus(r.Result)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return webhook.DeliveryCanceled
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
@@ -69,7 +69,7 @@ func endsLater(d *Delivery, last Run) bool {
 func detail(r Run) string {
 	switch {
 	case r.Result != "":
-		return " with result " + string(r.Result)
+		return " with result " + r.Result
 	case r.Failure != "":
 		return " with " + r.Failure
 	}

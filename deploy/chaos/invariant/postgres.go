@@ -3,6 +3,7 @@ package invariant
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -98,32 +99,50 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	return err
 }
 
-// readMoved marks the deliveries that changed since they were read, and takes
-// out the runs of those that came since.
+// readMoved marks the rows that changed since they were read, and takes out the
+// runs of those that came since.
 func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
-	rows, err := conn.Query(ctx, `SELECT id, xmin::text FROM webhook_delivery`)
+	now, err := versions(ctx, conn, `SELECT id, xmin::text FROM checkout_session`)
 	if err != nil {
 		return err
 	}
-	var id, version string
-	versions := make(map[string]string, len(f.Deliveries))
-	if _, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { versions[id] = version; return nil }); err != nil {
+	known := map[string]bool{}
+	for i := range f.Sessions {
+		s := &f.Sessions[i]
+		known[s.ID], s.Moved = true, now[s.ID] != s.version
+	}
+	f.SessionRuns = withoutNew(f.SessionRuns, now, known)
+
+	if now, err = versions(ctx, conn, `SELECT id, xmin::text FROM webhook_delivery`); err != nil {
 		return err
 	}
-	known := make(map[string]bool, len(f.Deliveries))
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
-		known[d.ID] = true
-		d.Moved = versions[d.ID] != d.version
+		known[d.ID], d.Moved = true, now[d.ID] != d.version
 	}
-	runs := f.Runs[:0]
-	for _, r := range f.Runs {
-		if _, there := versions[r.WorkflowID]; known[r.WorkflowID] || !there {
-			runs = append(runs, r)
-		}
-	}
-	f.Runs = runs
+	f.Runs = withoutNew(f.Runs, now, known)
 	return nil
+}
+
+// versions returns the version of each row, by id.
+func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]string, error) {
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	var id, version string
+	all := map[string]string{}
+	_, err = pgx.ForEachRow(rows, []any{&id, &version}, func() error { all[id] = version; return nil })
+	return all, err
+}
+
+// withoutNew returns the runs without those of a row that came after the first
+// reading.
+func withoutNew(runs []Run, now map[string]string, known map[string]bool) []Run {
+	return slices.DeleteFunc(runs, func(r Run) bool {
+		_, there := now[r.WorkflowID]
+		return there && !known[r.WorkflowID]
+	})
 }
 
 // Unsettled returns what is still in progress in PostgreSQL and not on hold, in
@@ -136,7 +155,8 @@ func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 				WHERE d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 			UNION ALL SELECT count(*), 'running bulk replays' FROM webhook_replay WHERE status = 'running'
 			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'
-			UNION ALL `+unsettledSessions+`
+			UNION ALL SELECT count(*), 'pending sessions whose time is over' FROM checkout_session
+				WHERE status = 'pending' AND NOT payment_in_flight AND expires_at < clock_timestamp()
 		) u WHERE n > 0`).Scan(&words)
 	return words, err
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	enumspb "go.temporal.io/api/enums/v1"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -55,16 +54,6 @@ type KeptRequest struct {
 	MerchantID, Route, Key string
 	Mode                   checkout.Mode
 	Status                 int // of the answer that is kept; 0: none is
-}
-
-// SessionRun is one run of a CheckoutSession.
-type SessionRun struct {
-	WorkflowID, RunID   string
-	Status              enumspb.WorkflowExecutionStatus
-	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
-	Last                bool      // of its id
-	ExpiresAt           time.Time // of its input; known of runs without a row
-	Result              checkout.Status
 }
 
 // Call is one call of a client or an operator, and what was answered.
@@ -174,27 +163,4 @@ func collect[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string, scan 
 	}
 	*into, err = pgx.CollectRows(rows, scan)
 	return err
-}
-
-// markMoved marks the sessions that changed since they were read.
-func markMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
-	rows, err := conn.Query(ctx, `SELECT id, xmin::text FROM checkout_session`)
-	if err != nil {
-		return err
-	}
-	var id, version string
-	versions := make(map[string]string, len(f.Sessions))
-	if _, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { versions[id] = version; return nil }); err != nil {
-		return err
-	}
-	known := make(map[string]bool, len(f.Sessions))
-	for i := range f.Sessions {
-		known[f.Sessions[i].ID] = true
-		f.Sessions[i].Moved = versions[f.Sessions[i].ID] != f.Sessions[i].version
-	}
-	f.SessionRuns = slices.DeleteFunc(f.SessionRuns, func(r SessionRun) bool {
-		_, there := versions[r.WorkflowID]
-		return there && !known[r.WorkflowID] // it came since
-	})
-	return nil
 }

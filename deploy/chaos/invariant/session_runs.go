@@ -1,11 +1,13 @@
 package invariant
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -54,7 +56,7 @@ var sessionRuns = Invariant{
 // agrees reports whether a run stands as its row does. An operator may have
 // terminated it after the row had ended; while the row is pending, Reconcile
 // starts it again.
-func (w *world) agrees(s Session, last SessionRun) bool {
+func (w *world) agrees(s Session, last Run) bool {
 	switch last.Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// The workflow task that expired it was lost after the row was written: the
@@ -62,9 +64,30 @@ func (w *world) agrees(s Session, last SessionRun) bool {
 		endsLater := s.Status == checkout.StatusExpired && w.At.Before(s.ExpiresAt.Add(overdueTime))
 		return s.Status == checkout.StatusPending || endsLater
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
-		return last.Result == s.Status
+		return last.Result == string(s.Status)
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
 		return s.Status.Final() && (!w.Called || w.operated(s.ID, OpTerminate))
 	}
 	return false
 }
+
+// sessionRows are the rows of CheckoutSession.
+type sessionRows struct{ world *world }
+
+func (s sessionRows) ids() []string {
+	var ids []string
+	for _, row := range s.world.Sessions {
+		ids = append(ids, row.ID)
+	}
+	return ids
+}
+
+func (s sessionRows) behind(run *Run, _ []*workflowpb.PendingActivityInfo) bool {
+	row := s.world.sessions[run.WorkflowID]
+	if row == nil || !row.Status.Final() {
+		return false
+	}
+	return row.Status != checkout.StatusExpired || s.world.At.After(row.ExpiresAt)
+}
+
+func (sessionRows) readMore(context.Context, string, []Run) error { return nil }

@@ -35,9 +35,9 @@ func (f *Facts) addSessions() {
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
 	f.KeptRequests = []KeptRequest{{"mer_1", createRoute, "key-1", checkout.ModeTest, 201}, {"mer_1", createRoute, "key-2", checkout.ModeTest, 201}}
-	f.SessionRuns = []SessionRun{
-		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusCompleted},
-		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: checkout.StatusExpired},
+	f.SessionRuns = []Run{
+		{WorkflowID: "cs_1", RunID: "r1", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusCompleted)},
+		{WorkflowID: "cs_2", RunID: "r2", Status: completed, StartedAt: made, Last: true, Result: string(checkout.StatusExpired)},
 	}
 	f.Histories = []History{{WorkflowID: "cs_1", RunID: "r1"}}
 	f.Searched = 1
@@ -84,8 +84,10 @@ var sessionCases = []brokenCase{
 	{"2: an end without a time", func(f *Facts) { f.session("cs_2").EndedAt = nil }, []string{"2 cs_2"}},
 	{"2: two payments ended it", func(f *Facts) { f.Transactions[0].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
 	{"2: failed without a payment that says so", func(f *Facts) {
-		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, checkout.StatusFailed, f.Calls[:2]
+		f.session("cs_2").Status, f.SessionRuns[1].Result, f.Calls = checkout.StatusFailed, string(checkout.StatusFailed), f.Calls[:2]
 	}, []string{"2 cs_2"}},
+	{"2: a status that there is not", func(f *Facts) { f.session("cs_2").Status = "lost" }, []string{"14 cs_2", "16 cs_2", "2 cs_2"}},
+	{"2: a payment made it something else", func(f *Facts) { f.Transactions[1].SessionStatus = checkout.StatusFailed }, []string{"2 cs_1"}},
 
 	// 3
 	{"3: completed twice", func(f *Facts) {
@@ -99,11 +101,17 @@ var sessionCases = []brokenCase{
 	{"3: an expired session that says completed", func(f *Facts) {
 		f.Events = append(f.Events, Event{ID: "evt_x", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.CheckoutCompleted, SubjectID: "txn_x", SessionID: "cs_2", CreatedAt: noon.Add(-2 * time.Hour)})
 	}, []string{"3 cs_2"}},
+	{"3: an event of a session that is not there", func(f *Facts) {
+		f.Events = append(f.Events, Event{ID: "evt_x", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.CheckoutCompleted, SubjectID: "txn_x", SessionID: "cs_9", CreatedAt: noon.Add(-2 * time.Hour)})
+	}, []string{"18 evt_x", "3 evt_x"}},
 
 	// 4
 	{"4: paid after its time", func(f *Facts) { f.Transactions[1].CreatedAt = f.session("cs_1").ExpiresAt }, []string{"4 cs_1"}},
 	{"4: expired early, and nobody wished it", func(f *Facts) { f.Calls = f.Calls[:len(f.Calls)-1] }, []string{"4 cs_2"}},
 	{"4: an operator wished it", func(f *Facts) { f.expiry().Op, f.expiry().Status, f.expiry().Told = OpCancel, http.StatusAccepted, "" }, nil},
+	{"4: expired, and a payment succeeded", func(f *Facts) {
+		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_2", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusPending, CreatedAt: noon})
+	}, []string{"4 cs_2"}},
 
 	// 5
 	{"5: an expired session was charged", func(f *Facts) {
@@ -113,6 +121,10 @@ var sessionCases = []brokenCase{
 	{"5: a charge of no transaction", func(f *Facts) { f.Charges = append(f.Charges, Charge{"txn_x", "cs_9", checkout.OutcomeSucceeded}) }, []string{"5 txn_x"}},
 	{"5: charged twice", func(f *Facts) { f.Charges[0].Outcome = checkout.OutcomeSucceeded }, []string{"5 cs_1"}},
 	{"5: completed and not charged", func(f *Facts) { f.Charges = f.Charges[:1] }, []string{"5 cs_1"}},
+	{"5: charged for a session that is not there", func(f *Facts) {
+		f.Charges = append(f.Charges, Charge{"txn_2", "cs_9", checkout.OutcomeSucceeded})
+		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_9", MerchantID: "mer_1", Mode: checkout.ModeTest})
+	}, []string{"18 txn_2", "5 txn_2"}},
 
 	// 14
 	{"14: acknowledged and not there", func(f *Facts) { f.Calls[1].ID, f.Calls[1].Key = "cs_9", "" }, []string{"14 cs_9"}},
@@ -121,15 +133,17 @@ var sessionCases = []brokenCase{
 	{"14: expire was answered 200", func(f *Facts) { f.Calls[4].Status, f.Calls[4].Told = http.StatusOK, "" }, []string{"14 cs_1"}},
 	{"14: told that it is not there", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = http.StatusNotFound, "" }, []string{"14 cs_1"}},
 	{"14: no answer says nothing", func(f *Facts) { f.Calls[3].Status, f.Calls[3].Told = 0, "" }, nil},
+	{"14: answered to another merchant", func(f *Facts) { f.Calls[3].MerchantID = "mer_2" }, []string{"14 cs_1"}},
 
 	// 15
 	{"15: a key made two sessions", func(f *Facts) { f.session("cs_2").Key = "key-1" }, []string{"15 mer_1 key-1", "15 mer_1 key-2"}},
 	{"15: a key was answered with two", func(f *Facts) { f.Calls[0].ID, f.Calls[0].Status = "cs_2", http.StatusCreated }, []string{"15 mer_1 key-1"}},
 	{"15: an answer that is not kept", func(f *Facts) { f.KeptRequests[0].Status = 0 }, []string{"15 mer_1 key-1"}},
 	{"15: another merchant's key is its own", func(f *Facts) { f.Calls[0].MerchantID = "mer_2" }, nil},
+	{"15: answered with another key's session", func(f *Facts) { f.Calls[1].ID = "cs_2" }, []string{"15 mer_1 key-1"}},
 
 	// 16
-	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = checkout.StatusExpired }, []string{"16 cs_1"}},
+	{"16: the run says otherwise", func(f *Facts) { f.SessionRuns[0].Result = string(checkout.StatusExpired) }, []string{"16 cs_1"}},
 	{"16: the run goes on", func(f *Facts) { f.SessionRuns[0].Status = running }, []string{"16 cs_1"}},
 	{"16: the run goes on until the time of a session that was expired early", func(f *Facts) {
 		f.SessionRuns[1].Status, f.session("cs_2").ExpiresAt = running, f.At.Add(time.Minute)
@@ -143,13 +157,13 @@ var sessionCases = []brokenCase{
 		f.Calls = append(f.Calls[:len(f.Calls)-1], Call{Op: OpTerminate, ID: "cs_1", Status: http.StatusAccepted}, *f.expiry())
 	}, nil},
 	{"16: a creation that was rolled back ends quietly", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true})
 	}, nil},
 	{"16: and not late", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: running, Last: true, ExpiresAt: noon})
 	}, []string{"16 cs_9"}},
 	{"16: a run that ended a session that is not there", func(f *Facts) {
-		f.SessionRuns = append(f.SessionRuns, SessionRun{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: checkout.StatusExpired})
+		f.SessionRuns = append(f.SessionRuns, Run{WorkflowID: "cs_9", RunID: "r9", Status: completed, Last: true, Result: string(checkout.StatusExpired)})
 	}, []string{"16 cs_9"}},
 	{"16: a workflow task failed", func(f *Facts) {
 		f.Histories[0].TaskFailures = []string{enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR.String()}
@@ -164,6 +178,7 @@ var sessionCases = []brokenCase{
 		f.Events = append(f.Events, e)
 	}, []string{"17 po_1"}},
 	{"17: completed without a payout", func(f *Facts) { f.Payouts = nil }, []string{"17 cs_1"}},
+	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, []string{"17 po_1"}},
 
 	// 18
 	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},

@@ -16,91 +16,117 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/sync/errgroup"
 
-	"example.com/checkout/activities"
 	flows "example.com/checkout/workflows"
-	"example.com/checkout/workflows/webhook"
 )
 
 const (
 	temporalCalls  = 8 // at once
 	progressEvery  = 2 * time.Second
-	temporalLag    = 15 * time.Second // by which Temporal's list may be behind, and a run behind its row
+	temporalLag    = 15 * time.Second // how far Temporal's list may be behind, and a run behind its row
 	temporalLagTry = 250 * time.Millisecond
-	sendActivity   = "SendAttempt"
 )
 
-// temporalReader reads the runs of WebhookDelivery.
-type temporalReader struct {
-	client    client.Client
-	namespace string
-	facts     *Facts
-	world     *world // without runs
+// Run is one run of a CheckoutSession or a WebhookDelivery.
+type Run struct {
+	WorkflowID, RunID   string
+	Status              enumspb.WorkflowExecutionStatus
+	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
+	Last                bool      // of its id
+	Parent              string    // the workflow that started it; "": none did, or it is not known
 
-	mu   sync.Mutex
-	runs map[string][]Run
+	// Result is the status that the run returned. Result and Failure, the type of its
+	// error, are known of the last run of an id and where History is.
+	Result, Failure string
+
+	// ExpiresAt is in the input of a session's run; known of open runs without a row.
+	ExpiresAt time.Time
+
+	// ReportLost: it runs, and the report of its last attempt never came.
+	ReportLost bool
+
+	// History: the whole history of a delivery's run was read, because something
+	// looked odd.
+	History  bool
+	Sent     bool        // an attempt was started
+	RetryNow []time.Time // the signals
 }
 
-// readTemporal reads all runs: which there are from Temporal's list, how each
-// workflow stands by asking for its id, how its last run ended from the end of its
-// history, and the whole history where something looks odd.
+// readTemporal reads all runs of sessions and deliveries.
 func readTemporal(ctx context.Context, s Sources, f *Facts) error {
-	t := &temporalReader{client: s.Temporal, namespace: s.Namespace, facts: f, world: newWorld(f), runs: map[string][]Run{}}
-	namespace, err := s.Temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.Namespace})
+	namespace, err := s.Temporal.WorkflowService().DescribeNamespace(ctx,
+		&workflowservice.DescribeNamespaceRequest{Namespace: s.Namespace})
 	if err != nil {
 		return err
 	}
 	f.RunRetention = namespace.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
-	if err := t.list(ctx, fmt.Sprintf("WorkflowType = '%s'", flows.TypeWebhookDelivery)); err != nil {
+
+	w := newWorld(f)
+	if f.SessionRuns, err = readRuns(ctx, s, flows.TypeCheckoutSession, sessionRows{w}); err != nil {
 		return err
+	}
+	f.Runs, err = readRuns(ctx, s, flows.TypeWebhookDelivery, deliveryRows{s, w})
+	return err
+}
+
+// rows are the rows of PostgreSQL whose workflows are read.
+type rows interface {
+	ids() []string
+
+	// behind reports whether a run that is not closed must still learn that its row
+	// ended. It may note on the run why it will not.
+	behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool
+
+	// readMore reads what else is needed of the runs of one id.
+	readMore(ctx context.Context, id string, runs []Run) error
+}
+
+// runReader reads the runs of one workflow type.
+type runReader struct {
+	Sources
+	rows rows
+	has  map[string]bool // ids of rows
+
+	mu   sync.Mutex
+	runs map[string][]Run // by workflow id
+}
+
+// readRuns reads all runs of a workflow type, by id: which there are from
+// Temporal's list, how each workflow stands by asking for its id, and how its last
+// run ended from its history.
+func readRuns(ctx context.Context, s Sources, workflowType string, of rows) ([]Run, error) {
+	t := &runReader{Sources: s, rows: of, has: map[string]bool{}, runs: map[string][]Run{}}
+	if err := t.list(ctx, fmt.Sprintf("WorkflowType = '%s'", workflowType)); err != nil {
+		return nil, err
 	}
 	ids := map[string]bool{}
 	for id := range t.runs {
 		ids[id] = true
 	}
-	for _, d := range f.Deliveries {
-		ids[d.ID] = true
+	for _, id := range of.ids() {
+		ids[id], t.has[id] = true, true
 	}
-	var done atomic.Int64
-	stop := make(chan struct{})
-	go func() {
-		for tick := time.Tick(progressEvery); ; {
-			select {
-			case <-stop:
-				return
-			case <-tick:
-				s.Progress(fmt.Sprintf("Temporal: %d of %d workflows", done.Load(), len(ids)))
-			}
-		}
-	}()
-	defer close(stop)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(temporalCalls)
-	for id := range ids {
-		group.Go(func() error {
-			defer done.Add(1)
-			return t.read(ctx, id)
-		})
+
+	if err := t.readAll(ctx, workflowType, slices.Collect(maps.Keys(ids))); err != nil {
+		return nil, err
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
+
+	var all []Run
 	for _, id := range slices.Sorted(maps.Keys(t.runs)) {
-		f.Runs = append(f.Runs, t.runs[id]...)
+		all = append(all, t.runs[id]...)
 	}
-	s.Progress(fmt.Sprintf("Temporal: %d runs of %d workflows", len(f.Runs), len(t.runs)))
-	return nil
+	s.Progress(fmt.Sprintf("Temporal: %d runs of %d workflows %s", len(all), len(t.runs), workflowType))
+	return all, nil
 }
 
-// list adds the runs that Temporal's list knows.
-func (t *temporalReader) list(ctx context.Context, query string) error {
+// list adds the runs that Temporal's list knows for a query.
+func (t *runReader) list(ctx context.Context, query string) error {
 	var page []byte
 	for {
-		got, err := t.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: t.namespace, PageSize: 1000, Query: query, NextPageToken: page,
+		got, err := t.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: t.Namespace, PageSize: 1000, Query: query, NextPageToken: page,
 		})
 		if err != nil {
 			return err
@@ -117,7 +143,7 @@ func (t *temporalReader) list(ctx context.Context, query string) error {
 }
 
 // put adds a run, or replaces what was known of it.
-func (t *temporalReader) put(run Run) {
+func (t *runReader) put(run Run) {
 	runs := t.runs[run.WorkflowID]
 	for i := range runs {
 		if runs[i].RunID == run.RunID {
@@ -139,99 +165,128 @@ func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
+// readAll reads the workflows with these ids, some at once, and says how far it is.
+func (t *runReader) readAll(ctx context.Context, workflowType string, ids []string) error {
+	var done atomic.Int64
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for tick := time.Tick(progressEvery); ; {
+			select {
+			case <-stop:
+				return
+			case <-tick:
+				t.Progress(fmt.Sprintf("Temporal: %d of %d workflows %s", done.Load(), len(ids), workflowType))
+			}
+		}
+	}()
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(temporalCalls)
+	for _, id := range ids {
+		group.Go(func() error {
+			defer done.Add(1)
+			return t.read(ctx, id)
+		})
+	}
+	return group.Wait()
+}
+
 // read asks how the workflow with an id stands. Temporal's list and the end of a
 // run come a little after the row, so it asks again for a while.
-func (t *temporalReader) read(ctx context.Context, id string) error {
-	d := t.world.deliveries[id]
-	for end := time.Now().Add(temporalLag); ; {
-		described, err := t.client.DescribeWorkflowExecution(ctx, id, "")
+func (t *runReader) read(ctx context.Context, id string) error {
+	for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
+		described, err := t.Temporal.DescribeWorkflowExecution(ctx, id, "")
 		var notFound *serviceerror.NotFound
 		if errors.As(err, &notFound) {
-			t.mu.Lock()
-			delete(t.runs, id) // the list is behind the removal
-			t.mu.Unlock()
+			t.forget(id) // the list is behind the removal
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		last := runOf(described.WorkflowExecutionInfo)
-		last.ReportLost = reportLost(described.PendingActivities)
-		behind := d != nil && d.Status != webhook.DeliveryPending && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && !last.ReportLost
-		if (behind || !t.listed(last)) && time.Now().Before(end) {
-			time.Sleep(temporalLagTry)
-			if !behind {
-				err = t.list(ctx, fmt.Sprintf("WorkflowId = '%s'", id))
-			}
-			if err != nil {
+
+		last, waits := runOf(described.WorkflowExecutionInfo), time.Now().Before(end)
+		behind := last.open() && t.rows.behind(&last, described.PendingActivities)
+		if behind && waits {
+			continue
+		}
+		if !t.listed(last) && waits {
+			if err := t.list(ctx, fmt.Sprintf("WorkflowId = '%s'", id)); err != nil {
 				return err
 			}
 			continue
 		}
-		last.Last = true
-		if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			if err := t.readEnd(ctx, &last); err != nil {
-				return err
-			}
-		}
-		t.mu.Lock()
-		t.put(last)
-		runs := t.runs[id]
-		t.mu.Unlock()
-		if t.odd(d, runs) {
-			return t.readHistories(ctx, runs)
-		}
-		return nil
+		return t.finish(ctx, last)
 	}
 }
 
-// reportLost reports whether an attempt was given up because nobody said how it
-// ended, and none has followed. Of a first attempt, which is a local activity, the
-// activity says so that follows it.
-func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
-	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
-		lost := a.GetLastFailure().GetTimeoutFailureInfo() != nil || a.GetLastFailure().GetMessage() == activities.AttemptLost
-		return a.GetActivityType().GetName() == sendActivity && lost && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
-	})
+// finish adds the last run of an id and reads how it ended.
+func (t *runReader) finish(ctx context.Context, last Run) error {
+	last.Last = true
+	if filter, ok := t.eventsOf(last); ok {
+		if err := eachEvent(ctx, t.Sources, last, filter, last.note); ignoreGone(err) != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	t.put(last)
+	runs := t.runs[last.WorkflowID]
+	t.mu.Unlock()
+	return t.rows.readMore(ctx, last.WorkflowID, runs)
+}
+
+// eventsOf says which events of a last run tell the rest: the last of one that is
+// closed, and the first of one that has no row; false for none.
+func (t *runReader) eventsOf(last Run) (enumspb.HistoryEventFilterType, bool) {
+	if last.open() {
+		return enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, !t.has[last.WorkflowID]
+	}
+	return enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT, true
 }
 
 // listed reports whether a run is in Temporal's list.
-func (t *temporalReader) listed(run Run) bool {
+func (t *runReader) listed(run Run) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.runs[run.WorkflowID], func(r Run) bool { return r.RunID == run.RunID })
 }
 
-// odd reports whether only histories can tell if a delivery is in order.
-func (t *temporalReader) odd(d *Delivery, runs []Run) bool {
-	if d == nil {
-		return false
-	}
-	for run := 1; run <= d.Run; run++ {
-		if len(d.ofRun(run)) == 0 {
-			return true
-		}
-	}
-	return len(runs) != d.Run || len(t.world.shortGaps(d)) > 0
+func (t *runReader) forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.runs, id)
 }
 
-// readEnd reads how a closed run ended.
-func (t *temporalReader) readEnd(ctx context.Context, run *Run) error {
-	events := t.client.GetWorkflowHistory(ctx, run.WorkflowID, run.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+// eachEvent calls do with the events of a run.
+func eachEvent(
+	ctx context.Context, s Sources, run Run, filter enumspb.HistoryEventFilterType, do func(*historypb.HistoryEvent),
+) error {
+	events := s.Temporal.GetWorkflowHistory(ctx, run.WorkflowID, run.RunID, false, filter)
 	for events.HasNext() {
 		e, err := events.Next()
 		if err != nil {
-			return ignoreGone(err)
+			return err
 		}
-		run.end(e)
+		do(e)
 	}
 	return nil
 }
 
-func (r *Run) end(e *historypb.HistoryEvent) {
+// note keeps what an event says of how the run began or ended. A result that
+// cannot be read stays unknown, which is a violation.
+func (r *Run) note(e *historypb.HistoryEvent) {
+	if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+		var in flows.CheckoutSessionInput // a delivery's input has no time
+		if decode(started.GetInput(), &in) == nil {
+			r.ExpiresAt = in.ExpiresAt
+		}
+	}
 	if completed := e.GetWorkflowExecutionCompletedEventAttributes(); completed != nil {
-		var result flows.WebhookDeliveryResult
-		if converter.GetDefaultDataConverter().FromPayloads(completed.GetResult(), &result) == nil { // else the result stays unknown, which is a violation
+		var result struct { // of both workflow types
+			Status string `json:"status"`
+		}
+		if decode(completed.GetResult(), &result) == nil {
 			r.Result = result.Status
 		}
 	}
@@ -240,76 +295,21 @@ func (r *Run) end(e *historypb.HistoryEvent) {
 	}
 }
 
-// readHistories reads what happened in each run of a workflow.
-func (t *temporalReader) readHistories(ctx context.Context, runs []Run) error {
-	for i := range runs {
-		run := &runs[i]
-		sends, sent := map[int64]bool{}, map[int64]bool{} // by the event that scheduled the activity
-		events := t.client.GetWorkflowHistory(ctx, run.WorkflowID, run.RunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		for events.HasNext() {
-			e, err := events.Next()
-			if err != nil {
-				return ignoreGone(err)
-			}
-			run.end(e)
-			switch e.EventType {
-			case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-				sends[e.EventId] = e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == sendActivity
-			case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-				id := e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()
-				sent[id] = sends[id]
-			case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-				completed := e.GetActivityTaskCompletedEventAttributes()
-				id := completed.GetScheduledEventId()
-				sent[id] = sent[id] && begun(completed.GetResult())
-			case enumspb.EVENT_TYPE_MARKER_RECORDED:
-				sent[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
-			case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-				if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
-					clear(sent) // until here it is the history of the run that was reset
-				}
-			case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-				if signal := e.GetWorkflowExecutionSignaledEventAttributes(); signal.GetSignalName() == flows.SignalRetryNow {
-					run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
-				}
-			}
-		}
-		for _, one := range sent {
-			run.Sent = run.Sent || one
-		}
-		if run.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			described, err := t.client.DescribeWorkflowExecution(ctx, run.WorkflowID, run.RunID)
-			if err != nil {
-				return ignoreGone(err)
-			}
-			for _, a := range described.PendingActivities {
-				run.Sent = run.Sent || (a.GetActivityType().GetName() == sendActivity && (a.GetAttempt() > 1 || a.GetLastStartedTime() != nil))
-			}
-		}
-		run.History = true
-	}
-	return nil
+func decode(payloads *commonpb.Payloads, into any) error {
+	return converter.GetDefaultDataConverter().FromPayloads(payloads, into)
 }
 
-// begun reports whether a SendAttempt that completed had begun an attempt, or was
-// put on hold, which also counts the run: the endpoint was not busy, PostgreSQL not
-// away.
-func begun(result *commonpb.Payloads) bool {
-	var got activities.SendAttemptResult
-	if err := converter.GetDefaultDataConverter().FromPayloads(result, &got); err != nil {
-		return true // not known
-	}
-	return got.Status != webhook.DeliveryPending || got.Reason == activities.ReasonHeld || got.Made > 0
-}
+func (r Run) open() bool { return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
 
-// begunLocally reports whether a marker is that of a SendAttempt which ran as a
-// local activity and began an attempt.
-func begunLocally(marker *historypb.MarkerRecordedEventAttributes) bool {
-	var local struct{ ActivityType string }
-	if marker.GetMarkerName() != "LocalActivity" || converter.GetDefaultDataConverter().FromPayloads(marker.GetDetails()["data"], &local) != nil {
-		return false
+// compare orders the runs of one id by age.
+func (r Run) compare(other Run) int {
+	switch {
+	case r.Last:
+		return 1
+	case other.Last:
+		return -1
 	}
-	return local.ActivityType == sendActivity && (marker.GetFailure() != nil || begun(marker.GetDetails()["result"]))
+	return r.StartedAt.Compare(other.StartedAt)
 }
 
 // ignoreGone: a run that Temporal removed while it was read says nothing.

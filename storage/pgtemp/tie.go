@@ -6,8 +6,7 @@ import (
 	"syscall"
 )
 
-// StartTied starts cmd so that it gets the signal onDeath when this process ends, kill -9 included (Linux; elsewhere
-// cmd is started without that tie). exited receives the result of cmd.Wait once and is then closed.
+// StartTied starts cmd so that it gets the signal onDeath when this process ends, kill -9 included. exited receives the result of cmd.Wait once and is then closed.
 // cmd runs in a process group of its own: a ctrl-C in the terminal reaches only the process that started it, which
 // then stops its children in the right order.
 //

@@ -1,0 +1,159 @@
+package invariant
+
+import (
+	"context"
+	"slices"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"example.com/checkout/activities"
+	flows "example.com/checkout/workflows"
+	"example.com/checkout/workflows/webhook"
+)
+
+const sendActivity = "SendAttempt"
+
+// deliveryRows are the rows of WebhookDelivery.
+type deliveryRows struct {
+	Sources
+	world *world // without runs
+}
+
+func (d deliveryRows) ids() []string {
+	var ids []string
+	for _, row := range d.world.Deliveries {
+		ids = append(ids, row.ID)
+	}
+	return ids
+}
+
+func (d deliveryRows) behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool {
+	run.ReportLost = reportLost(pending)
+	row := d.world.deliveries[run.WorkflowID]
+	return row != nil && row.Status != webhook.DeliveryPending && !run.ReportLost
+}
+
+// reportLost reports whether an attempt was given up because nobody said how it
+// ended, and none has followed. Of a first attempt, which is a local activity, the
+// activity that follows it says so.
+func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
+	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
+		failure := a.GetLastFailure()
+		lost := failure.GetTimeoutFailureInfo() != nil || failure.GetMessage() == activities.AttemptLost
+		return a.GetActivityType().GetName() == sendActivity && lost && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+	})
+}
+
+// readMore reads the whole history of each run when only that can tell whether a
+// delivery is in order.
+func (d deliveryRows) readMore(ctx context.Context, id string, runs []Run) error {
+	row := d.world.deliveries[id]
+	if row == nil || !d.odd(row, runs) {
+		return nil
+	}
+	for i := range runs {
+		if err := d.readHistory(ctx, &runs[i]); err != nil {
+			return ignoreGone(err)
+		}
+	}
+	return nil
+}
+
+// odd reports whether only histories can tell if a delivery is in order.
+func (d deliveryRows) odd(row *Delivery, runs []Run) bool {
+	for run := 1; run <= row.Run; run++ {
+		if len(row.ofRun(run)) == 0 {
+			return true
+		}
+	}
+	return len(runs) != row.Run || len(d.world.shortGaps(row)) > 0
+}
+
+// readHistory reads what happened in a run.
+func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
+	sends := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
+	err := eachEvent(ctx, d.Sources, *run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, func(e *historypb.HistoryEvent) {
+		run.note(e)
+		sends.note(e)
+		signal := e.GetWorkflowExecutionSignaledEventAttributes()
+		if signal.GetSignalName() == flows.SignalRetryNow {
+			run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
+		}
+	})
+	if err != nil {
+		return err
+	}
+
+	run.Sent = sends.any()
+	if run.open() {
+		described, err := d.Temporal.DescribeWorkflowExecution(ctx, run.WorkflowID, run.RunID)
+		if err != nil {
+			return err
+		}
+		run.Sent = run.Sent || slices.ContainsFunc(described.PendingActivities, tried)
+	}
+	run.History = true
+	return nil
+}
+
+// tried reports whether a pending activity is an attempt that was begun.
+func tried(a *workflowpb.PendingActivityInfo) bool {
+	return a.GetActivityType().GetName() == sendActivity && (a.GetAttempt() > 1 || a.GetLastStartedTime() != nil)
+}
+
+// sends are the attempts in a history, by the event that scheduled the activity.
+type sends struct{ scheduled, begun map[int64]bool }
+
+func (s sends) note(e *historypb.HistoryEvent) {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		name := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()
+		s.scheduled[e.EventId] = name == sendActivity
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		id := e.GetActivityTaskStartedEventAttributes().GetScheduledEventId()
+		s.begun[id] = s.scheduled[id]
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		completed := e.GetActivityTaskCompletedEventAttributes()
+		id := completed.GetScheduledEventId()
+		s.begun[id] = s.begun[id] && begun(completed.GetResult())
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		s.begun[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+			clear(s.begun) // until here it is the history of the run that was reset
+		}
+	}
+}
+
+func (s sends) any() bool {
+	for _, begun := range s.begun {
+		if begun {
+			return true
+		}
+	}
+	return false
+}
+
+// begun reports whether a SendAttempt that completed had begun an attempt, or was
+// put on hold, which also counts the run: the endpoint was not busy, PostgreSQL not
+// away.
+func begun(result *commonpb.Payloads) bool {
+	var got activities.SendAttemptResult
+	if err := decode(result, &got); err != nil {
+		return true // not known
+	}
+	return got.Status != webhook.DeliveryPending || got.Reason == activities.ReasonHeld || got.Made > 0
+}
+
+// begunLocally reports whether a marker is that of a SendAttempt which ran as a
+// local activity and began an attempt.
+func begunLocally(marker *historypb.MarkerRecordedEventAttributes) bool {
+	var local struct{ ActivityType string }
+	if marker.GetMarkerName() != "LocalActivity" || decode(marker.GetDetails()["data"], &local) != nil {
+		return false
+	}
+	return local.ActivityType == sendActivity && (marker.GetFailure() != nil || begun(marker.GetDetails()["result"]))
+}

@@ -1,0 +1,89 @@
+package invariant
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+const oneOfEach = `
+	INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts, order_id_guard, created_at) VALUES ('mer_1', 'Shop', 'standard', 100, 3, false, now());
+	INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at)
+	VALUES ('cs_1', 'mer_1', 'test', 1000, 'USD', 'USDC', 'pending', '{"key": "key-1"}', 3, now() - interval '2 h', now() - interval '1 h')`
+
+// TestReadPostgres_OfTheSchema: every statement fits the schema, and a row that
+// changes afterwards is marked.
+func TestReadPostgres_OfTheSchema(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), pgtemp.ForTest(t, storage.Migrate))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(t.Context()) }) // everything was read
+	_, err = conn.Exec(t.Context(), oneOfEach)
+	require.NoError(t, err)
+
+	f := &Facts{}
+	require.NoError(t, readPostgres(t.Context(), conn, f))
+	require.Len(t, f.Sessions, 1)
+	require.Equal(t, checkout.StatusPending, f.Sessions[0].Status)
+	require.Equal(t, "key-1", f.Sessions[0].Key)
+	require.Subset(t, f.Constraints, guards)
+	words, err := Unsettled(t.Context(), conn)
+	require.NoError(t, err)
+	require.Equal(t, "1 pending sessions whose time is over", words)
+
+	require.NoError(t, readMoved(t.Context(), conn, f))
+	require.False(t, f.Sessions[0].Moved)
+	_, err = conn.Exec(t.Context(), `
+		UPDATE checkout_session SET status = 'expired', ended_at = now() WHERE id = 'cs_1';
+		INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at)
+		VALUES ('cs_new', 'mer_1', 'test', 1000, 'USD', 'USDC', 'pending', '{}', 3, now(), now() + interval '1 h')`)
+	require.NoError(t, err)
+	f.SessionRuns = []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_new"}, {WorkflowID: "cs_without_row"}}
+	require.NoError(t, readMoved(t.Context(), conn, f))
+	require.True(t, f.Sessions[0].Moved)
+	require.Equal(t, []Run{{WorkflowID: "cs_1"}, {WorkflowID: "cs_without_row"}}, f.SessionRuns, "without that of a row that came since")
+
+	found, err := SearchTables(t.Context(), conn, []Canary{{Value: "key-1"}, {Value: "nowhere"}})
+	require.NoError(t, err)
+	require.Equal(t, map[int]int{0: 1}, found["checkout_session"])
+	require.Empty(t, found["merchant"])
+}
+
+func TestSearchLogs_FindsCanaries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "api.log"), []byte("card 4242 of request-1"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "data.bin"), []byte("4242"), 0o600))
+	f := &Facts{}
+	require.NoError(t, searchLogs(Sources{Logs: dir, Canaries: []Canary{
+		{Name: "card", Value: "4242"}, {Name: "request", Value: "request-1", Logged: true}, {Name: "key", Value: "sk_test"},
+	}}, f))
+	require.Equal(t, []Leak{{"card", "api.log", 1}}, f.Leaks)
+	require.Equal(t, 3, f.Searched)
+}
+
+func TestReadLogs_OfFilesAndDirectories(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := readLogs([]string{dir})
+	require.ErrorContains(t, err, "holds no file *.jsonl")
+	_, err = readLogs([]string{filepath.Join(dir, "absent.jsonl")})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	late := `{"at":"2026-11-20T12:00:01Z","delivery":"whd_2"}` + "\n"
+	early := `{"at":"2026-11-20T12:00:00Z","delivery":"whd_1"}` + "\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(late), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b.jsonl"), []byte(early), 0o600))
+	for _, paths := range [][]string{{dir}, {filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")}} {
+		requests, err := readLogs(paths)
+		require.NoError(t, err)
+		require.Len(t, requests, 2)
+		require.Equal(t, "whd_1", requests[0].Delivery, "in the order of time")
+	}
+}
