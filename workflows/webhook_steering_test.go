@@ -307,3 +307,23 @@ func TestWebhookDelivery_AnAttemptThatComesBeforeItsTimeIsNotMade(t *testing.T) 
 	require.Equal(t, []time.Duration{0, 30 * second, 330 * second, 2130 * second, 9330 * second, 52530 * second}, got, "not at 31 s")
 	require.Equal(t, 8, n, "one came before its time")
 }
+
+// The API notes a retry_now in the row before it sends the signal.
+func TestWebhookDelivery_ARetryNowWhoseSignalComesLateMakesOneAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := w.delivery()
+	calls := 0
+	got := w.steered(in, func(env *testsuite.TestWorkflowEnvironment) {
+		real := w.deliveries.SendAttempt
+		env.OnActivity(w.deliveries.SendAttempt, mock.Anything, mock.Anything).Return(
+			func(ctx context.Context, in activities.SendAttemptInput) (activities.SendAttemptResult, error) {
+				if calls++; calls == 2 { // between the first attempt and its report
+					require.NoError(t, w.HurryDelivery(context.Background(), in.Ref))
+				}
+				return real(ctx, in)
+			})
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(workflows.SignalRetryNow, nil) }, second)
+	})
+	require.Equal(t, []time.Duration{0, second, 301 * second, 2101 * second, 9301 * second, 52501 * second}, got)
+}

@@ -65,11 +65,11 @@ func (s Standing) Decide(t Turn) Decision {
 	case newRun:
 		return Decision{Step: StepBegin, Number: 1, NewRun: true}
 	case s.uncounted(t):
-		return Decision{Step: StepReport, Number: t.number(), Wait: s.wait(t)}
+		return Decision{Step: StepReport, Number: t.number(), Wait: s.untilDue(t)}
 	case s.reset(t):
 		return Decision{Step: StepAgain, NewRun: true}
-	case s.wait(t) > EarlyTolerance:
-		return Decision{Step: StepEarly, Wait: s.wait(t)}
+	case !s.Hurried && s.untilDue(t) > EarlyTolerance:
+		return Decision{Step: StepEarly, Wait: s.untilDue(t)}
 	case s.Held:
 		return Decision{Step: StepPark}
 	}
@@ -92,10 +92,7 @@ func (s Standing) reset(t Turn) bool {
 	return t.number() <= s.Counted && !unfinished
 }
 
-// wait returns how long until the next attempt is due; 0 when it is.
-func (s Standing) wait(t Turn) time.Duration {
-	if s.Hurried {
-		return 0
-	}
-	return max(s.Due.Sub(t.Now), 0)
-}
+// untilDue returns how long until the next attempt is due; 0 when it is. StepReport
+// waits that long also when it is wanted now: the signal that follows ends the
+// waiting, and would else hasten the attempt after.
+func (s Standing) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }

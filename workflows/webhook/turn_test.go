@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 
 		{5, "the local attempt was refused", made(1, 0, in(30*time.Second)), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1, Wait: 30 * time.Second}},
 		{5, "the local attempt was refused, and is overdue", made(1, 0, in(-time.Hour)), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1}},
-		{5, "the local attempt was refused, and the next is wanted now", made(1, 0, in(time.Hour), hurried), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1}},
+		{5, "the local attempt was refused, and the next is wanted now, which the signal does", made(1, 0, in(time.Hour), hurried), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1, Wait: time.Hour}},
 		{5, "the local attempt was refused, and is on hold", made(1, 0, in(30*time.Second), held), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1, Wait: 30 * time.Second}},
 		{5, "the worker died in the local attempt", made(1, 0, in(45*time.Second), sending), turn(0, 1), webhook.Decision{Step: webhook.StepReport, Number: 1, Wait: 45 * time.Second}},
 
