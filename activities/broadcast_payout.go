@@ -9,14 +9,13 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// BroadcastPayoutResult says whether the network took the transfer.
+// BroadcastPayoutResult says whether the network accepted the transfer.
 type BroadcastPayoutResult struct {
-	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when it did
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it
 }
 
-// BroadcastPayout signs the transfer, stores it and sends it. Run again it
-// sends the stored one, which the network takes only once. It fails with
-// PayoutNotFound.
+// BroadcastPayout signs the transfer, stores it and sends it. A repeat sends the stored transfer;
+// the network accepts the same transfer only once. It fails with PayoutNotFound.
 func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
@@ -35,7 +34,7 @@ func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (Broadc
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
 	}
-	if p.Status != checkout.PayoutPending || p.Failure != "" { // decided, by an earlier run or by whoever was first
+	if p.Status != checkout.PayoutPending || p.Failure != "" { // an earlier run or another process decided it
 		return BroadcastPayoutResult{p.Failure}, nil
 	}
 	failure, err := network.Payouts.Broadcast(ctx, in.ID, signed)
@@ -52,8 +51,8 @@ func (a *Payments) signTransfer(ctx context.Context, network checkout.PayoutNetw
 	})
 }
 
-// grossPayout converts the payout's source amount at its locked rate, rounded
-// down to the places of its currency.
+// grossPayout converts the payout's source amount at its locked rate. It rounds down to the decimal
+// places of the payout currency.
 func grossPayout(p checkout.Payout) (string, error) {
 	rate, err := decimal.NewFromString(p.ExchangeRate)
 	if err != nil {
@@ -64,8 +63,8 @@ func grossPayout(p checkout.Payout) (string, error) {
 	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
 }
 
-// SendPayout broadcasts and decides a payout in one go. It fails as both do, and
-// may then be repeated, or they may.
+// SendPayout calls BroadcastPayout and FinishPayout. It fails with their errors. After an error it
+// may be repeated, and so may each of the two.
 func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
 	sent, err := a.BroadcastPayout(ctx, in)
 	if err != nil {
@@ -81,8 +80,8 @@ type FinishPayoutInput struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"`
 }
 
-// FinishPayout decides the payout in one transaction with its event and
-// deliveries. It fails with PayoutNotFound.
+// FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with
+// PayoutNotFound.
 func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
 	got, err := a.Store.FinishPayout(ctx, in.Ref, in.Failure)
 	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)

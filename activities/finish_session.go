@@ -8,10 +8,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// FinishPayment decides a payment by what the card network said of it, in one
-// transaction with everything that follows. Run again it returns the same. It fails
-// with SessionNotFound, with PaymentUndecided when the answer was lost, and with
-// SessionNotPending when the session ended without this payment.
+// FinishPayment decides a payment by the recorded answer of the card network, in one transaction
+// with everything that follows. A repeat returns the same settlement. It fails with
+// SessionNotFound, with PaymentUndecided when no answer is recorded, and with SessionNotPending
+// when the session ended without this payment.
 func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settlement, error) {
 	got, err := a.Store.FinishPayment(ctx, in.Ref, in.TransactionID)
 	if err == nil {
@@ -20,22 +20,21 @@ func (a *Payments) FinishPayment(ctx context.Context, in PaymentInput) (Settleme
 	return Settlement(got), asFinal(ctx, err, ErrTypeSessionNotFound)
 }
 
-// ExpireSessionResult says how the session stands. One that is still pending has a
-// payment that must be decided first, or time left.
+// ExpireSessionResult is the state of the session. A session that is still pending has a payment
+// that must be decided first, or time left.
 type ExpireSessionResult struct {
 	Status   checkout.Status `json:"status,omitempty"`
-	InFlight string          `json:"in_flight,omitempty"` // the payment
+	InFlight string          `json:"in_flight,omitempty"` // id of the payment in flight
 	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
 }
 
-// ExpireSessionInput names the session by its time as well: the run of a creation
-// that was rolled back must not end the session that the next try made.
+// ExpireSessionInput names the session by its id and its expiry time. A creation that was rolled
+// back may have left a run; that run must not end the session that the retry created.
 type ExpireSessionInput struct {
 	checkout.Ref
 
 	ExpiresAt time.Time `json:"expires_at"`
-	// OnTime leaves a session alone whose time is not over by PostgreSQL's clock:
-	// nobody asked for its end but the timer.
+	// OnTime makes ExpireSession wait for PostgreSQL's clock: only the timer asked for the end.
 	OnTime bool `json:"on_time,omitempty"`
 }
 

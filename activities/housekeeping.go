@@ -13,20 +13,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Runs is what Housekeeping needs of runs.Client, which it cannot import.
+// Runs is the part of runs.Client that Housekeeping uses. Importing runs would be an import cycle.
 type Runs interface {
-	// Open reports whether a workflow id has a run that has not ended.
+	// Open reports whether a workflow id has an open run.
 	Open(ctx context.Context, id string) (bool, error)
-	// Terminated returns the ids whose runs were terminated in the last while.
+	// Terminated returns the workflow ids of runs that were terminated less than within ago.
 	Terminated(ctx context.Context, within time.Duration) ([]string, error)
-	// ResumeDelivery wakes a parked delivery; checkout.ErrNotFound: it has no run.
+	// ResumeDelivery wakes a parked delivery. It returns checkout.ErrNotFound when there is no run.
 	ResumeDelivery(ctx context.Context, id string) error
-	// CancelDelivery cancels a delivery's run; checkout.ErrNotFound: it has none.
+	// CancelDelivery cancels a delivery's run. It returns checkout.ErrNotFound when there is no
+	// run.
 	CancelDelivery(ctx context.Context, id string) error
 }
 
-// Housekeeping are the activities that keep PostgreSQL and Temporal in
-// agreement, for all merchants.
+// Housekeeping holds the activities that keep PostgreSQL and Temporal in agreement. They work for
+// all merchants.
 type Housekeeping struct {
 	Store *storage.Store
 	Runs  Runs
@@ -43,23 +44,23 @@ type Orphan struct {
 	Host       string            `json:"host,omitempty"` // of a delivery
 }
 
-// Sizes and times of Reconcile.
+// Limits of one Reconcile.
 const (
-	overdueMargin    = 30 * time.Second // what is late by less is about to happen
+	overdueMargin    = 30 * time.Second // a shorter delay is normal
 	terminatedWithin = 10 * time.Minute // several times the interval of Reconcile
 	housekeepingPage = 200
-	maxOrphans       = 200 // started again in one go; their runs are children of one Reconcile
+	maxOrphans       = 200 // restarted at once; their runs are children of one Reconcile
 )
 
-// patience is how many rows may fail in one go, each for itself. When more do,
-// PostgreSQL or Temporal is away, and trying the others is of no use.
+// patience is how many rows may fail on their own. More failures mean that PostgreSQL or Temporal
+// is down, so trying the other rows is useless.
 const patience = 5
 
 // failures counts the rows that failed.
 type failures int
 
-// pass logs that a row failed, so that the others get their turn; the row gets its
-// own with the next Reconcile. It returns err when too many have failed.
+// pass logs the failure of one row, so that the other rows get their turn. The next Reconcile tries
+// the row again. It returns err after too many failures.
 func (f *failures) pass(ctx context.Context, id string, err error) error {
 	if err == nil {
 		return nil
@@ -71,9 +72,9 @@ func (f *failures) pass(ctx context.Context, id string, err error) error {
 	return nil
 }
 
-// FindOrphans returns rows that should have a run and have none: their workflow
-// was terminated, or never started. What Temporal's list knows of terminated
-// runs makes it quick; what is overdue makes it sure, also when the list fails.
+// FindOrphans returns rows that should have a run and have none: the run was terminated or never
+// started. Temporal's list of terminated runs finds some of them quickly. The search for overdue
+// rows finds all of them, even when the list fails.
 func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 	var failed failures
 	orphans, err := h.terminated(ctx, &failed)
@@ -96,15 +97,15 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 			}
 		}
 		if len(orphans) >= maxOrphans {
-			return "", err // the next Reconcile finds the others
+			return "", err // the next Reconcile finds the rest
 		}
 		return rows[len(rows)-1].ID, err
 	})
 	return orphans, asFinal(ctx, err, "")
 }
 
-// terminated returns the orphans among what Temporal's list knows of terminated
-// runs. Without the list they are found when they are overdue.
+// terminated returns the orphans among the terminated runs in Temporal's list. When the list fails,
+// FindOrphans finds them once they are overdue.
 func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orphan, error) {
 	ids, err := h.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
@@ -120,8 +121,8 @@ func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orph
 	return h.withoutRun(ctx, rows, failed)
 }
 
-// withoutRun returns those of rows that have no open run. A row is read again
-// after that was seen: a run may have ended meanwhile, and its row with it.
+// withoutRun returns the rows that have no open run. It reads these rows again, because a run may
+// have ended its row in the meantime.
 func (h *Housekeeping) withoutRun(ctx context.Context, rows []storage.Overdue, failed *failures) ([]Orphan, error) {
 	var ids []string
 	for _, row := range rows {
@@ -145,23 +146,22 @@ func (h *Housekeeping) withoutRun(ctx context.Context, rows []storage.Overdue, f
 	return orphans, err
 }
 
-// ResumeParked wakes the deliveries that came due while on hold and are on hold
-// no longer. It returns how many.
+// ResumeParked wakes the deliveries that came due while on hold and are no longer on hold. It
+// returns their number.
 func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
 	return h.steer(ctx, h.Store.ParkedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.ResumeDelivery(ctx, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
-			return h.Store.UnparkDelivery(ctx, ref) // then FindOrphans finds it
+			return h.Store.UnparkDelivery(ctx, ref) // the next FindOrphans finds it
 		}
 		return err
 	})
 }
 
-// CancelOrphaned cancels the pending deliveries of deleted registrations. It
-// returns how many.
+// CancelOrphaned cancels the pending deliveries of deleted registrations. It returns their number.
 func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	return h.steer(ctx, h.Store.OrphanedDeliveries, func(ref checkout.Ref) error {
-		err := h.Runs.CancelDelivery(ctx, ref.ID) // its run ends the row
+		err := h.Runs.CancelDelivery(ctx, ref.ID) // the run ends the row
 		if errors.Is(err, checkout.ErrNotFound) {
 			_, err := h.Store.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)
 			return err
@@ -170,8 +170,7 @@ func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
 	})
 }
 
-// steer calls do with every delivery that find finds, and returns how many it
-// went well with.
+// steer calls do for every delivery that find returns. It returns the number of successful calls.
 func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]checkout.Ref, error), do func(checkout.Ref) error) (int, error) {
 	var (
 		n      int
@@ -197,22 +196,22 @@ func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, str
 	return n, asFinal(ctx, err, "")
 }
 
-// DeleteFinishedInput says how old a finished delivery becomes.
+// DeleteFinishedInput holds the age at which finished deliveries are deleted.
 type DeleteFinishedInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// retentionPage is how many rows one statement of Retention removes. When they are
-// so large, or the disk so slow, that it takes too long, the next removes a tenth.
+// retentionPage is how many rows one statement deletes. When a statement reaches its time-out,
+// because the rows are large or the disk is slow, the next one deletes a tenth.
 const retentionPage = 1000
 
-// sweep is a part of Retention: it removes pages of what is old.
+// sweep deletes one kind of old rows, page by page.
 type sweep struct {
 	limit int
 	page  func(limit int) (more bool, err error)
 }
 
-// next removes a page, and says whether there may be more to do.
+// next deletes one page and reports whether more pages may follow.
 func (s *sweep) next() (more bool, err error) {
 	more, err = s.page(s.limit)
 	if storage.TookTooLong(err) && s.limit > 1 {
@@ -222,11 +221,10 @@ func (s *sweep) next() (more bool, err error) {
 	return more && err == nil, err
 }
 
-// DeleteFinished removes deliveries that are older, and events without any; and
-// idempotent requests, token buckets and secrets to be shown that are of no use any
-// more. Each part stands by itself: they take turns, a page at a time, so that neither
-// an error nor a backlog of one keeps the others from theirs. It returns how many
-// deliveries and events went.
+// DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
+// It also deletes old idempotent requests, token buckets and secrets that waited for their page.
+// The kinds take turns, one page each, so an error or a backlog of one kind does not block the
+// others. It returns the number of deleted deliveries and events.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
 	var (
 		total     int
@@ -272,7 +270,7 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 	return total, asFinal(ctx, errors.Join(append(errs, ctx.Err())...), "")
 }
 
-// eachPage calls next with the last id that was seen until it returns "".
+// eachPage calls next with the id that next returned last, until next returns "".
 func eachPage(ctx context.Context, next func(after string) (string, error)) error {
 	after := ""
 	for {

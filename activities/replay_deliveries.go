@@ -7,39 +7,38 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ErrTypeReplayNotFound: there is no such bulk replay.
+// ErrTypeReplayNotFound: the bulk replay does not exist.
 const ErrTypeReplayNotFound = "ReplayNotFound"
 
-// Progress says how far a bulk replay has come.
+// Progress counts the deliveries that a bulk replay has handled.
 type Progress struct {
 	After   string `json:"after,omitempty"` // the last delivery that was started
 	Started int    `json:"started"`
 	Skipped int    `json:"skipped"`
 }
 
-// NextReplayedInput notes how far a bulk replay has come.
+// NextReplayedInput is the progress to store.
 type NextReplayedInput struct {
 	checkout.Ref
 
 	Progress
 }
 
-// ReplayedDelivery is one delivery that a bulk replay starts again.
+// ReplayedDelivery is a delivery that a bulk replay starts again.
 type ReplayedDelivery struct {
 	webhook.Dispatch
 	EventType webhook.EventType `json:"event_type"`
 }
 
-// NextReplayedResult is a part of a bulk replay, as much as may start in a second.
+// NextReplayedResult holds the deliveries that a bulk replay starts in one second.
 type NextReplayedResult struct {
 	Progress   Progress           `json:"progress"` // before Deliveries
 	Deliveries []ReplayedDelivery `json:"deliveries"`
 }
 
-// NextReplayed notes how far a bulk replay has come and returns the deliveries
-// that it starts next, none when it is at its end. A run that begins knows
-// nothing and goes on where the one before it, should it have been terminated,
-// left off.
+// NextReplayed stores the progress of a bulk replay and returns the deliveries to start next. It
+// returns none at the end. A new run passes no progress and continues after the stored one, because
+// the run before it may have been terminated. It fails with ReplayNotFound.
 func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (NextReplayedResult, error) {
 	if in.Progress != (Progress{}) {
 		if err := d.RecordReplay(ctx, RecordReplayInput{in.Ref, webhook.ReplayRunning, in.Progress}); err != nil {
@@ -58,7 +57,7 @@ func (d *Deliveries) NextReplayed(ctx context.Context, in NextReplayedInput) (Ne
 	return got, asFinal(ctx, err, ErrTypeReplayNotFound)
 }
 
-// RecordReplayInput says how far a bulk replay has come, or how it ended.
+// RecordReplayInput is the progress of a bulk replay, or its end.
 type RecordReplayInput struct {
 	checkout.Ref
 
@@ -66,7 +65,7 @@ type RecordReplayInput struct {
 	Progress Progress             `json:"progress"`
 }
 
-// RecordReplay notes how far a bulk replay has come.
+// RecordReplay stores the progress of a bulk replay, or its end.
 func (d *Deliveries) RecordReplay(ctx context.Context, in RecordReplayInput) error {
 	return asFinal(ctx, d.Store.RecordReplay(ctx, webhook.Replay{
 		Ref: in.Ref, Status: in.Status,

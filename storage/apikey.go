@@ -10,9 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CreateAPIKey stores the hash of secret, which must come from
-// checkout.NewAPIKey for the same mode, and with it what is to be noted in the
-// audit log. It returns checkout.ErrNotFound for an unknown merchant.
+// CreateAPIKey stores the hash of secret and writes note to the audit log, in one transaction. The
+// secret must come from checkout.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
+// secret of another shape, and checkout.ErrNotFound for an unknown merchant.
 func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry) error {
 	hash, ok := checkout.HashAPIKey(secret)
 	if !ok {
@@ -38,8 +38,7 @@ func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret s
 	return nil
 }
 
-// APIKeys returns a merchant's keys of both modes, newest first, revoked ones
-// included.
+// APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
 func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
 	rows, err := a.pool.Query(ctx, `
 		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
@@ -59,9 +58,9 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 	return keys, nil
 }
 
-// RevokeAPIKey makes every later Authenticate with the key fail, and adds note
-// to the audit log. Repeating it changes nothing and notes nothing; it returns
-// checkout.ErrNotFound for an unknown key.
+// RevokeAPIKey revokes a key and writes note to the audit log. Every later Authenticate with the
+// key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
+// unknown key.
 func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE api_key SET revoked_at = now() WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
@@ -85,7 +84,7 @@ func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...c
 	return nil
 }
 
-// APIKey returns one key for an operator who knows only its id. It returns
+// APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
 func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
 	var k checkout.APIKey
@@ -100,28 +99,28 @@ func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, erro
 	return k, nil
 }
 
-// Caller is who makes a request: a key and its merchant.
+// Caller is the key and the merchant of one request.
 type Caller struct {
 	Key      checkout.APIKey
 	Merchant checkout.Merchant
 }
 
-// RequestKind has a token bucket of its own for each key.
+// RequestKind says which token bucket of a key a request uses.
 type RequestKind string
 
-// Kinds of requests.
+// Kinds of requests. Each key has one bucket for each.
 const (
 	RequestRead  RequestKind = "read"
 	RequestWrite RequestKind = "write"
 )
 
-// Rates are the rates of keys by their mode.
+// Rates holds the request rate of a key in each mode.
 type Rates struct{ Test, Live Rate }
 
-// Authenticate finds the caller by the hash of its key and takes a token for the
-// request. It asks PostgreSQL each time, so that a revoked key fails on the very
-// next request in every process. It returns checkout.ErrAPIKey when the key is
-// unknown or revoked; whether the allowance is OK is for the caller to look at.
+// Authenticate finds the caller by the hash of its key and takes a token for the request. It asks
+// PostgreSQL each time, so a revoked key fails on its next request in every process. It returns
+// checkout.ErrAPIKey when the key is unknown or revoked. It does not refuse a request without a
+// token: the caller must look at Allowance.OK.
 func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind, rates Rates) (Caller, Allowance, error) {
 	var (
 		c            Caller

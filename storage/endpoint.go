@@ -15,18 +15,17 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ErrTooManyEndpoints: the merchant has webhook.MaxEndpoints in this mode.
+// ErrTooManyEndpoints: the merchant already has webhook.MaxEndpoints in this mode.
 var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
-// CreateEndpoint stores a registration and the sealed digest of e.Secret, never
-// the secret. It returns e with its time of creation, or ErrTooManyEndpoints.
-// Repeating it with the same id changes nothing; it returns checkout.ErrNotFound
-// when the registration was deleted in the meantime.
+// CreateEndpoint stores a registration with the sealed digest of e.Secret, never the secret itself.
+// It returns e with its creation time. It returns ErrTooManyEndpoints. A repeat with the same id
+// changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
-// by notes the change in the same transaction; a repeat is noted no more.
+// The entries by go to the audit log in the same transaction. A repeat writes none.
 func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// The merchant's row serializes its registrations, so that the limit holds.
+		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
 		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 		}
 		return auditAll(ctx, tx, by)
 	})
-	if violates(err, "webhook_endpoint_pkey") { // the same request again, but what it created was deleted
+	if violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
@@ -62,8 +61,8 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 	return e, nil
 }
 
-// insertSessionSecret stores the secret of one session's webhook_url as an
-// endpoint that is not listed and gets nothing else.
+// insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
+// that no list shows and that receives no other events.
 func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
 	e := webhook.Endpoint{
 		Ref: n.Owner.Ref(n.OwnEndpoint()),
@@ -87,7 +86,7 @@ const (
 	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
 )
 
-// ownEndpoint is the condition of a registration that is there.
+// ownEndpoint selects one registration that is not deleted.
 const ownEndpoint = `WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
 
 func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
@@ -124,18 +123,19 @@ func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webh
 	return got, nil
 }
 
-// EndpointChange is what of a registration is to change; nil stays.
+// EndpointChange is a change of a registration. A nil field keeps its value.
 type EndpointChange struct {
 	URL              *string
 	Events           []webhook.EventType
 	Description      *string
 	ClearDescription bool
 	Status           *webhook.EndpointStatus
-	// Was is what the person who changes it saw; nil does not look. See ChangedError.
+	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *webhook.Endpoint
 }
 
-// conflicts are the fields that c changes although they are not what was seen.
+// conflicts returns the fields that c changes and that somebody else changed since the editor saw
+// them.
 func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -152,10 +152,10 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	return fields
 }
 
-// ChangeEndpoint changes a registration and returns it. A new URL holds for the
-// attempts to come of deliveries that exist already; disabling puts all of them
-// on hold. It returns checkout.ErrNotFound and *ChangedError. by is as of
-// CreateEndpoint; its detail, what each field was and is, is written here.
+// ChangeEndpoint changes a registration and returns it. Pending deliveries use a new URL from their
+// next attempt on. Disabling a registration holds all its pending deliveries. It returns
+// checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
+// in the detail: the old and new value of each field.
 func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -184,8 +184,8 @@ func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c Endpoint
 	return e, nil
 }
 
-// endpointChanged fills in what changed; nothing is noted when nothing did. Of a
-// URL the log has the host only: a path can be a secret.
+// endpointChanged fills in the detail of the audit entries. It returns none when nothing changed.
+// The log shows only the host of a URL, because a path can be a secret.
 func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []checkout.AuditEntry {
 	var detail []string
 	note := func(what, was, is string) {
@@ -210,10 +210,10 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 	return noted
 }
 
-// DeleteEndpoint removes a registration: nothing more is sent to it, and
-// Reconcile cancels its pending deliveries. Its secret signs nothing more, for
-// sessions' own addresses either; see signerOf. Its row stays for the log. It
-// returns checkout.ErrNotFound. by is as of CreateEndpoint.
+// DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
+// pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
+// signerOf. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
+// CreateEndpoint.
 func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
@@ -231,10 +231,9 @@ func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...chec
 	return nil
 }
 
-// RotateSecret gives a registration the new secret; the one before goes on
-// signing beside it for overlap, and the one before that stops at once.
-// Repeating it with the same secret changes nothing. It returns the registration
-// with the secret, or checkout.ErrNotFound. by is as of CreateEndpoint.
+// RotateSecret gives a registration a new secret. The previous secret also signs until overlap is
+// over; an older one stops at once. A repeat with the same secret changes nothing. It returns the
+// registration with the secret. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -276,25 +275,25 @@ func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret strin
 	return e, nil
 }
 
-// SigningKeys are what signs, or signed, for one registration, or for the
-// webhook_url of one session.
+// SigningKeys holds the present and the previous digest of one registration's secret, or of the
+// secret for the webhook_url of one session.
 type SigningKeys struct {
 	EndpointID string
-	SessionID  string // set: the secret of that session's webhook_url, not a registration's
-	Deleted    bool   // the registration is gone
+	SessionID  string // not empty: the secret is for this session's webhook_url
+	Deleted    bool   // the registration was deleted
 	Current    []byte
-	Previous   []byte     // nil when the secret was never rotated, or longer ago than ExplainedFor
-	Until      *time.Time // when Previous stopped or stops signing
+	Previous   []byte     // nil when never rotated, or when it stopped signing more than ExplainedFor ago
+	Until      *time.Time // when Previous stops or stopped signing
 }
 
-// ExplainedFor is how long after its end a previous secret is still known to
-// explain a signature: whoever deployed the new one late finds out in a week.
+// ExplainedFor is how long a previous secret can still explain a signature after it stopped
+// signing. A merchant that deploys the new secret late has a week to find out.
 const ExplainedFor = 7 * 24 * time.Hour
 
-// SigningKeys returns the digests that sign for each of the merchant's
-// registrations, and those that signed the deliveries of the event with that
-// id, deleted ones too, to find out which one signed something; eventID may be empty. They never
-// leave the process.
+// SigningKeys returns the digests that sign for the merchant's registrations. It adds the digests
+// that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
+// empty. Callers use them to find out which secret made a signature. The digests must not leave the
+// process.
 func (s *Store) SigningKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
@@ -336,9 +335,9 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 	return k, nil
 }
 
-// SigningEndpoint returns the registration whose secret signs what is sent to
-// url as a session's webhook_url: the oldest enabled one with that very URL,
-// else the oldest enabled one; "" when the merchant has none in this mode.
+// SigningEndpoint returns the id of the registration whose secret signs the events of a session
+// with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
+// the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode.
 // Source: api/decisions.md, "which secret signs".
 func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
 	var id string

@@ -10,11 +10,11 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// maxHealthDeliveries bounds the work for one endpoint; a busy one is judged by
-// its newest deliveries.
+// maxHealthDeliveries limits the work for one endpoint. The newest deliveries of a busy endpoint
+// are enough to judge it.
 const maxHealthDeliveries = 1000
 
-// EndpointHealth is how the newest deliveries of an endpoint fared.
+// EndpointHealth counts the newest deliveries of an endpoint by their state.
 type EndpointHealth struct {
 	EndpointID string
 	Total      int // at most 1,000
@@ -24,8 +24,9 @@ type EndpointHealth struct {
 	Retrying   int // pending, and an attempt has failed
 }
 
-// EndpointHealth returns how the deliveries of the last while fared, by the id of
-// each registration that had any; sessions' own URLs do not count.
+// EndpointHealth counts the deliveries that were created less than within ago. The key of the map
+// is the id of a registration; registrations without deliveries have no entry. Deliveries to a
+// session's own webhook_url do not count.
 func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within time.Duration) (map[string]EndpointHealth, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'), count(*) FILTER (WHERE d.status = 'failed'),
@@ -51,7 +52,7 @@ func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within
 	return health, nil
 }
 
-// CountPending returns how many deliveries to a registration have not ended.
+// CountPending returns the number of pending deliveries of a registration.
 func (s *Store) CountPending(ctx context.Context, owner checkout.Owner, endpointID string) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery

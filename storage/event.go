@@ -13,26 +13,27 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// publication is an event to be stored together with its deliveries.
+// publication is an event to store, with its deliveries.
 type publication struct {
-	checkout.Ref // evt_…, a new one when ""
+	checkout.Ref // evt_…; "" makes a new id
 
 	Type      webhook.EventType
 	SubjectID string
 	SessionID string
 	Data      any
 	At        time.Time
-	// WebhookURL replaces every registration for the events of its session;
-	// the secret of SigningEndpoint signs.
+	// WebhookURL replaces every registration for the events of its session. The secret of
+	// SigningEndpoint signs them.
 	WebhookURL      *string
 	SigningEndpoint *string
-	// Only is the one registration that gets a test event, whatever it lists.
+	// Only is the id of the one registration that gets a test event. Its list of event types does
+	// not matter.
 	Only *string
 }
 
-// publish stores the event, the exact bytes that will be sent, and one delivery
-// for each address that gets it. It must run at most once per subject and type
-// (a unique constraint holds it to that); published reads the result again.
+// publish stores the event, the exact bytes to send, and one delivery for each address. It must run
+// at most once per subject and type: a unique constraint refuses a second run. published returns
+// the deliveries of the first run.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
@@ -49,8 +50,8 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	if err != nil {
 		return nil, err
 	}
-	// PostgreSQL picks as many of these ids as there are targets, which saves
-	// asking for the targets first.
+	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets
+	// first.
 	candidates := make([]string, webhook.MaxEndpoints)
 	for i := range candidates {
 		candidates[i] = checkout.NewID(checkout.PrefixDelivery)
@@ -74,7 +75,7 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	return collectDispatches(rows)
 }
 
-// published returns the deliveries of an event that publish stored before.
+// published returns the deliveries that publish stored for an event.
 func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType) ([]webhook.Dispatch, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
@@ -86,9 +87,8 @@ func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID s
 	return collectDispatches(rows)
 }
 
-// laneEndpoint is the endpoint of a webhook_delivery that bounds its attempts
-// under way. A session's own URL has none: another session may have the same URL
-// and another endpoint.
+// laneEndpoint is the endpoint whose lane limits the attempts of a webhook_delivery. A delivery to
+// a session's own URL gets "": another session may have the same URL and another endpoint.
 const laneEndpoint = `CASE WHEN session_url THEN '' ELSE endpoint_id END`
 
 func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
@@ -100,8 +100,8 @@ func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
 	})
 }
 
-// TestEvent is an event that only one registration gets, whatever event types
-// it lists. It has no session.
+// TestEvent is an event for one registration only, whatever event types the registration lists. It
+// belongs to no session.
 type TestEvent struct {
 	checkout.Owner
 
@@ -111,16 +111,16 @@ type TestEvent struct {
 	Data       func(at time.Time) any
 }
 
-// PublishTest stores a test event and its delivery; the caller starts its
-// workflow. Repeating it with the same subject changes nothing. It returns
-// checkout.ErrNotFound. by is as of CreateEndpoint.
+// PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A
+// repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
+// CreateEndpoint.
 func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.Dispatch, error) {
 	var refs []webhook.Dispatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
-		// A repeat is of the type that the first had, which may have been that of
-		// the registration's events at that time; it waits for a first that is being
-		// committed.
+		// A repeat must use the type of the first call: the type may come from the registration's
+		// events, which may have changed since. The lock makes a repeat wait for a first call that
+		// is committing.
 		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 		}
 		return auditAll(ctx, tx, by)
 	})
-	if violates(err, "event_subject_type_key") { // the same request again
+	if violates(err, "event_subject_type_key") { // the request was repeated
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type)
 			if err == nil && len(refs) == 0 {
@@ -181,7 +181,7 @@ func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, err
 	return e, nil
 }
 
-// EventFilter chooses events; what is empty does not choose.
+// EventFilter selects events. An empty field selects all.
 type EventFilter struct {
 	Type      webhook.EventType
 	SessionID string

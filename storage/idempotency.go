@@ -16,13 +16,13 @@ import (
 
 // Errors of ClaimRequest.
 var (
-	// ErrIdempotencyConflict: the key came before with another body.
+	// ErrIdempotencyConflict: an earlier request had the same key and another body.
 	ErrIdempotencyConflict = errors.New("idempotency key was used with another body")
-	// ErrRequestInProgress: a process is working on the request of that key.
+	// ErrRequestInProgress: another call is working on the request with this key.
 	ErrRequestInProgress = errors.New("request with that idempotency key is in progress")
 )
 
-// IdempotentRequest names a request that may be repeated.
+// IdempotentRequest names a request that a client may repeat.
 type IdempotentRequest struct {
 	checkout.Owner
 
@@ -30,12 +30,12 @@ type IdempotentRequest struct {
 	Key   string
 }
 
-// owner binds what is sealed to the request.
+// owner returns the text to which a sealed value of the request is bound.
 func (r IdempotentRequest) owner() string {
 	return strings.Join([]string{r.MerchantID, string(r.Mode), r.Route, r.Key}, "\n")
 }
 
-// KeptAnswer is the first answer to a request.
+// KeptAnswer is the stored first answer to a request.
 type KeptAnswer struct {
 	Status   int
 	Location string
@@ -43,18 +43,17 @@ type KeptAnswer struct {
 }
 
 const (
-	// claimFor is longer than a request may take: a claim that is older belongs
-	// to a process that died.
+	// claimFor is longer than a request may take. An older claim belongs to a process that died.
 	claimFor = 15 * time.Second
 	// KeepAnswers is how long a repeat gets the first answer.
 	KeepAnswers = 24 * time.Hour
 )
 
-// ClaimRequest makes the caller the one who works on the request. It returns
-// the answer that was kept, if there is one, or else a seed: whoever works on
-// the request again, because the process before died or knows no outcome, gets
-// the same one, makes the same ids and secrets from it, and so does nothing
-// twice. It returns ErrIdempotencyConflict and ErrRequestInProgress.
+// ClaimRequest claims a request for the caller. It returns the stored answer, if there is one.
+// Otherwise it returns a seed, and the caller works on the request. The seed stays the same when a
+// repeat claims the request again, because the first process died or did not learn the outcome. The
+// repeat derives the same ids and secrets from the seed, so nothing is done twice. It returns
+// ErrIdempotencyConflict and ErrRequestInProgress.
 func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerprint []byte) (*KeptAnswer, []byte, error) {
 	seed := checkout.NewSeed()
 	keyID, sealed := s.keys.seal(r.owner(), seed)
@@ -63,7 +62,7 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 		status              *int
 		answer              []byte
 	)
-	// The second part sees the row as it was before the first.
+	// The part after UNION ALL sees the row as it was before the claim.
 	err := s.pool.QueryRow(ctx, `
 		WITH claim AS (
 			INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed, master_key_id, locked_until)
@@ -86,7 +85,7 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor, KeepAnswers).Scan(
 		&claimed, &same, &live, &status, &answer, &sealed, &keyID)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // another process inserted it in this very moment, or claimed an old one
+	case errors.Is(err, pgx.ErrNoRows): // another process inserted the row, or claimed an old one, just now
 		return nil, nil, ErrRequestInProgress
 	case err != nil:
 		return nil, nil, fmt.Errorf("claim request: %w", err)
@@ -106,7 +105,7 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 	return &KeptAnswer{Status: *status, Location: string(first), Body: body}, nil, nil
 }
 
-// KeepAnswer keeps the answer to a claimed request for its repeats.
+// KeepAnswer stores the answer to a claimed request for its repeats.
 func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
 	keyID, sealed := s.keys.seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
@@ -119,9 +118,9 @@ func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswe
 	return nil
 }
 
-// ReleaseRequest lets a claimed request be repeated at once. One that was
-// refused is forgotten, so that the key may come with a mended body; one whose
-// outcome is unknown keeps its seed.
+// ReleaseRequest ends a claim without an answer, so the request can be repeated at once. A refused
+// request is deleted: its key may come back with a corrected body. A request with an unknown
+// outcome keeps its seed.
 func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused bool) error {
 	sql := `UPDATE idempotent_request SET locked_until = NULL`
 	if refused {
@@ -135,8 +134,8 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 	return nil
 }
 
-// DeleteOldRequests forgets up to limit requests whose answers are kept no longer,
-// oldest first. It returns how many; 0 means that none is left to forget.
+// DeleteOldRequests deletes up to limit requests that are older than KeepAnswers, oldest first. It
+// returns their number; 0 means that none is left.
 func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		WITH old AS (

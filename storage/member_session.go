@@ -16,8 +16,8 @@ const (
 	memberLifetime = 24 * time.Hour
 )
 
-// SignIn remembers a browser by hash, the SHA-256 of its token. by notes it in the
-// same transaction.
+// SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
+// audit log in the same transaction.
 func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte, by ...checkout.AuditEntry) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -35,9 +35,8 @@ func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte, by 
 	return nil
 }
 
-// SignedIn returns the member of a browser and the name of the merchant. It is
-// asked on each request, so that a removed member or a changed role holds from
-// the next one on. It returns checkout.ErrNotFound.
+// SignedIn returns the member of a browser and the merchant's name. Callers ask on each request, so
+// a removal or a new role takes effect with the next request. It returns checkout.ErrNotFound.
 func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, string, error) {
 	var merchant string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
@@ -55,7 +54,7 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 	return m, merchant, nil
 }
 
-// SignOut forgets a browser. Repeating it changes nothing.
+// SignOut deletes a signed-in browser. A repeat changes nothing.
 func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
 	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = $1`, hash); err != nil {
 		return fmt.Errorf("sign out: %w", err)
@@ -63,7 +62,7 @@ func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
 	return nil
 }
 
-// SignOutEverywhere forgets every browser of a member.
+// SignOutEverywhere deletes every signed-in browser of a member.
 func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string) error {
 	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 		return fmt.Errorf("sign out: %w", err)

@@ -10,8 +10,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CreateMerchant stores a merchant with payout addresses for mode. Repeating it
-// with the same id changes nothing.
+// CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id
+// changes nothing.
 func (a *Accounts) CreateMerchant(ctx context.Context, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress) error {
 	return a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -40,7 +40,7 @@ func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
 	return m, err
 }
 
-// Merchants returns every merchant, newest first, for an operator.
+// Merchants returns every merchant, newest first. Only operators may call it.
 func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
 	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, 
 	return m, nil
 }
 
-// PayoutAddresses returns where a merchant is paid in one mode, by currency.
+// PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
 func (a *Accounts) PayoutAddresses(ctx context.Context, owner checkout.Owner) ([]checkout.PayoutAddress, error) {
 	return payoutAddresses(ctx, a.pool, owner)
 }
@@ -92,7 +92,7 @@ func payoutAddresses(ctx context.Context, from querier, owner checkout.Owner) ([
 	return addresses, nil
 }
 
-// HasPayoutAddress reports whether the merchant can be paid in currency.
+// HasPayoutAddress reports whether the merchant has a payout address for currency.
 func (s *Store) HasPayoutAddress(ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency) (bool, error) {
 	var ok bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3)`,

@@ -16,35 +16,34 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// MerchantChange changes settings; nil leaves one as it is.
+// MerchantChange is a change of a merchant's settings. A nil field keeps its value.
 type MerchantChange struct {
 	MerchantID      string
 	Name            *string
 	Plan            *checkout.Plan
 	PaymentAttempts *int
 	OrderIDGuard    *bool
-	// Addresses are of Mode; one with an empty address is removed. The other
-	// settings are of both modes.
+	// Addresses belong to Mode. An entry with an empty address removes the address. The other
+	// settings hold in both modes.
 	Mode      checkout.Mode
 	Addresses []checkout.PayoutAddress
-	// Was and WereAddresses are what the person who changes it saw; nil does not
-	// look. See ChangedError.
+	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See
+	// ChangedError.
 	Was           *checkout.Merchant
-	WereAddresses map[checkout.PayoutCurrency]string // "" for none
-	By            checkout.AuditEntry                // Detail is written by ChangeMerchant
+	WereAddresses map[checkout.PayoutCurrency]string // "" means no address
+	By            checkout.AuditEntry                // ChangeMerchant fills in Detail
 }
 
-// MerchantUpdated is one merchant.updated event that a change caused.
+// MerchantUpdated names one merchant.updated event of a change.
 type MerchantUpdated struct {
 	Mode    checkout.Mode
 	EventID string
 }
 
-// ChangeMerchant changes settings in one transaction with the merchant.updated
-// events, their deliveries and the entry of the audit log, which says what each
-// was and is. It returns the events, whose workflows the caller starts, or
-// Reconcile; none when nothing is different. It returns checkout.ErrNotFound and
-// *ChangedError.
+// ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
+// their deliveries and the entry of the audit log, with the old and new values. It returns the
+// events; none when nothing changed. The caller starts their workflows; Reconcile starts them
+// otherwise. It returns checkout.ErrNotFound and *ChangedError.
 func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
 	err = a.inTx(ctx, func(tx pgx.Tx) error {
 		events = nil
@@ -90,8 +89,9 @@ func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events
 	return events, nil
 }
 
-// tellMode applies the addresses of a mode and stores the event of what changed
-// in it; nil when nothing did. detail says what the addresses were and are.
+// tellMode applies the payout addresses of a mode and stores the event for the changes in this
+// mode. The event is nil when nothing changed. The second result lists the old and new addresses in
+// words.
 func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any) (*MerchantUpdated, []string, error) {
 	previous := maps.Clone(shared)
 	before, after, err := c.payoutAddresses(ctx, tx, mode)
@@ -109,8 +109,8 @@ func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merc
 	return &MerchantUpdated{mode, id}, detail, err
 }
 
-// conflicts are the settings of both modes that c changes although they are not
-// what was seen.
+// conflicts returns the settings of both modes that c changes and that somebody else changed since
+// the editor saw them.
 func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -121,10 +121,10 @@ func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts && now.PaymentAttempts != *c.PaymentAttempts {
 		fields = append(fields, "payment_attempts")
 	}
-	return fields // somebody else can only have set OrderIDGuard to the same
+	return fields // OrderIDGuard cannot conflict: another editor can only have set it to the same value
 }
 
-// settingsDetail says for the audit log what the settings were and are.
+// settingsDetail returns the old and new values of the settings in words, for the audit log.
 func settingsDetail(before, after checkout.Merchant) (detail []string) {
 	note := func(what string, was, is any) {
 		if was != is {
@@ -142,8 +142,8 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 	return detail
 }
 
-// addressesDetail is settingsDetail for payout addresses. They are in full: a
-// shortened one can look like another, and who reads the log may see them anyway.
+// addressesDetail is settingsDetail for payout addresses. It writes addresses in full: a shortened
+// one can look like another, and readers of the log may see addresses anyway.
 func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
 	for _, c := range checkout.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
@@ -162,8 +162,8 @@ func addressOf(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
 	return all[i].Address
 }
 
-// settings applies the settings of both modes to m and returns what those that
-// are different were, by the names of merchant.updated.
+// settings applies the settings of both modes to m. It returns the old values of the changed ones,
+// under the names that merchant.updated uses.
 func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	previous := map[string]any{}
 	if c.Name != nil && *c.Name != m.Name {
@@ -193,8 +193,8 @@ func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
 	return err
 }
 
-// payoutAddresses applies the addresses to mode and returns what they were and
-// what they are.
+// payoutAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
+// and after.
 func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (before, after []checkout.PayoutAddress, err error) {
 	if before, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
@@ -219,8 +219,8 @@ func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode che
 	return before, after, err
 }
 
-// addressConflicts returns *ChangedError for the addresses that c changes
-// although they are not what was seen.
+// addressConflicts returns *ChangedError for the addresses that c changes and that somebody else
+// changed since the editor saw them.
 func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 	if c.WereAddresses == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Overdue is a row whose run should have done something by now. Whether it has
-// a run, only Temporal knows.
+// Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether
+// the run exists.
 type Overdue struct {
 	checkout.Ref // of a session, payout, delivery or bulk replay; also the workflow id
 
@@ -23,7 +23,7 @@ type Overdue struct {
 	Host       string // of a delivery
 }
 
-// unfinished selects everything that should have a run, whoever's it is:
+// unfinished selects every row of every merchant that should have a run. It has no owner because
 // Reconcile works for all merchants.
 const unfinished = `
 	SELECT s.id, s.merchant_id, s.mode, s.expires_at,
@@ -38,15 +38,14 @@ const unfinished = `
 	UNION ALL
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
 
-// Overdue returns up to limit rows that are overdue by more than margin, in the
-// order of their ids, after the id after. PostgreSQL finds them by the indexes of
-// what is pending: clock_timestamp() would be no condition of an index.
+// Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
+// after the id after. The query uses statement_timestamp(): PostgreSQL cannot use an index with
+// clock_timestamp().
 func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string, limit int) ([]Overdue, error) {
 	return s.overdue(ctx, `due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
 
-// Unfinished returns those of ids that should have a run, parked deliveries
-// included.
+// Unfinished returns the rows among ids that should have a run. Parked deliveries are included.
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
@@ -77,20 +76,19 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 	return got, nil
 }
 
-// wakeable is the condition of a delivery d that came due while on hold and is on
-// hold no longer.
+// wakeable selects the deliveries d that came due while on hold and are no longer on hold.
 const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled')`
 
-// ParkedDeliveries returns up to limit deliveries, after the id after, that
-// came due while on hold and are on hold no longer.
+// ParkedDeliveries returns up to limit deliveries, after the id after, that came due while on hold
+// and are no longer on hold.
 func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-// OrphanedDeliveries returns up to limit pending deliveries, after the id
-// after, whose registration was deleted.
+// OrphanedDeliveries returns up to limit pending deliveries, after the id after, whose registration
+// was deleted.
 func (s *Store) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_endpoint w

@@ -20,8 +20,7 @@ const (
 	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
 )
 
-// NewPayment is what the hosted page knows of a payment before the session's
-// workflow has accepted it.
+// NewPayment is a payment that the session's workflow has not accepted yet.
 type NewPayment struct {
 	ID            string // txn_…
 	SessionID     string
@@ -30,12 +29,11 @@ type NewPayment struct {
 	CustomerEmail *string
 }
 
-// CreatePayment notes a payment that a customer asks for. It charges nothing
-// and changes no session; the workflow may still refuse it. It returns
-// checkout.ErrNotPending when the session cannot be paid any more, and
-// checkout.ErrPaymentExists when there is a payment of this id: the page's form
-// was sent twice. The customer has no key: the merchant and mode are the
-// session's own.
+// CreatePayment stores a payment that a customer asks for. It charges nothing and changes no
+// session; the workflow may still refuse the payment. The customer has no API key, so the query
+// takes the merchant and mode from the session. It returns checkout.ErrNotPending when the session
+// can no longer be paid, and checkout.ErrPaymentExists when the id is taken: the browser sent the
+// form twice.
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email, card_token, payment_method, created_at)
@@ -54,8 +52,8 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	return nil
 }
 
-// DropPayment forgets a payment that the workflow refused, and with it the
-// card's token. A payment that was accepted stays.
+// DropPayment deletes a payment that the workflow refused, and with it the card's token. An
+// accepted payment stays.
 func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 	_, err := s.pool.Exec(ctx, `DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
 	if err != nil {
@@ -64,8 +62,8 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 	return nil
 }
 
-// HasPayment reports whether the customer asked for this payment of the session,
-// whatever became of it. The customer has no key: see CustomerSession.
+// HasPayment reports whether the session has a payment with this id, in any state. The customer has
+// no key: see CustomerSession.
 func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
 	var there bool
 	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID).Scan(&there)
@@ -75,9 +73,9 @@ func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, err
 	return there, nil
 }
 
-// PaymentAction returns where the customer must go to confirm the payment that
-// is in flight (3-D Secure), or "" when there is nothing to confirm. The
-// customer has no key: see CustomerSession.
+// PaymentAction returns the id of the payment in flight and the URL where the customer confirms it
+// (3-D Secure). The URL is "" when nothing needs confirming; both are "" when no payment is in
+// flight. The customer has no key: see CustomerSession.
 func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactionID, actionURL string, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT id, coalesce(action_url, '') FROM transaction WHERE session_id = $1 AND status = 'processing'`,
@@ -91,8 +89,8 @@ func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactio
 	return transactionID, actionURL, nil
 }
 
-// PaymentCurrencies returns what a payment is in and what it will be paid out
-// in. It returns checkout.ErrNotFound.
+// PaymentCurrencies returns the currency of a payment and the currency of its payout. It returns
+// checkout.ErrNotFound.
 func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT s.currency, s.payout_currency FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
@@ -106,20 +104,19 @@ func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transac
 	return from, to, nil
 }
 
-// BeginPayment marks the payment as in flight, locks its exchange rate (payout
-// currency for one unit of its currency, decimal), and returns what to charge,
-// without ReturnURL. It is the last moment at which a session's time can be found
-// over: after it the session does not expire until the payment is decided.
-// Repeating it returns the same, and keeps the first rate. It returns
-// checkout.ErrNotPending when the session has ended or its time is over,
-// checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound,
-// also of a payment that was given up before it began.
+// BeginPayment marks the payment as in flight, locks its exchange rate and returns the charge to
+// make, without ReturnURL. The rate is the payout currency for one unit of the payment's currency,
+// a decimal. This is the last check of the session's time: afterwards the session does not expire
+// until the payment is decided. A repeat returns the same charge and keeps the first rate.
+//
+// It returns checkout.ErrNotPending when the session has ended or its time is over,
+// checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
+// payment does not exist or was given up before it began.
 func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionID, rate string) (checkout.ChargeRequest, error) {
 	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// The lock comes before the clock is read: a reader that sees the time
-		// over after us must see this payment too. The payment itself is locked
-		// as well: one that DropPayment takes away at this moment is not found.
+		// Lock first, then read the clock: a reader that later sees the time over must also see
+		// this payment. Lock the payment too: DropPayment may delete it at this moment.
 		var (
 			status   checkout.Status
 			inFlight bool
@@ -139,9 +136,9 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 			return checkout.ErrNotFound
 		case err != nil:
 			return err
-		case req.Attempt > 0: // begun before
+		case req.Attempt > 0: // the payment began in an earlier call
 			return nil
-		case answered: // given up before it began: this call was taken for dead
+		case answered: // CancelPayment gave it up: this call was believed dead
 			return checkout.ErrNotFound
 		case status != checkout.StatusPending:
 			return checkout.ErrNotPending
@@ -165,11 +162,11 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 	return req, nil
 }
 
-// RecordCharge notes what the card network said of a payment that is not decided,
-// and returns what stands. The first final answer does: an answer that comes late,
-// from a call that was taken for dead, changes nothing. A network that gives up a
-// charge which never reached it knows no card; then the one that was tokenized
-// stays. It decides nothing; FinishPayment does. It returns checkout.ErrNotFound.
+// RecordCharge stores the card network's answer about an undecided payment and returns the answer
+// that counts. The first final answer counts: a late answer, from a call that was believed dead,
+// changes nothing. When the network gives up a charge that never reached it, it names no card; then
+// the tokenized card stays. RecordCharge decides nothing: see FinishPayment. It returns
+// checkout.ErrNotFound.
 func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
@@ -199,7 +196,7 @@ func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionI
 	return outcome, failure, nil
 }
 
-// Settlement is what follows from a decision: what the workflow has to start.
+// Settlement lists the runs that the workflow must start after a decision.
 type Settlement struct {
 	Status     checkout.Status // of the session
 	EventType  webhook.EventType
@@ -207,13 +204,14 @@ type Settlement struct {
 	PayoutID   string             // "" unless the session was completed
 }
 
-// FinishPayment decides the payment by the outcome that RecordCharge noted, in
-// one transaction: the transaction, the session (completed, failed, or pending
-// for another try), the event, its deliveries and the payout. Repeating it
-// changes nothing and returns the same, also while the first call is committing. A
-// payment that never began is not decided, and nothing follows. It returns
-// checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is
-// noted, and checkout.ErrNotPending when the session ended otherwise.
+// FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes
+// the transaction, the session (completed, failed, or pending for another try), the event, its
+// deliveries and the payout. A repeat changes nothing and returns the same settlement, even while
+// the first call is committing. A payment that never began is not decided, and its settlement
+// starts nothing.
+//
+// It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
+// and checkout.ErrNotPending when the session ended without this payment.
 func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -237,8 +235,7 @@ func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transaction
 	return got, nil
 }
 
-// payment is a transaction together with what of its session and merchant
-// decides about it.
+// payment is a transaction with the columns of its session and merchant that its decision needs.
 type payment struct {
 	checkout.Transaction
 	Outcome         checkout.PaymentOutcome
@@ -250,9 +247,9 @@ type payment struct {
 	FeeBasisPoints  int64
 }
 
-// lockPayment locks the session, then the payment, and reads both when it has the
-// session's lock: a statement that waits for one row goes on with what the others
-// were before it waited.
+// lockPayment locks the session, then the payment. A second statement reads both after the session
+// is locked: a single statement that waits for one row would read the other rows as they were
+// before the wait.
 func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
 	_, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
 		ref.ID, ref.MerchantID, ref.Mode)
@@ -275,7 +272,7 @@ func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID
 	return p, err
 }
 
-// decide applies the outcome to everything that depends on it.
+// decide applies the outcome to the transaction, the session, the event and the payout.
 func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	if p.CurrentStatus != checkout.StatusPending {
 		return Settlement{}, checkout.ErrNotPending
@@ -321,7 +318,7 @@ func (p *payment) eventType() webhook.EventType {
 	return webhook.CheckoutFailed
 }
 
-// write stores the decision; the session's new status is a compare-and-set.
+// write stores the decision. The session's new status is a compare-and-set.
 func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	tag, err := tx.Exec(ctx, `
 		WITH decided AS (
@@ -339,8 +336,8 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// insertPayout creates the pending payout. A merchant without an address gets
-// one that the network will refuse, so that payout.failed tells it so.
+// insertPayout creates the pending payout. A merchant without a payout address gets a payout with
+// an empty one; the network refuses it, and payout.failed tells the merchant.
 func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
@@ -351,7 +348,7 @@ func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error 
 	return err
 }
 
-// settled reads back what decide did when it ran before.
+// settled reads the settlement of an earlier decide.
 func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	var err error

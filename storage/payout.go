@@ -19,8 +19,8 @@ const (
 	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
-// Payout returns one payout and the transfer that was signed for it, nil before
-// RecordTransfer. It returns checkout.ErrNotFound.
+// Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
+// returns checkout.ErrNotFound.
 func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
 	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
@@ -41,7 +41,7 @@ func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, 
 	return got.Payout, got.Signed, nil
 }
 
-// PayoutFilter chooses payouts; what is empty does not choose.
+// PayoutFilter selects payouts. An empty field selects all.
 type PayoutFilter struct {
 	Status    checkout.PayoutStatus
 	SessionID string
@@ -64,9 +64,9 @@ func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilte
 	return got, nil
 }
 
-// RecordTransfer stores a signed transfer before it is sent, or that the network
-// refuses to sign one. The first that is recorded stays: it returns what another
-// process recorded in the meantime. It returns checkout.ErrNotFound.
+// RecordTransfer stores a signed transfer before it is sent, or the network's refusal to sign one.
+// The first record stays: when another process was faster, RecordTransfer returns that process's
+// record. It returns checkout.ErrNotFound.
 func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
@@ -82,9 +82,9 @@ func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout
 	return signed, p.Failure, err
 }
 
-// FinishPayout decides the payout, sent when failure is "", in one transaction
-// with its event and deliveries. Repeating it changes nothing and returns the
-// same. It returns checkout.ErrNotFound.
+// FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
+// failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
+// It returns checkout.ErrNotFound.
 func (s *Store) FinishPayout(ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -120,7 +120,7 @@ func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
 	return webhook.PayoutFailed
 }
 
-// lockedPayout is a payout with what of its session its event needs.
+// lockedPayout is a payout with the columns of its session that its event needs.
 type lockedPayout struct {
 	checkout.Payout
 	Now             time.Time

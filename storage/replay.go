@@ -12,12 +12,13 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// replayed is the condition of the deliveries that a bulk replay starts again.
+// replayed selects the deliveries that a bulk replay starts again.
 const replayed = `
 	d.merchant_id = $1 AND d.mode = $2 AND d.endpoint_id = $3 AND NOT d.session_url AND d.created_at >= $4 AND d.created_at < $5 AND d.status = $6
 	AND d.id >= $7 AND d.id < $8`
 
-// replayedArgs ends with bounds of the ids, which the index has.
+// replayedArgs returns the arguments of replayed. The last two bound the ids, which the index
+// covers.
 func replayedArgs(r webhook.Replay) []any {
 	return []any{
 		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
@@ -25,8 +26,8 @@ func replayedArgs(r webhook.Replay) []any {
 	}
 }
 
-// PreviewReplay returns how many deliveries r would start again. It returns
-// checkout.ErrNotFound when there is no such registration.
+// PreviewReplay returns how many deliveries r would start again. It returns checkout.ErrNotFound
+// for an unknown registration.
 func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
 	if _, err := s.Endpoint(ctx, r.Owner.Ref(r.EndpointID)); err != nil {
 		return 0, err
@@ -38,12 +39,11 @@ func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error
 	return n, nil
 }
 
-// CreateReplay stores a bulk replay, which is running from then on; the caller
-// starts its workflow, and Reconcile does if that failed. It returns r with its
-// total, status and time; the same request again returns what is stored. It
-// returns checkout.ErrNotFound, webhook.ErrReplayRunning and
-// webhook.ErrReplayRate. by is as of CreateEndpoint; its detail is put behind the
-// total.
+// CreateReplay stores a running bulk replay. The caller starts its workflow; Reconcile starts it if
+// the caller fails. It returns r with its total, status and creation time. A repeat returns the
+// stored bulk replay. It returns checkout.ErrNotFound, webhook.ErrReplayRunning and
+// webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay puts the total before its
+// detail.
 func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
@@ -55,12 +55,12 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checko
 		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
 	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		// The registrations of a merchant may be replayed at once, but not by more than the merchant's rate, so all wait here.
+		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`, r.MerchantID); err != nil {
 			return err
 		}
 		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
-		if err == nil { // the same request again
+		if err == nil { // the request was repeated
 			r = stored
 		}
 		if !errors.Is(err, checkout.ErrNotFound) {
@@ -84,7 +84,7 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checko
 	return r, nil
 }
 
-// mayReplay looks at the merchant's bulk replays that are running, of both modes.
+// mayReplay checks r against the merchant's running bulk replays, of both modes.
 func mayReplay(ctx context.Context, tx pgx.Tx, r webhook.Replay) error {
 	var (
 		same bool
@@ -126,7 +126,7 @@ func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, e
 	return r, nil
 }
 
-// Replays lists bulk replays, newest first; endpointID may be empty.
+// Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
 func (s *Store) Replays(ctx context.Context, owner checkout.Owner, endpointID string, p Page) ([]webhook.Replay, error) {
 	q := newList(owner, "r")
 	q.equal("r.endpoint_id", endpointID)
@@ -142,14 +142,13 @@ func (s *Store) Replays(ctx context.Context, owner checkout.Owner, endpointID st
 	return got, nil
 }
 
-// ReplayedDelivery is one delivery that a bulk replay starts again.
+// ReplayedDelivery is a delivery that a bulk replay starts again.
 type ReplayedDelivery struct {
 	webhook.Dispatch
 	EventType webhook.EventType
 }
 
-// ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest
-// first.
+// ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest first.
 func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit int) ([]ReplayedDelivery, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d JOIN event e ON e.id = d.event_id
@@ -169,8 +168,8 @@ func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit 
 	return got, nil
 }
 
-// RecordReplay notes how far a running bulk replay has come, or that it ended.
-// Repeating it changes nothing, and one that comes late takes nothing back.
+// RecordReplay stores the progress of a running bulk replay, or its end. A repeat changes nothing,
+// and a late call never lowers the progress.
 func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_replay SET started = CASE WHEN $7 >= after THEN $4 ELSE started END,

@@ -10,10 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// DeleteFinished removes up to limit deliveries, oldest first, that ended more
-// than age ago, with their attempts, and events of which it was the last one. A
-// delivery that has not ended stays, however old. It returns how many
-// deliveries went; 0 means that none is left to remove.
+// DeleteFinished deletes up to limit deliveries that ended more than age ago, oldest first, with
+// their attempts. It also deletes events that lost their last delivery. An unfinished delivery
+// stays, however old. It returns the number of deleted deliveries; 0 means that none is left.
 func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var deleted int
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -45,11 +44,11 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 	return deleted, nil
 }
 
-// DeleteUnsentEvents looks at up to limit events older than age, after the id
-// after, and removes those that no address ever got. It returns the last id it
-// looked at, "" when there are no more, and how many went.
+// DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes
+// those events that have no delivery. It returns the last id it looked at, "" when no event is
+// left, and the number of deleted events.
 func (s *Store) DeleteUnsentEvents(ctx context.Context, age time.Duration, after string, limit int) (last string, deleted int, err error) {
-	// The rows are looked at one by one: a plan for all of them at once would read the whole log.
+	// Look at the rows one by one: a plan for all of them at once would read the whole log.
 	err = s.pool.QueryRow(ctx, `
 		WITH old AS MATERIALIZED (
 			SELECT id FROM event WHERE id > $1 AND id < $2 AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
@@ -66,7 +65,7 @@ func (s *Store) DeleteUnsentEvents(ctx context.Context, age time.Duration, after
 	return last, deleted, nil
 }
 
-// oldID bounds the ids of what is older than age.
+// oldID returns an id that sorts after the ids of rows older than age.
 func oldID(prefix string, age time.Duration) string {
 	return checkout.FirstID(prefix, time.Now().Add(-age+clockSkew))
 }

@@ -11,15 +11,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SandboxCard is a card as the sandbox's card network keeps it. These tables
-// stand for systems outside the service, so they have no merchant.
+// SandboxCard is a card in the sandbox's card network. The sandbox tables stand for systems outside
+// the service, so they have no merchant.
 type SandboxCard struct {
 	Token    string
 	Behavior string
 	Method   checkout.PaymentMethod
 }
 
-// SandboxCharge is a charge as the sandbox's card network keeps it.
+// SandboxCharge is a charge in the sandbox's card network.
 type SandboxCharge struct {
 	TransactionID string
 	SessionID     string
@@ -30,9 +30,9 @@ type SandboxCharge struct {
 	Outcome       checkout.PaymentOutcome
 	Failure       checkout.FailureCode
 	ReturnURL     string
-	Calls         int        // how often the charge was asked for
-	SettleAt      *time.Time // when a processing charge is decided, and then called back
-	Callbacks     int        // still to be made
+	Calls         int        // number of calls for this charge
+	SettleAt      *time.Time // when a processing charge is decided and the first callback is due
+	Callbacks     int        // callbacks that remain
 }
 
 // CreateSandboxCard stores a token.
@@ -55,8 +55,8 @@ func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, err
 
 const sandboxChargeColumns = `transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, calls, settle_at, callbacks`
 
-// CreateSandboxCharge stores a charge; a repeat of the same transaction counts
-// the call and returns the first one.
+// CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
+// returns the first charge.
 func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
 	rows, err := s.pool.Query(ctx, `
 		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, settle_at, callbacks)
@@ -79,8 +79,8 @@ func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (Sandbo
 	return exactlyOne[SandboxCharge](rows, "sandbox charge")
 }
 
-// DecideSandboxCharge gives an undecided charge its outcome and returns the
-// charge; a decided one keeps its own. It returns checkout.ErrNotFound.
+// DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
+// charge keeps its outcome. It returns checkout.ErrNotFound.
 func (s *Store) DecideSandboxCharge(ctx context.Context, transactionID string, outcome checkout.PaymentOutcome, failure checkout.FailureCode) (SandboxCharge, error) {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET outcome = $2, failure = $3
@@ -91,8 +91,7 @@ func (s *Store) DecideSandboxCharge(ctx context.Context, transactionID string, o
 	return s.SandboxCharge(ctx, transactionID)
 }
 
-// DueSandboxCallbacks returns up to 100 charges whose decision is due and must
-// be called back, earliest first.
+// DueSandboxCallbacks returns up to 100 charges whose next callback is due, earliest first.
 func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+sandboxChargeColumns+` FROM sandbox_charge
@@ -103,7 +102,7 @@ func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error
 	return pgx.CollectRows(rows, pgx.RowToStructByName[SandboxCharge])
 }
 
-// CountSandboxCallback notes that one callback was made.
+// CountSandboxCallback records that one callback was made.
 func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET callbacks = callbacks - 1 WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
 	if err != nil {
@@ -121,8 +120,7 @@ func (s *Store) PostponeSandboxCallback(ctx context.Context, transactionID strin
 	return nil
 }
 
-// BroadcastSandboxTransfer puts a transfer on the sandbox's chain; the same one
-// again changes nothing but a count.
+// BroadcastSandboxTransfer puts a transfer on the sandbox's chain. A repeat only raises a counter.
 func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)

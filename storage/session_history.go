@@ -10,25 +10,25 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// SessionHistory is what came of a session besides its decided payments and its
-// payout.
+// SessionHistory holds the events of a session and its undecided payment. Session returns its
+// decided payments and its payout.
 type SessionHistory struct {
-	InFlight *checkout.Transaction // the payment that is being decided; nil: none is
+	InFlight *checkout.Transaction // the payment that is being decided; nil when there is none
 	Events   []EventHistory        // oldest first
 }
 
 // EventHistory is an event with its deliveries, oldest first.
 type EventHistory struct {
 	webhook.Event
-	Deliveries []webhook.Delivery // each with its newest attempts, oldest first, without what was answered
+	Deliveries []webhook.Delivery // each with its newest attempts, oldest first, without response bodies
 }
 
-// maxAttemptsOfTree is how many attempts a history has of each delivery: those
-// of the last run, and of the one before.
+// maxAttemptsOfTree is how many attempts a history shows of each delivery: the attempts of the last
+// two runs.
 const maxAttemptsOfTree = 2 * webhook.MaxAttempts
 
-// SessionHistory returns the history of a session, in one round trip. That of a
-// session that does not exist is empty.
+// SessionHistory returns the history of a session, in one round trip. The history of an unknown
+// session is empty.
 func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHistory, error) {
 	var (
 		h          SessionHistory
@@ -68,7 +68,8 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 	return h, nil
 }
 
-// collectAttempts reads rows of a delivery's id and an attempt.
+// collectAttempts reads rows that hold a delivery's id and an attempt. The key of the map is the
+// delivery's id.
 func collectAttempts(rows pgx.Rows) (map[string][]webhook.Attempt, error) {
 	all := map[string][]webhook.Attempt{}
 	for rows.Next() {
@@ -82,7 +83,7 @@ func collectAttempts(rows pgx.Rows) (map[string][]webhook.Attempt, error) {
 	return all, rows.Err()
 }
 
-// withID is a row with an id before what is scanned.
+// withID scans an id before the other columns of a row.
 type withID struct {
 	pgx.CollectableRow
 	id *string
@@ -92,7 +93,7 @@ func (r withID) Scan(dest ...any) error {
 	return r.CollectableRow.Scan(append([]any{r.id}, dest...)...)
 }
 
-// add puts deliveries below their events.
+// add assigns deliveries to their events.
 func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts map[string][]webhook.Attempt) {
 	at := map[string]int{}
 	for i, e := range h.Events {
@@ -100,7 +101,7 @@ func (h *SessionHistory) add(deliveries []webhook.Delivery, attempts map[string]
 	}
 	for _, d := range deliveries {
 		i, ok := at[d.EventID]
-		if !ok { // published while this was read
+		if !ok { // the event was published after the first query
 			continue
 		}
 		d.Attempts = attempts[d.ID]

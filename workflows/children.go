@@ -8,7 +8,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// NewWebhookDeliveryInput is the input of the run that makes a delivery.
+// NewWebhookDeliveryInput returns the input of a WebhookDelivery.
 func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
 	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
 }
@@ -27,8 +27,8 @@ func startDeliveries(ctx workflow.Context, owner checkout.Owner, typ webhook.Eve
 	return started
 }
 
-// awaitStarts waits until every child exists. Without it a parent that returns
-// takes the children with it before they were ever started, and no error tells.
+// awaitStarts waits until every child has started. Without this wait, Temporal drops children that
+// have not started when the parent returns, and reports no error.
 func awaitStarts(ctx workflow.Context, children []workflow.ChildWorkflowFuture) error {
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

@@ -12,17 +12,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ReconcileResult says what a Reconcile found to do.
+// ReconcileResult lists what a Reconcile mended.
 type ReconcileResult struct {
 	Restarted []string `json:"restarted,omitempty"` // workflow ids
 	Resumed   int      `json:"resumed"`
 	Canceled  int      `json:"canceled"`
 }
 
-// Reconcile makes Temporal follow PostgreSQL: it starts what should have a run
-// and has none, wakes deliveries that are on hold no longer, and cancels those
-// of deleted registrations. A schedule runs it every minute, and the API
-// whenever it has changed what Reconcile looks at.
+// Reconcile makes Temporal agree with PostgreSQL. It starts missing runs, wakes deliveries that are
+// no longer on hold, and cancels the deliveries of deleted registrations. A schedule runs it every
+// minute. The API also runs it after a change that affects deliveries.
 func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	var (
 		h       *activities.Housekeeping
@@ -50,8 +49,8 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	return result, canceled.Get(ctx, &result.Canceled)
 }
 
-// restart starts the run of an orphan. Its closed runs do not matter; an open
-// one, should there be one by now, is the right one.
+// restart starts the run of an orphan, even when its id has closed runs. If an open run exists by
+// now, that run goes on.
 func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFuture {
 	prefix, _, _ := strings.Cut(o.ID, "_")
 	again := func(options workflow.ChildWorkflowOptions) workflow.ChildWorkflowOptions {
@@ -75,13 +74,13 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner, o.EventType, ref)
 }
 
-// RetentionInput says how long the log keeps finished deliveries.
+// RetentionInput holds the age at which finished deliveries leave the log.
 type RetentionInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// Retention removes finished deliveries and old events from the log. A schedule
-// runs it every hour. It returns how many deliveries and unsent events went.
+// Retention deletes finished deliveries and old events from the log. A schedule runs it every hour.
+// It returns the number of deleted deliveries and events.
 func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
 	var (
 		h       *activities.Housekeeping

@@ -14,10 +14,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// PayoutNetwork is the sandbox's checkout.PayoutNetwork.
+// PayoutNetwork implements checkout.PayoutNetwork for test mode.
 type PayoutNetwork struct{ Store *storage.Store }
 
-// Prices in US dollars. They are fixed, so that a test can foretell an amount.
+// Prices in US dollars. They are fixed, so that tests know the amounts.
 var (
 	fiatInUSD = map[checkout.Currency]string{
 		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73", checkout.AUD: "0.66",
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// networkFee is the chain's part of a transfer.
+// networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.
 var networkFee = decimal.RequireFromString("0.001")
 
 // Addresses that make a payout fail. Source: README.md, "Test payout addresses".
@@ -47,13 +47,13 @@ func (n *PayoutNetwork) Rate(_ context.Context, from checkout.Currency, to check
 	return rate.String(), nil
 }
 
-// transferBody is what the sandbox signs.
+// transferBody is the signed content of a transfer.
 type transferBody struct {
 	PayoutID    string `json:"payout_id"`
 	Currency    string `json:"currency"`
 	Destination string `json:"destination"`
 	Amount      string `json:"amount"`
-	Fails       string `json:"fails,omitempty"` // what the chain will say
+	Fails       string `json:"fails,omitempty"` // the failure that the chain will report
 }
 
 // Sign implements checkout.PayoutNetwork.
@@ -99,8 +99,8 @@ func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed [
 	return "", n.Store.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
 }
 
-// validAddress accepts anything that is not empty or documented as invalid: the
-// sandbox has no chain to ask.
+// validAddress accepts every address that is not empty and not documented as invalid. The sandbox
+// has no chain to ask.
 func validAddress(address string) bool {
 	return strings.TrimSpace(address) != "" && address != addressInvalid
 }

@@ -12,19 +12,20 @@ import (
 	"syscall"
 )
 
-// An account says as whom the programs of PostgreSQL run. They refuse to run as root.
+// An account is the user as which PostgreSQL's programs run. They refuse to run as root.
 type account struct {
-	uid, gid int  // owner of the cluster's files; -1: whoever runs this process
-	mapped   bool // run in a user namespace, where root appears as an ordinary user
+	uid, gid int  // owner of the cluster's files; -1 means the user of this process
+	mapped   bool // run in a user namespace, in which root appears as an ordinary user
 }
 
-// accountFor chooses the account for the cluster in dir and the programs in binDir: this user; for root a user namespace, in which the files stay
-// root's; and where the kernel or the container forbids those, the system's user postgres.
+// accountFor chooses the account for the cluster in dir and the programs in binDir. An ordinary
+// user runs them as itself. Root uses a user namespace, and the files stay root's. Where the kernel
+// or the container forbids user namespaces, root uses the system's user postgres.
 func accountFor(dir, binDir string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{uid: -1, gid: -1}, nil
 	}
-	// A cluster is opened by its owner only, so one that was made by the other way keeps it.
+	// Only its owner can open a cluster, so an existing cluster keeps its kind of account.
 	if info, err := os.Stat(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 {
 			return account{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
@@ -69,8 +70,9 @@ func (a account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// own gives dir and everything in it to the account. A parent that keeps the account out is an error, except below
-// the system's temporary directory: there, in the directories of tests, it is let through.
+// own makes the account the owner of dir and its content. It returns an error when the account may
+// not enter a parent of dir. Below the system's temporary directory it opens the parents instead:
+// they belong to tests.
 func (a account) own(dir string) error {
 	if a.uid < 0 {
 		return nil
@@ -102,8 +104,8 @@ func (a account) own(dir string) error {
 	}
 }
 
-// servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir.
-// A server's working directory is its cluster.
+// servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir. A
+// server's working directory is its cluster.
 func servesCluster(pid int, dataDir string) bool {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil || string(comm) != "postgres\n" {

@@ -6,20 +6,19 @@ import (
 	"time"
 )
 
-// Moment is one thing that happened to a session. Source: api/decisions.md,
-// "timeline".
+// Moment is one step in the life of a session. Source: api/decisions.md, "timeline".
 type Moment struct {
 	Status        MomentStatus `json:"status"`
 	At            string       `json:"at"`
 	TransactionID *string      `json:"transaction_id"` // of a payment
 	PayoutID      *string      `json:"payout_id"`      // of a payout
-	Reason        *string      `json:"reason"`         // why something failed: the code of its failure
+	Reason        *string      `json:"reason"`         // failure code of a payment or payout
 }
 
-// MomentStatus says what happened: a status of the session, or of its payments.
+// MomentStatus names the step: a status of the session, or of one of its payments.
 type MomentStatus string
 
-// What happens to a session besides its own status.
+// Steps besides the session's own statuses.
 const (
 	MomentPaymentFailed MomentStatus = "payment_failed"
 	MomentPayoutPending MomentStatus = "payout_pending"
@@ -27,7 +26,7 @@ const (
 	MomentPayoutFailed  MomentStatus = "payout_failed"
 )
 
-// Timeline returns what happened to the session so far, oldest first.
+// Timeline returns the steps of the session so far, oldest first.
 func (s Session) Timeline() []Moment {
 	type moment struct {
 		at time.Time
@@ -46,7 +45,7 @@ func (s Session) Timeline() []Moment {
 			m.TransactionID, m.Reason = &t.ID, orNull(string(t.Failure))
 		}
 		all = append(all, moment{*s.EndedAt, m})
-	case s.Status == StatusExpired: // by the clock; its workflow has not written it yet
+	case s.Status == StatusExpired: // expired by the clock; the workflow has not stored the end yet
 		all = append(all, moment{s.ExpiresAt, Moment{Status: MomentStatus(StatusExpired)}})
 	}
 	if p := s.Payout; p != nil {

@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// StartMerchantUpdate starts the deliveries of a change of a merchant's settings.
-// Repeating it changes nothing. It returns ErrOutcomeUnknown.
+// StartMerchantUpdate starts the run that delivers one merchant.updated event. A repeat changes
+// nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -13,20 +13,20 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Ids of the schedules, and of the runs that they start, followed by the time.
+// Ids of the schedules. The id of a run is the id of its schedule, followed by the time.
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleRetention = "retention"
 )
 
-// Schedules says how often and for how long.
+// Schedules holds the settings of the schedules.
 type Schedules struct {
 	ReconcileEvery time.Duration
 	Retention      time.Duration // age at which finished deliveries leave the log
 }
 
-// EnsureSchedules creates the schedules, or changes them to s. Several
-// processes may call it at once.
+// EnsureSchedules creates the schedules or changes them to s. Several processes may call it at
+// once.
 func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	return errors.Join(
 		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
@@ -62,12 +62,12 @@ func (c *Client) ensureSchedule(ctx context.Context, id string, every time.Durat
 
 const (
 	scheduleTimeout = 10 * time.Second
-	// scheduleCatchup: after an outage the next regular run does.
+	// scheduleCatchup is short: after an outage the next regular run does the work.
 	scheduleCatchup = time.Minute
 )
 
-// ReconcileNow makes Reconcile run at once, or once more after the one that
-// runs. It is a help, not a promise: the schedule runs it anyway.
+// ReconcileNow starts Reconcile now, or once more after the present one. The caller may ignore an
+// error: the schedule starts Reconcile anyway.
 func (c *Client) ReconcileNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

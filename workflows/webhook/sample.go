@@ -7,8 +7,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Sample returns the data of a test event that m gets, with every member that a real one
-// has. It is never in live mode: no shop may ship goods because of it.
+// Sample returns the data of a test event for m. It has every member of a real event. It is always
+// of test mode, so that no shop ships goods because of it.
 func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
 	switch typ {
 	case CheckoutCompleted:
@@ -24,7 +24,7 @@ func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at tim
 	}
 }
 
-// What a sample says was paid and sent on.
+// Values of a sample payment and payout.
 const (
 	sampleAmount  checkout.Amount = 10_050
 	sampleRate                    = "1.08"
@@ -70,7 +70,7 @@ func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.Payou
 	return p
 }
 
-// sampleMerchantUpdate tells of a new payout address.
+// sampleMerchantUpdate is a change of a payout address.
 func sampleMerchantUpdate(m checkout.Merchant) checkout.MerchantUpdate {
 	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(), Address: sampleAddress}
 	before := address
