@@ -62,27 +62,3 @@ func grossPayout(p checkout.Payout) (string, error) {
 	places := p.Currency.Places()
 	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
 }
-
-// SendPayout calls BroadcastPayout and FinishPayout. It fails with their errors. After an error it
-// may be repeated, and so may each of the two.
-func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
-	sent, err := a.BroadcastPayout(ctx, in)
-	if err != nil {
-		return Settlement{}, err
-	}
-	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure})
-}
-
-// FinishPayoutInput says how the payout ended.
-type FinishPayoutInput struct {
-	checkout.Ref
-
-	Failure checkout.PayoutFailure `json:"failure,omitempty"`
-}
-
-// FinishPayout decides the payout, in one transaction with its event and deliveries. It fails with
-// PayoutNotFound.
-func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
-	got, err := a.Store.FinishPayout(ctx, in.Ref, in.Failure)
-	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)
-}

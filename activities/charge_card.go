@@ -68,46 +68,6 @@ func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
 	return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentInFlight, nil, transactionID)
 }
 
-// ConfirmPayment asks the card network for the outcome of a payment in flight.
-func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	result, err := network.Cards.Payment(ctx, in.TransactionID)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
-	}
-	return a.recordCharge(ctx, in, result)
-}
-
-// ErrTypePaymentUnknownToNetwork: the card network does not know the charge or the card. The
-// workflow then cancels the payment, so that it cannot be charged later.
-const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
-
-// CancelPayment gives up an undecided payment. When the network has charged the card after all, the
-// answer says so, and the payment succeeds although its time is over. It fails with
-// PaymentNotFound.
-func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	_, actionURL, err := a.Store.PaymentAction(ctx, in.ID)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	reason := checkout.FailureProcessingError
-	if actionURL != "" {
-		reason = checkout.FailureThreeDSAbandoned
-	}
-	result, err := network.Cards.Cancel(ctx, in.TransactionID, reason)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	return a.recordCharge(ctx, in, result)
-}
-
 // recordCharge stores an answer and returns the answer that counts.
 func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
 	outcome, failure, err := a.Store.RecordCharge(ctx, in.Ref, in.TransactionID, result)
