@@ -16,7 +16,9 @@ type BroadcastPayoutResult struct {
 
 // BroadcastPayout signs the transfer, stores it and sends it. A repeat sends the stored transfer;
 // the network accepts the same transfer only once. It fails with PayoutNotFound.
-func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
+func (a *Payments) BroadcastPayout(
+	ctx context.Context, in checkout.Ref,
+) (BroadcastPayoutResult, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
@@ -34,20 +36,24 @@ func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (Broadc
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
 	}
-	if p.Status != checkout.PayoutPending || p.Failure != "" { // an earlier run or another process decided it
+	// An earlier run or another process decided it.
+	if p.Status != checkout.PayoutPending || p.Failure != "" {
 		return BroadcastPayoutResult{p.Failure}, nil
 	}
 	failure, err := network.Payouts.Broadcast(ctx, in.ID, signed)
 	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
 }
 
-func (a *Payments) signTransfer(ctx context.Context, network checkout.PayoutNetwork, p checkout.Payout) (checkout.Transfer, error) {
+func (a *Payments) signTransfer(
+	ctx context.Context, network checkout.PayoutNetwork, p checkout.Payout,
+) (checkout.Transfer, error) {
 	gross, err := grossPayout(p)
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
 	return network.Sign(ctx, checkout.TransferRequest{
-		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network, Destination: p.Destination, Gross: gross,
+		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
+		Destination: p.Destination, Gross: gross,
 	})
 }
 

@@ -65,20 +65,25 @@ func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
 	if err != nil || transactionID == "" { // "": it was decided just now
 		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
 	}
-	return temporal.NewNonRetryableApplicationError("another payment is in flight", ErrTypePaymentInFlight, nil, transactionID)
+	return temporal.NewNonRetryableApplicationError("another payment is in flight",
+		ErrTypePaymentInFlight, nil, transactionID)
 }
 
 // recordCharge stores an answer and returns the answer that counts.
-func (a *Payments) recordCharge(ctx context.Context, in PaymentInput, result checkout.ChargeResult) (PaymentAnswer, error) {
+func (a *Payments) recordCharge(
+	ctx context.Context, in PaymentInput, result checkout.ChargeResult,
+) (PaymentAnswer, error) {
 	outcome, failure, err := a.Store.RecordCharge(ctx, in.Ref, in.TransactionID, result)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	if err != nil { // also when PostgreSQL cannot read the network's answer: the activity is retried forever
+	// Also when PostgreSQL cannot read the network's answer: the activity is retried forever.
+	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	if result.Outcome.Final() && outcome != result.Outcome {
-		logger(ctx).ErrorContext(ctx, "the card network contradicts itself; its first answer stands",
+		logger(ctx).ErrorContext(ctx,
+			"the card network contradicts itself; its first answer stands",
 			"transaction_id", in.TransactionID, "first", outcome, "now", result.Outcome)
 	}
 	return PaymentAnswer{Outcome: outcome, Failure: failure}, nil

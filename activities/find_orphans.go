@@ -59,7 +59,8 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orphan, error) {
 	ids, err := h.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
-		logger(ctx).ErrorContext(ctx, "terminated runs not listed: they start again when they are overdue", "error", err)
+		logger(ctx).ErrorContext(ctx,
+			"terminated runs not listed: they start again when they are overdue", "error", err)
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -73,7 +74,9 @@ func (h *Housekeeping) terminated(ctx context.Context, failed *failures) ([]Orph
 
 // withoutRun returns the rows that have no open run. It reads these rows again, because a run may
 // have ended its row in the meantime.
-func (h *Housekeeping) withoutRun(ctx context.Context, rows []storage.Overdue, failed *failures) ([]Orphan, error) {
+func (h *Housekeeping) withoutRun(
+	ctx context.Context, rows []storage.Overdue, failed *failures,
+) ([]Orphan, error) {
 	var ids []string
 	for _, row := range rows {
 		activity.RecordHeartbeat(ctx)

@@ -59,7 +59,10 @@ func (f *failures) pass(ctx context.Context, id string, err error) error {
 }
 
 // steer calls do for every delivery that find returns. It returns the number of successful calls.
-func (h *Housekeeping) steer(ctx context.Context, find func(context.Context, string, int) ([]checkout.Ref, error), do func(checkout.Ref) error) (int, error) {
+func (h *Housekeeping) steer(
+	ctx context.Context, find func(context.Context, string, int) ([]checkout.Ref, error),
+	do func(checkout.Ref) error,
+) (int, error) {
 	var (
 		n      int
 		failed failures

@@ -92,7 +92,8 @@ func (ls *lanes) sweep(now time.Time) {
 	}
 	ls.swept = now
 	maps.DeleteFunc(ls.byName, func(_ string, l *lane) bool {
-		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait && l.lastTurn.Before(now)
+		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait &&
+			l.lastTurn.Before(now)
 	})
 }
 

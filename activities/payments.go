@@ -78,7 +78,8 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError("no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
-		return temporal.NewNonRetryableApplicationError("session is not pending", ErrTypeSessionNotPending, nil)
+		return temporal.NewNonRetryableApplicationError("session is not pending",
+			ErrTypeSessionNotPending, nil)
 	}
 	// Only the log gets the error chain: it may quote values that Temporal's UI must not show.
 	logger(ctx).WarnContext(ctx, "activity failed", "error", err)

@@ -33,7 +33,8 @@ const (
 type receivers struct{ test, live http.RoundTripper }
 
 func newReceivers(guard *AddressGuard) receivers {
-	return receivers{test: newTransport(guard, checkout.ModeTest), live: newTransport(guard, checkout.ModeLive)}
+	return receivers{test: newTransport(guard, checkout.ModeTest),
+		live: newTransport(guard, checkout.ModeLive)}
 }
 
 // newTransport returns a transport. It is used without an http.Client, which would follow
@@ -74,7 +75,9 @@ var errHandshake = errors.New("TLS handshake")
 // dialTLS marks errors that come after the connection was made, because most of them have no type
 // of their own. The dialer's time-out covers the handshake too; with the transport's own handshake
 // it could continue after its request has ended.
-func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+func dialTLS(
+	dialer *tls.Dialer,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)
 		if err == nil {
@@ -90,7 +93,9 @@ func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address stri
 
 // post sends body once and returns the receiver's answer. The 10 seconds cover everything from the
 // DNS lookup to the last header.
-func (r receivers) post(ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte) (status int, kind webhook.ErrorKind, response []byte) {
+func (r receivers) post(
+	ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte,
+) (status int, kind webhook.ErrorKind, response []byte) {
 	transport := r.test
 	if mode.Live() {
 		transport = r.live
@@ -127,7 +132,9 @@ func (r receivers) post(ctx context.Context, mode checkout.Mode, address string,
 
 // newPost returns a request that the transport sends at most once. With GetBody the transport would
 // send a POST up to seven times more when an HTTP/2 receiver resets the stream.
-func newPost(ctx context.Context, address string, headers http.Header, body []byte) (*http.Request, error) {
+func newPost(
+	ctx context.Context, address string, headers http.Header, body []byte,
+) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -13,7 +13,9 @@ import (
 // CreateAPIKey stores the hash of secret and writes note to the audit log, in one transaction. The
 // secret must come from checkout.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
 // secret of another shape, and checkout.ErrNotFound for an unknown merchant.
-func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry) error {
+func (a *Accounts) CreateAPIKey(
+	ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry,
+) error {
 	hash, ok := checkout.HashAPIKey(secret)
 	if !ok {
 		return checkout.ErrAPIKey
@@ -22,7 +24,9 @@ func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret s
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err := tx.Exec(ctx, `
+			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
 		if err != nil {
 			return err
@@ -49,7 +53,8 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 		return nil, fmt.Errorf("api keys: %w", err)
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k checkout.APIKey, err error) {
-		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt, &k.UsedAt)
+		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
+			&k.RevokedAt, &k.UsedAt)
 		return k, err
 	})
 	if err != nil {
@@ -61,9 +66,13 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 // RevokeAPIKey revokes a key and writes note to the audit log. Every later Authenticate with the
 // key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
 // unknown key.
-func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry) error {
+func (a *Accounts) RevokeAPIKey(
+	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
+) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE api_key SET revoked_at = now() WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
+		tag, err := tx.Exec(ctx, `
+			UPDATE api_key SET revoked_at = now()
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
 			ref.ID, ref.MerchantID, ref.Mode)
 		if err != nil {
 			return err
@@ -72,7 +81,10 @@ func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...c
 			return auditAll(ctx, tx, note)
 		}
 		var there bool
-		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
+		err = tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM api_key
+				WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
+			ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
 		if err == nil && !there {
 			return checkout.ErrNotFound
 		}
@@ -88,7 +100,9 @@ func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...c
 // checkout.ErrNotFound.
 func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
 	var k checkout.APIKey
-	err := a.pool.QueryRow(ctx, `SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key WHERE id = $1`, id).Scan(
+	err := a.pool.QueryRow(ctx, `
+		SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key
+		WHERE id = $1`, id).Scan(
 		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.APIKey{}, checkout.ErrNotFound
@@ -121,7 +135,9 @@ type Rates struct{ Test, Live Rate }
 // PostgreSQL each time, so a revoked key fails on its next request in every process. It returns
 // checkout.ErrAPIKey when the key is unknown or revoked. It does not refuse a request without a
 // token: the caller must look at Allowance.OK.
-func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind, rates Rates) (Caller, Allowance, error) {
+func (s *Store) Authenticate(
+	ctx context.Context, hash []byte, kind RequestKind, rates Rates,
+) (Caller, Allowance, error) {
 	var (
 		c            Caller
 		ok           bool
@@ -131,14 +147,18 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 	k, m := &c.Key, &c.Merchant
 	err := s.pool.QueryRow(ctx, `
 		WITH caller AS (
-			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4, k.created_at AS key_created_at,
+			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4,
+				k.created_at AS key_created_at,
 				m.id, m.name, m.plan, m.fee_basis_points, m.payment_attempts, m.order_id_guard
 			FROM api_key k JOIN merchant m ON m.id = k.merchant_id
 			WHERE k.hash = $1 AND k.revoked_at IS NULL
 		), bucket AS (
 			INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
-			SELECT key_id, $2, CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END, CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
-				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller, `+unhurried+takeOne+`
+			SELECT key_id, $2,
+				CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END,
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp()
+			FROM caller, `+unhurried+takeOne+`
 		)
 		SELECT c.*, b.* FROM caller c, bucket b`,
 		hash, kind, rates.Live.PerSecond, rates.Live.Burst, rates.Test.PerSecond, rates.Test.Burst).Scan(

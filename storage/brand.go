@@ -35,7 +35,8 @@ func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
 			SELECT m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, '')
-			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`, sessionID).QueryRow(func(row pgx.Row) error {
+			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`,
+			sessionID).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&into.MerchantID, &into.Name, &into.Color, &into.LogoVersion)
 		})
 	}
@@ -45,7 +46,8 @@ func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) {
 	var b Brand
 	err := a.pool.QueryRow(ctx, `
-		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1`, merchantID).Scan(
+		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant
+		WHERE id = $1`, merchantID).Scan(
 		&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Brand{}, checkout.ErrNotFound
@@ -58,8 +60,12 @@ func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) 
 
 // Logo returns a merchant's logo, a PNG, and its version. The logo is public, because every
 // customer sees it. It returns checkout.ErrNotFound when the merchant has no logo.
-func (a *Accounts) Logo(ctx context.Context, merchantID string) (content []byte, version string, err error) {
-	err = a.pool.QueryRow(ctx, `SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`, merchantID).Scan(&content, &version)
+func (a *Accounts) Logo(
+	ctx context.Context, merchantID string,
+) (content []byte, version string, err error) {
+	err = a.pool.QueryRow(ctx, `
+		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
+		merchantID).Scan(&content, &version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, "", checkout.ErrNotFound
 	}
@@ -95,7 +101,9 @@ func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
 // SetBrand changes the look of a merchant's hosted page. An open page shows the change when it is
 // loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
 // ErrLogo for a logo that EncodeLogo did not make, *ChangedError, and checkout.ErrNotFound.
-func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry) error {
+func (a *Accounts) SetBrand(
+	ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry,
+) error {
 	var (
 		color *string
 		logo  []byte
@@ -112,7 +120,9 @@ func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change Brand
 	}
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		var now Brand
-		err := tx.QueryRow(ctx, `SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1 FOR NO KEY UPDATE`,
+		err := tx.QueryRow(ctx, `
+			SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1
+			FOR NO KEY UPDATE`,
 			merchantID).Scan(&now.Color, &now.LogoVersion)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -124,7 +134,8 @@ func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change Brand
 			return &ChangedError{fields}
 		}
 		_, err = tx.Exec(ctx, `
-			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END, logo = CASE WHEN $4 THEN $5 ELSE logo END
+			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,
+				logo = CASE WHEN $4 THEN $5 ELSE logo END
 			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
 		if err != nil {
 			return err

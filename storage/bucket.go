@@ -38,17 +38,20 @@ const unhurried = `set_config('synchronous_commit', 'off', true)`
 const takeOne = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
 		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
-		allowed = b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
+		allowed = b.tokens + excluded.rate * greatest(0,
+			extract(epoch FROM excluded.at - b.at)) >= 1,
 		tokens = CASE
 			WHEN b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1
-			THEN least(excluded.burst, b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at))) - 1
+			THEN least(excluded.burst, b.tokens + excluded.rate * greatest(0,
+				extract(epoch FROM excluded.at - b.at))) - 1
 			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
 
 // allowance builds the answer of a bucket from its row.
 func allowance(ok bool, tokens, rate float64, burst int) Allowance {
 	until := func(n float64) time.Duration { return time.Duration(max(0, n-tokens) / rate * float64(time.Second)) }
-	return Allowance{OK: ok, Limit: burst, Remaining: int(math.Floor(max(0, tokens))), Reset: until(float64(burst)), Wait: until(1)}
+	return Allowance{OK: ok, Limit: burst, Remaining: int(math.Floor(max(0, tokens))),
+		Reset: until(float64(burst)), Wait: until(1)}
 }
 
 // Bucket is one token bucket. An owner has a bucket for each kind.
@@ -69,12 +72,15 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 		bursts        []int
 	)
 	for _, b := range buckets {
-		owners, kinds, rates, bursts = append(owners, b.Owner), append(kinds, b.Kind), append(rates, b.PerSecond), append(bursts, b.Burst)
+		owners, kinds, rates, bursts = append(owners, b.Owner), append(kinds, b.Kind),
+			append(rates, b.PerSecond), append(bursts, b.Burst)
 	}
 	rows, err := s.pool.Query(ctx, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
-		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[]) AS asked (owner, kind, rate, burst), `+unhurried+takeOne, owners, kinds, rates, bursts)
+		FROM unnest($1::text[], $2::text[], $3::float8[], $4::int[])
+			AS asked (owner, kind, rate, burst), `+unhurried+takeOne,
+		owners, kinds, rates, bursts)
 	if err != nil {
 		return Allowance{}, fmt.Errorf("token bucket: %w", err)
 	}
@@ -100,7 +106,9 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 
 // GiveBack returns a token to a bucket. Callers use it for a request that does not count after all.
 func (s *Store) GiveBack(ctx context.Context, b Bucket) error {
-	_, err := s.pool.Exec(ctx, `UPDATE token_bucket SET tokens = least(burst, tokens + 1) WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
+	_, err := s.pool.Exec(ctx, `
+		UPDATE token_bucket SET tokens = least(burst, tokens + 1)
+		WHERE owner = $1 AND kind = $2`, b.Owner, b.Kind)
 	if err != nil {
 		return fmt.Errorf("token bucket: %w", err)
 	}
@@ -120,18 +128,23 @@ const bucketAge = time.Hour
 // DeleteOldBuckets looks at up to limit token buckets that follow the bucket after. It deletes each
 // one that is full again and unused for an hour, or for keyAge when the owner is a key. It returns
 // the last bucket it looked at, and the zero Bucket when no bucket is left.
-func (s *Store) DeleteOldBuckets(ctx context.Context, keyAge time.Duration, after Bucket, limit int) (last Bucket, err error) {
+func (s *Store) DeleteOldBuckets(
+	ctx context.Context, keyAge time.Duration, after Bucket, limit int,
+) (last Bucket, err error) {
 	// The primary key gives the order. An index by age would cost a write with every request.
 	err = s.pool.QueryRow(ctx, `
 		WITH page AS MATERIALIZED (
-			SELECT owner, kind FROM token_bucket WHERE (owner, kind) > ($1, $2) ORDER BY owner, kind LIMIT $3
+			SELECT owner, kind FROM token_bucket WHERE (owner, kind) > ($1, $2)
+			ORDER BY owner, kind LIMIT $3
 		), gone AS (
 			DELETE FROM token_bucket b USING page WHERE b.owner = page.owner AND b.kind = page.kind
-				AND b.at < clock_timestamp() - CASE WHEN b.kind = ANY ($4) THEN $5::interval ELSE $6::interval END
+				AND b.at < clock_timestamp() - CASE WHEN b.kind = ANY ($4) THEN $5::interval
+					ELSE $6::interval END
 				AND b.tokens + b.rate * extract(epoch FROM clock_timestamp() - b.at) >= b.burst
 		)
 		SELECT owner, kind FROM page ORDER BY owner DESC, kind DESC LIMIT 1`,
-		after.Owner, after.Kind, limit, []RequestKind{RequestRead, RequestWrite}, keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
+		after.Owner, after.Kind, limit, []RequestKind{RequestRead,
+			RequestWrite}, keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Bucket{}, fmt.Errorf("delete old token buckets: %w", err)
 	}

@@ -23,13 +23,17 @@ var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 // changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
 // The entries by go to the audit log in the same transaction. A repeat writes none.
-func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+func (s *Store) CreateEndpoint(
+	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
+		if _, err := tx.Exec(ctx, `
+			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
 			return err
 		}
-		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID)); {
+		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
+			e.MerchantID, e.Mode, e.ID)); {
 		case err == nil:
 			again.Secret = e.Secret
 			e = again
@@ -40,7 +44,8 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 		var count int
 		err := tx.QueryRow(ctx, `
 			SELECT count(*) FROM webhook_endpoint
-			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`, e.MerchantID, e.Mode).Scan(&count)
+			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
+			e.MerchantID, e.Mode).Scan(&count)
 		if err != nil {
 			return err
 		}
@@ -66,16 +71,21 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
 	e := webhook.Endpoint{
 		Ref: n.Owner.Ref(n.OwnEndpoint()),
-		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: n.Secret,
+		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled,
+		Secret: n.Secret,
 	}
 	return e.ID, s.insertEndpoint(ctx, tx, &e, &n.ID)
 }
 
-func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string) error {
+func (s *Store) insertEndpoint(
+	ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string,
+) error {
 	keyID, sealed := s.keys.seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
-		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, session_id, master_key_id, sealed_digest, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status,
+			session_id, master_key_id, sealed_digest, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
 		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID, keyID, sealed).Scan(&e.CreatedAt)
 }
 
@@ -87,10 +97,13 @@ const (
 )
 
 // ownEndpoint selects one registration that is not deleted.
-const ownEndpoint = `WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
+const ownEndpoint = `
+	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL
+		AND w.deleted_at IS NULL`
 
 func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status, &e.CreatedAt, &e.RotatingUntil)
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status,
+		&e.CreatedAt, &e.RotatingUntil)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
@@ -99,7 +112,8 @@ func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
 func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint,
+		ref.MerchantID, ref.Mode, ref.ID))
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("webhook registration: %w", err)
 	}
@@ -107,7 +121,9 @@ func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoin
 }
 
 // Endpoints lists registrations, newest first.
-func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page) ([]webhook.Endpoint, error) {
+func (s *Store) Endpoints(
+	ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page,
+) ([]webhook.Endpoint, error) {
 	q := newList(owner, "w")
 	q.where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.equal("w.status", string(status))
@@ -116,7 +132,8 @@ func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webh
 	if err != nil {
 		return nil, fmt.Errorf("webhook registrations: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
+	got, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
 	if err != nil {
 		return nil, fmt.Errorf("webhook registrations: %w", err)
 	}
@@ -143,10 +160,12 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.URL != nil && now.URL != c.Was.URL && now.URL != *c.URL {
 		fields = append(fields, "url")
 	}
-	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) && !slices.Equal(now.Events, c.Events) {
+	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) &&
+		!slices.Equal(now.Events, c.Events) {
 		fields = append(fields, "events")
 	}
-	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) && is != deref(c.Was.Description) && is != deref(c.Description) {
+	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) &&
+		is != deref(c.Was.Description) && is != deref(c.Description) {
 		fields = append(fields, "description")
 	}
 	return fields
@@ -156,7 +175,9 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 // next attempt on. Disabling a registration holds all its pending deliveries. It returns
 // checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
 // in the detail: the old and new value of each field.
-func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+func (s *Store) ChangeEndpoint(
+	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID))
@@ -168,8 +189,11 @@ func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c Endpoint
 		}
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
-				UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
-					changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
+				UPDATE webhook_endpoint w SET url = coalesce($4, url),
+					events = coalesce($5, events), status = coalesce($8, status),
+					changed_at = clock_timestamp(),
+						description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description)
+							END `+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
 			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
@@ -214,9 +238,13 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 // pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
 // signerOf. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
-func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+func (s *Store) DeleteEndpoint(
+	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
+) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
+		tag, err := tx.Exec(ctx, `
+			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
+			ref.MerchantID, ref.Mode, ref.ID)
 		if err != nil {
 			return err
 		}
@@ -234,14 +262,20 @@ func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...chec
 // RotateSecret gives a registration a new secret. The previous secret also signs until overlap is
 // over; an older one stops at once. A repeat with the same secret changes nothing. It returns the
 // registration with the secret. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
-func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+func (s *Store) RotateSecret(
+	ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration,
+	by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
 		)
-		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
+		err := tx.QueryRow(ctx, `
+			SELECT master_key_id, sealed_digest
+			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}
@@ -253,16 +287,21 @@ func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret strin
 			return err
 		}
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
-			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
+			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
+				ref.MerchantID, ref.Mode, ref.ID))
 			return err
 		}
 		keyID, sealed = s.keys.seal(ref.ID, webhook.SecretDigest(secret))
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
-				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
-					previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
+				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
+					previous_sealed_digest = sealed_digest,
+					previous_expires_at = date_trunc('milliseconds',
+						clock_timestamp()) + $6::interval, master_key_id = $4,
+							sealed_digest = $5 `+ownEndpoint+`
 				RETURNING *
-			) `+selectEndpointColumns+`FROM w`, ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
+			) `+selectEndpointColumns+`FROM w`,
+			ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
 		if err != nil {
 			return err
 		}
@@ -294,14 +333,19 @@ const ExplainedFor = 7 * 24 * time.Hour
 // that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
 // empty. Callers use them to find out which secret made a signature. The digests must not leave the
 // process.
-func (s *Store) SigningKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]SigningKeys, error) {
+func (s *Store) SigningKeys(
+	ctx context.Context, owner checkout.Owner, eventID string,
+) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
-			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END, CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
+			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
+				CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
 		FROM webhook_endpoint, LATERAL (SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
-			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
-			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s JOIN event e ON e.session_id = s.id
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d
+				WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
+			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s
+				JOIN event e ON e.session_id = s.id
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
 	if err != nil {
@@ -321,7 +365,8 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 		previousKeyID    *string
 		sealed, previous []byte
 	)
-	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &keyID, &sealed, &previousKeyID, &previous, &k.Until); err != nil {
+	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &keyID, &sealed, &previousKeyID,
+		&previous, &k.Until); err != nil {
 		return k, err
 	}
 	digests, err := s.unsealDigests(k.EndpointID, keyID, sealed, previousKeyID, previous)
@@ -339,12 +384,16 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 // with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
 // the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode.
 // Source: api/decisions.md, "which secret signs".
-func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
+func (s *Store) SigningEndpoint(
+	ctx context.Context, owner checkout.Owner, url string,
+) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint
-		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL AND status = 'enabled'
-		ORDER BY url = $3 DESC, created_at, id LIMIT 1`, owner.MerchantID, owner.Mode, url).Scan(&id)
+		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
+			AND status = 'enabled'
+		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
+		owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("signing registration: %w", err)
 	}

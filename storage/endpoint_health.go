@@ -27,17 +27,25 @@ type EndpointHealth struct {
 // EndpointHealth counts the deliveries that were created less than within ago. The key of the map
 // is the id of a registration; registrations without deliveries have no entry. Deliveries to a
 // session's own webhook_url do not count.
-func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within time.Duration) (map[string]EndpointHealth, error) {
+func (s *Store) EndpointHealth(
+	ctx context.Context, owner checkout.Owner, within time.Duration,
+) (map[string]EndpointHealth, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'), count(*) FILTER (WHERE d.status = 'failed'),
-			count(*) FILTER (WHERE d.status = 'pending'), count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
-				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.error_kind IS NOT NULL))
+		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'),
+			count(*) FILTER (WHERE d.status = 'failed'),
+			count(*) FILTER (WHERE d.status = 'pending'),
+				count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
+					AND a.error_kind IS NOT NULL))
 		FROM webhook_endpoint w CROSS JOIN LATERAL (
 			SELECT d.id, d.status, d.run FROM webhook_delivery d
-			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url ORDER BY d.id DESC LIMIT $4
+			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url
+			ORDER BY d.id DESC LIMIT $4
 		) d
-		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL GROUP BY w.id`,
-		owner.MerchantID, owner.Mode, checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
+		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL
+		GROUP BY w.id`,
+		owner.MerchantID, owner.Mode, checkout.FirstID(checkout.PrefixDelivery,
+			time.Now().Add(-within)), maxHealthDeliveries)
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
@@ -53,10 +61,13 @@ func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within
 }
 
 // CountPending returns the number of pending deliveries of a registration.
-func (s *Store) CountPending(ctx context.Context, owner checkout.Owner, endpointID string) (n int, err error) {
+func (s *Store) CountPending(
+	ctx context.Context, owner checkout.Owner, endpointID string,
+) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery
-		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending' AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
+		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending'
+			AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count pending deliveries: %w", err)
 	}

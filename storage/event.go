@@ -61,12 +61,15 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 		WITH target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
 			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
-			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END AND $7::text IS NULL
+			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END
+				AND $7::text IS NULL
 			UNION ALL
 			SELECT $8, $7, true WHERE $7 IS NOT NULL
 		)
-		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, next_attempt_at, created_at)
-		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url, 'pending', $6, $6 FROM target
+		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
+			session_url, status, next_attempt_at, created_at)
+		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url,
+			'pending', $6, $6 FROM target
 		RETURNING id, `+laneEndpoint+`, url`,
 		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
 	if err != nil {
@@ -76,10 +79,13 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 }
 
 // published returns the deliveries that publish stored for an event.
-func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType) ([]webhook.Dispatch, error) {
+func published(
+	ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType,
+) ([]webhook.Dispatch, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 ORDER BY d.id`,
+		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4
+		ORDER BY d.id`,
 		owner.MerchantID, owner.Mode, subjectID, typ)
 	if err != nil {
 		return nil, err
@@ -114,7 +120,9 @@ type TestEvent struct {
 // PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A
 // repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
 // CreateEndpoint.
-func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.Dispatch, error) {
+func (s *Store) PublishTest(
+	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
+) (webhook.Event, webhook.Dispatch, error) {
 	var refs []webhook.Dispatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
@@ -127,13 +135,15 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 		}
 		err = tx.QueryRow(ctx, `
 			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
-				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3), $4)`,
+				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3),
+					$4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
 		if err != nil {
 			return err
 		}
 		refs, err = publish(ctx, tx, publication{
-			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
+			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID,
+			Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
 		if err == nil && len(refs) == 0 {
 			err = checkout.ErrNotFound
@@ -154,7 +164,9 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 	}
 	var event webhook.Event
 	if err == nil {
-		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode))
+		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`
+			WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`,
+			t.SubjectID, t.MerchantID, t.Mode))
 	}
 	if err != nil {
 		return webhook.Event{}, webhook.Dispatch{}, fmt.Errorf("publish test event: %w", err)
@@ -162,16 +174,20 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 	return event, refs[0], nil
 }
 
-const selectEvent = `SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, e.body FROM event e `
+const selectEvent = `
+	SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''),
+		e.created_at, e.body FROM event e `
 
 func scanEvent(row pgx.Row) (e webhook.Event, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt, &e.Body)
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt,
+		&e.Body)
 	return e, err
 }
 
 // Event returns one event. It returns checkout.ErrNotFound.
 func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
-	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
+	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`
+		WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return webhook.Event{}, checkout.ErrNotFound
 	}
@@ -188,7 +204,9 @@ type EventFilter struct {
 }
 
 // Events lists events, newest first.
-func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter, p Page) ([]webhook.Event, error) {
+func (s *Store) Events(
+	ctx context.Context, owner checkout.Owner, f EventFilter, p Page,
+) ([]webhook.Event, error) {
 	q := newList(owner, "e")
 	q.equal("e.type", string(f.Type))
 	q.equal("e.session_id", f.SessionID)
@@ -197,7 +215,8 @@ func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter,
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
+	got, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}

@@ -26,8 +26,10 @@ type FailedDelivery struct {
 func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
 	// The second condition repeats the first: PostgreSQL needs it to use the partial index.
 	rows, err := a.pool.Query(ctx, `
-		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE d.status = 'failed' AND d.status <> 'delivered' ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
+		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE d.status = 'failed' AND d.status <> 'delivered'
+		ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("failed deliveries: %w", err)
 	}

@@ -49,7 +49,8 @@ type Feed struct {
 
 // NewFeed returns a feed. It does nothing until Run.
 func (s *Store) NewFeed() *Feed {
-	return &Feed{store: s, subscribers: map[watched]map[*Subscription]struct{}{}, first: make(chan struct{})}
+	return &Feed{store: s, subscribers: map[watched]map[*Subscription]struct{}{},
+		first: make(chan struct{})}
 }
 
 // Subscription tells one subscriber of changes.
@@ -69,7 +70,8 @@ type Subscription struct {
 // listens, so the subscriber sees every change since Subscribe.
 func (f *Feed) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscription, error) {
 	changes := make(chan struct{}, 1)
-	sub := &Subscription{Changes: changes, changes: changes, of: watched{owner.MerchantID, owner.Mode}, feed: f}
+	sub := &Subscription{Changes: changes, changes: changes,
+		of: watched{owner.MerchantID, owner.Mode}, feed: f}
 	if err := renew(ctx, f.store.pool, []watched{sub.of}); err != nil {
 		return nil, err
 	}
@@ -217,8 +219,10 @@ func renew(ctx context.Context, to executor, all []watched) error {
 	}
 	_, err := to.Exec(ctx, `
 		INSERT INTO delivery_watch (merchant_id, mode, until, told_at)
-		SELECT m, o, clock_timestamp() + $3::interval, '-infinity' FROM unnest($1::text[], $2::text[]) AS w (m, o) ORDER BY m, o
-		ON CONFLICT (merchant_id, mode) DO UPDATE SET until = greatest(delivery_watch.until, excluded.until)`, merchants, modes, watchLease)
+		SELECT m, o, clock_timestamp() + $3::interval, '-infinity'
+		FROM unnest($1::text[], $2::text[]) AS w (m, o) ORDER BY m, o
+		ON CONFLICT (merchant_id, mode) DO UPDATE SET until = greatest(delivery_watch.until,
+			excluded.until)`, merchants, modes, watchLease)
 	if err != nil {
 		return fmt.Errorf("watch deliveries: %w", err)
 	}

@@ -54,7 +54,9 @@ const (
 // repeat claims the request again, because the first process died or did not learn the outcome. The
 // repeat derives the same ids and secrets from the seed, so nothing is done twice. It returns
 // ErrIdempotencyConflict and ErrRequestInProgress.
-func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerprint []byte) (*KeptAnswer, []byte, error) {
+func (s *Store) ClaimRequest(
+	ctx context.Context, r IdempotentRequest, fingerprint []byte,
+) (*KeptAnswer, []byte, error) {
 	seed := checkout.NewSeed()
 	keyID, sealed := s.keys.seal(r.owner(), seed)
 	var (
@@ -65,22 +67,29 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 	// The part after UNION ALL sees the row as it was before the claim.
 	err := s.pool.QueryRow(ctx, `
 		WITH claim AS (
-			INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed, master_key_id, locked_until)
+			INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed,
+				master_key_id, locked_until)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
 			ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
 				fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
 				status = NULL, answer = NULL,
-				seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed END,
-				master_key_id = CASE WHEN i.created_at < now() - $9::interval THEN excluded.master_key_id ELSE i.master_key_id END,
-				created_at = CASE WHEN i.created_at < now() - $9::interval THEN now() ELSE i.created_at END
+				seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed
+					END,
+				master_key_id = CASE WHEN i.created_at < now() - $9::interval
+					THEN excluded.master_key_id ELSE i.master_key_id END,
+				created_at = CASE WHEN i.created_at < now() - $9::interval THEN now()
+					ELSE i.created_at END
 			WHERE i.created_at < now() - $9::interval
-				OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
+				OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL
+					AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
 			RETURNING seed, master_key_id
 		)
 		SELECT true, true, false, NULL::int, NULL::bytea, seed, master_key_id FROM claim
 		UNION ALL
-		SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id FROM idempotent_request
-		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND NOT EXISTS (SELECT FROM claim)
+		SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id
+		FROM idempotent_request
+		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4
+			AND NOT EXISTS (SELECT FROM claim)
 			AND created_at >= now() - $9::interval`,
 		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor, KeepAnswers).Scan(
 		&claimed, &same, &live, &status, &answer, &sealed, &keyID)
@@ -109,7 +118,8 @@ func (s *Store) ClaimRequest(ctx context.Context, r IdempotentRequest, fingerpri
 func (s *Store) KeepAnswer(ctx context.Context, r IdempotentRequest, a KeptAnswer) error {
 	keyID, sealed := s.keys.seal(r.owner(), slices.Concat([]byte(a.Location+"\n"), a.Body))
 	_, err := s.pool.Exec(ctx, `
-		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7, locked_until = NULL, seed = ''
+		UPDATE idempotent_request SET status = $5, answer = $6, master_key_id = $7,
+			locked_until = NULL, seed = ''
 		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4`,
 		r.MerchantID, r.Mode, r.Route, r.Key, a.Status, sealed, keyID)
 	if err != nil {
@@ -126,7 +136,8 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 	if refused {
 		sql = `DELETE FROM idempotent_request`
 	}
-	_, err := s.pool.Exec(ctx, sql+` WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND status IS NULL`,
+	_, err := s.pool.Exec(ctx, sql+`
+		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND status IS NULL`,
 		r.MerchantID, r.Mode, r.Route, r.Key)
 	if err != nil {
 		return fmt.Errorf("release request: %w", err)
@@ -139,11 +150,13 @@ func (s *Store) ReleaseRequest(ctx context.Context, r IdempotentRequest, refused
 func (s *Store) DeleteOldRequests(ctx context.Context, limit int) (int, error) {
 	tag, err := s.pool.Exec(ctx, `
 		WITH old AS (
-			SELECT merchant_id, mode, route, key FROM idempotent_request WHERE created_at < now() - $1::interval
+			SELECT merchant_id, mode, route, key FROM idempotent_request
+			WHERE created_at < now() - $1::interval
 			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
 		)
 		DELETE FROM idempotent_request i USING old
-		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route AND i.key = old.key`, KeepAnswers, limit)
+		WHERE i.merchant_id = old.merchant_id AND i.mode = old.mode AND i.route = old.route
+			AND i.key = old.key`, KeepAnswers, limit)
 	if err != nil {
 		return 0, fmt.Errorf("delete old requests: %w", err)
 	}

@@ -84,7 +84,8 @@ func (k *Keyring) unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 	if aead == nil || len(sealed) < aead.NonceSize() {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}
-	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(owner))
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():],
+		[]byte(owner))
 	if err != nil {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}
@@ -104,7 +105,9 @@ func (s *Store) checkKeys(ctx context.Context) error {
 			return err
 		}
 		id, sealed := s.keys.seal("", []byte(keyCheck))
-		if _, err := tx.Exec(ctx, `INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, sealed); err != nil {
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+			id, sealed); err != nil {
 			return err
 		}
 		return s.proveKeys(ctx, tx)

@@ -57,10 +57,12 @@ func (l *list) page(prefix, table string, p Page) {
 		l.where(table+".id < ?", p.Before)
 	}
 	if !p.Since.IsZero() {
-		l.where(table+".id >= ? AND "+table+".created_at >= ?", checkout.FirstID(prefix, p.Since.Add(-clockSkew)), p.Since)
+		l.where(table+".id >= ? AND "+table+".created_at >= ?",
+			checkout.FirstID(prefix, p.Since.Add(-clockSkew)), p.Since)
 	}
 	if !p.Until.IsZero() {
-		l.where(table+".id < ? AND "+table+".created_at < ?", checkout.FirstID(prefix, p.Until.Add(clockSkew)), p.Until)
+		l.where(table+".id < ? AND "+table+".created_at < ?",
+			checkout.FirstID(prefix, p.Until.Add(clockSkew)), p.Until)
 	}
 	l.args = append(l.args, p.Limit)
 	l.sql += fmt.Sprintf(" ORDER BY %s.id DESC LIMIT $%d", table, len(l.args))

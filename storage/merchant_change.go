@@ -44,10 +44,13 @@ type MerchantUpdated struct {
 // their deliveries and the entry of the audit log, with the old and new values. It returns the
 // events; none when nothing changed. The caller starts their workflows; Reconcile starts them
 // otherwise. It returns checkout.ErrNotFound and *ChangedError.
-func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
+func (a *Accounts) ChangeMerchant(
+	ctx context.Context, c MerchantChange,
+) (events []MerchantUpdated, err error) {
 	err = a.inTx(ctx, func(tx pgx.Tx) error {
 		events = nil
-		rows, err := tx.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
+		rows, err := tx.Query(ctx, `
+			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
 			return err
 		}
@@ -92,7 +95,9 @@ func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events
 // tellMode applies the payout addresses of a mode and stores the event for the changes in this
 // mode. The event is nil when nothing changed. The second result lists the old and new addresses in
 // words.
-func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any) (*MerchantUpdated, []string, error) {
+func (c MerchantChange) tellMode(
+	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any,
+) (*MerchantUpdated, []string, error) {
 	previous := maps.Clone(shared)
 	before, after, err := c.payoutAddresses(ctx, tx, mode)
 	if err != nil {
@@ -118,10 +123,12 @@ func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.Name != nil && now.Name != c.Was.Name && now.Name != *c.Name {
 		fields = append(fields, "name")
 	}
-	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts && now.PaymentAttempts != *c.PaymentAttempts {
+	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts &&
+		now.PaymentAttempts != *c.PaymentAttempts {
 		fields = append(fields, "payment_attempts")
 	}
-	return fields // OrderIDGuard cannot conflict: another editor can only have set it to the same value
+	// OrderIDGuard cannot conflict: another editor can only have set it to the same value.
+	return fields
 }
 
 // settingsDetail returns the old and new values of the settings in words, for the audit log.
@@ -138,7 +145,8 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
 	note("plan", plan(before), plan(after))
 	note("failed payments that end a session", before.PaymentAttempts, after.PaymentAttempts)
-	note("refusal of a second session for an order", guard[before.OrderIDGuard], guard[after.OrderIDGuard])
+	note("refusal of a second session for an order", guard[before.OrderIDGuard],
+		guard[after.OrderIDGuard])
 	return detail
 }
 
@@ -147,7 +155,8 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
 	for _, c := range checkout.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
-			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
+			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"),
+				cmp.Or(is, "none")))
 		}
 	}
 	return detail
@@ -172,7 +181,8 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	if c.Plan != nil && (c.Plan.Name != m.Plan || c.Plan.FeeBasisPoints != m.FeeBasisPoints) {
 		previous["plan"], m.Plan, m.FeeBasisPoints = m.Plan, c.Plan.Name, c.Plan.FeeBasisPoints
 	}
-	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}
+	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts,
+		OrderIDGuard: m.OrderIDGuard}
 	after := before
 	if c.PaymentAttempts != nil {
 		after.PaymentAttempts = *c.PaymentAttempts
@@ -188,15 +198,20 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 }
 
 func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
-	_, err := tx.Exec(ctx, `UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, payment_attempts = $5, order_id_guard = $6 WHERE id = $1`,
+	_, err := tx.Exec(ctx, `
+		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, payment_attempts = $5,
+			order_id_guard = $6 WHERE id = $1`,
 		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.PaymentAttempts, m.OrderIDGuard)
 	return err
 }
 
 // payoutAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
 // and after.
-func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (before, after []checkout.PayoutAddress, err error) {
-	if before, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
+func (c MerchantChange) payoutAddresses(
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode,
+) (before, after []checkout.PayoutAddress, err error) {
+	if before, err = payoutAddresses(ctx, tx,
+		checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
 	}
 	if err := c.addressConflicts(before); err != nil {
@@ -204,11 +219,15 @@ func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode che
 	}
 	for _, to := range c.Addresses {
 		if to.Address == "" {
-			_, err = tx.Exec(ctx, `DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3`, c.MerchantID, mode, to.Currency)
+			_, err = tx.Exec(ctx, `
+				DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2
+					AND currency = $3`, c.MerchantID, mode, to.Currency)
 		} else {
 			_, err = tx.Exec(ctx, `
-				INSERT INTO payout_address (merchant_id, mode, currency, network, address) VALUES ($1, $2, $3, $4, $5)
-				ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET network = excluded.network, address = excluded.address`,
+				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
+				VALUES ($1, $2, $3, $4, $5)
+				ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET network = excluded.network,
+					address = excluded.address`,
 				c.MerchantID, mode, to.Currency, to.Network, to.Address)
 		}
 		if err != nil {
@@ -227,7 +246,8 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 	}
 	var fields []string
 	for _, to := range c.Addresses {
-		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] && is != to.Address {
+		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] &&
+			is != to.Address {
 			fields = append(fields, string(to.Currency))
 		}
 	}
@@ -238,19 +258,25 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 }
 
 // publishMerchantUpdate stores the event of one mode and returns its id.
-func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress, previous map[string]any) (string, error) {
+func publishMerchantUpdate(
+	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
+	addresses []checkout.PayoutAddress, previous map[string]any,
+) (string, error) {
 	var at time.Time
-	if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
+	if err := tx.QueryRow(ctx, `
+		SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
 		return "", err
 	}
-	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses, Previous: previous}
+	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses,
+		Previous: previous}
 	for name := range previous {
 		update.Changed = append(update.Changed, name)
 	}
 	slices.Sort(update.Changed)
 	id := checkout.NewID(checkout.PrefixEvent)
 	_, err := publish(ctx, tx, publication{
-		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated, SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
+		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated,
+		SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
 	})
 	return id, err
 }

@@ -16,7 +16,8 @@ import (
 const (
 	transactionColumns = `t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
 		t.fee, t.net, t.exchange_rate, t.customer_email, s.metadata, t.payment_method, t.failure,
-		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at, t.completed_at`
+		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at,
+			t.completed_at`
 	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
 )
 
@@ -36,9 +37,12 @@ type NewPayment struct {
 // form twice.
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email, card_token, payment_method, created_at)
-		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
+		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
+			card_token, payment_method, created_at)
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5,
+			date_trunc('milliseconds', clock_timestamp())
+		FROM checkout_session WHERE id = $2 AND status = 'pending'
+			AND expires_at > clock_timestamp()`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method)
 	if violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
@@ -55,7 +59,9 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 // DropPayment deletes a payment that the workflow refused, and with it the card's token. An
 // accepted payment stays.
 func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
+	_, err := s.pool.Exec(ctx, `
+		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
+		id, sessionID)
 	if err != nil {
 		return fmt.Errorf("drop payment: %w", err)
 	}
@@ -66,7 +72,9 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 // no key: see CustomerSession.
 func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
 	var there bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID).Scan(&there)
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`,
+		id, sessionID).Scan(&there)
 	if err != nil {
 		return false, fmt.Errorf("find payment: %w", err)
 	}
@@ -76,9 +84,12 @@ func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, err
 // PaymentAction returns the id of the payment in flight and the URL where the customer confirms it
 // (3-D Secure). The URL is "" when nothing needs confirming; both are "" when no payment is in
 // flight. The customer has no key: see CustomerSession.
-func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactionID, actionURL string, err error) {
+func (s *Store) PaymentAction(
+	ctx context.Context, sessionID string,
+) (transactionID, actionURL string, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT id, coalesce(action_url, '') FROM transaction WHERE session_id = $1 AND status = 'processing'`,
+		SELECT id, coalesce(action_url, '') FROM transaction
+		WHERE session_id = $1 AND status = 'processing'`,
 		sessionID).Scan(&transactionID, &actionURL)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", nil
@@ -91,10 +102,14 @@ func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactio
 
 // PaymentCurrencies returns the currency of a payment and the currency of its payout. It returns
 // checkout.ErrNotFound.
-func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
+func (s *Store) PaymentCurrencies(
+	ctx context.Context, ref checkout.Ref, transactionID string,
+) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT s.currency, s.payout_currency FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
-		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
+		SELECT s.currency, s.payout_currency FROM checkout_session s
+		JOIN transaction t ON t.session_id = s.id AND t.id = $4
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", checkout.ErrNotFound
 	}
@@ -112,7 +127,9 @@ func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transac
 // It returns checkout.ErrNotPending when the session has ended or its time is over,
 // checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
 // payment does not exist or was given up before it began.
-func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionID, rate string) (checkout.ChargeRequest, error) {
+func (s *Store) BeginPayment(
+	ctx context.Context, ref checkout.Ref, transactionID, rate string,
+) (checkout.ChargeRequest, error) {
 	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		// Lock first, then read the clock: a reader that later sees the time over must also see
@@ -125,10 +142,13 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 			attempts int
 		)
 		err := tx.QueryRow(ctx, `
-			WITH locked AS (SELECT * FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
-			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency,
+			WITH locked AS (SELECT * FROM checkout_session
+				WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
+			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts,
+				l.amount, l.currency,
 			       coalesce(t.attempt, 0), coalesce(t.card_token, ''), t.outcome IS NOT NULL
-			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR NO KEY UPDATE OF t`,
+			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
+			FOR NO KEY UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
 			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token, &answered)
 		switch {
@@ -150,9 +170,11 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 		req.Attempt = attempts + 1
 		_, err = tx.Exec(ctx, `
 			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
-			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending')
+			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
+				AND status = 'pending')
 			UPDATE transaction SET status = 'processing', attempt = $4, exchange_rate = $6
-			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'`,
+			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+				AND status = 'created'`,
 			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID, rate)
 		return err
 	})
@@ -167,11 +189,14 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 // changes nothing. When the network gives up a charge that never reached it, it names no card; then
 // the tokenized card stays. RecordCharge decides nothing: see FinishPayment. It returns
 // checkout.ErrNotFound.
-func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
+func (s *Store) RecordCharge(
+	ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult,
+) (checkout.PaymentOutcome, checkout.FailureCode, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
 		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
-		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status IN ('created', 'processing')
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+			AND status IN ('created', 'processing')
 		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil {
@@ -185,7 +210,8 @@ func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionI
 		failure checkout.FailureCode
 	)
 	err = s.pool.QueryRow(ctx, `
-		SELECT coalesce(outcome, ''), failure FROM transaction WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
+		SELECT coalesce(outcome, ''), failure FROM transaction
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&outcome, &failure)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -212,7 +238,9 @@ type Settlement struct {
 //
 // It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
 // and checkout.ErrNotPending when the session ended without this payment.
-func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
+func (s *Store) FinishPayment(
+	ctx context.Context, ref checkout.Ref, transactionID string,
+) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayment(ctx, tx, ref, transactionID)
@@ -250,17 +278,23 @@ type payment struct {
 // lockPayment locks the session, then the payment. A second statement reads both after the session
 // is locked: a single statement that waits for one row would read the other rows as they were
 // before the wait.
-func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
-	_, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+func lockPayment(
+	ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string,
+) (payment, error) {
+	_, err := tx.Exec(ctx, `
+		SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
+		FOR NO KEY UPDATE`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return payment{}, err
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome, date_trunc('milliseconds', clock_timestamp()) AS now,
-		       s.status AS current_status, s.max_attempts, s.webhook_url, s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
+		       s.status AS current_status, s.max_attempts, s.webhook_url,
+			s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
-		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 FOR NO KEY UPDATE OF t`,
+		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
+		FOR NO KEY UPDATE OF t`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
 	if err != nil {
 		return payment{}, err
@@ -279,7 +313,8 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	}
 	switch {
 	case p.Outcome == checkout.OutcomeSucceeded:
-		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded, checkout.StatusCompleted
+		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded,
+			checkout.StatusCompleted
 		p.Fee = p.Amount.Percentage(p.FeeBasisPoints)
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:
@@ -305,7 +340,8 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	}
 	var err error
 	got.Deliveries, err = publish(ctx, tx, publication{
-		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Transaction,
+		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
+		SessionID: p.SessionID, Data: p.Transaction,
 		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 	})
 	return got, err
@@ -322,13 +358,16 @@ func (p *payment) eventType() webhook.EventType {
 func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	tag, err := tx.Exec(ctx, `
 		WITH decided AS (
-			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8, attempts_remaining = $9,
+			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8,
+				attempts_remaining = $9,
 			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL
-			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing')
+			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+				AND status = 'processing')
 		UPDATE checkout_session SET status = $10, payment_in_flight = false,
 		       ended_at = CASE WHEN $10 = 'pending' THEN NULL ELSE $11::timestamptz END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate, p.AttemptsRemaining,
+		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate,
+		p.AttemptsRemaining,
 		p.SessionStatus, p.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = checkout.ErrNotPending
@@ -340,10 +379,13 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 // an empty one; the network refuses it, and payout.failed tells the merchant.
 func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
+		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency,
+			network, destination,
 			source_amount, source_currency, exchange_rate, created_at)
-		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''), $8, $9, $10, $11
-		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5 AND a.currency = $6`,
+		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''),
+			$8, $9, $10, $11
+		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5
+			AND a.currency = $6`,
 		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(), p.Net, p.Currency, p.ExchangeRate, p.Now)
 	return err
 }
@@ -355,7 +397,8 @@ func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType); err != nil {
 		return Settlement{}, err
 	}
-	err = tx.QueryRow(ctx, `SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
+	err = tx.QueryRow(ctx, `
+		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
 		p.ID, p.MerchantID, p.Mode).Scan(&got.PayoutID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Settlement{}, err

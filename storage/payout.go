@@ -15,14 +15,16 @@ import (
 // payoutColumns and payoutJoin read a checkout.Payout.
 const (
 	payoutColumns = `p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency, p.network, p.destination,
-		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure, s.metadata, p.created_at, p.sent_at, p.failed_at`
+		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
+			s.metadata, p.created_at, p.sent_at, p.failed_at`
 	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
 // returns checkout.ErrNotFound.
 func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
@@ -48,7 +50,9 @@ type PayoutFilter struct {
 }
 
 // Payouts lists payouts, newest first.
-func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page) ([]checkout.Payout, error) {
+func (s *Store) Payouts(
+	ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page,
+) ([]checkout.Payout, error) {
 	q := newList(owner, "p")
 	q.equal("p.status", string(f.Status))
 	q.equal("p.session_id", f.SessionID)
@@ -67,10 +71,13 @@ func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilte
 // RecordTransfer stores a signed transfer before it is sent, or the network's refusal to sign one.
 // The first record stays: when another process was faster, RecordTransfer returns that process's
 // record. It returns checkout.ErrNotFound.
-func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
+func (s *Store) RecordTransfer(
+	ctx context.Context, ref checkout.Ref, t checkout.Transfer,
+) ([]byte, checkout.PayoutFailure, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND signed_transfer IS NULL AND failure = ''`,
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+			AND signed_transfer IS NULL AND failure = ''`,
 		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed)
 	if err != nil {
 		return nil, "", fmt.Errorf("record transfer: %w", err)
@@ -85,7 +92,9 @@ func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout
 // FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
 // failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
 // It returns checkout.ErrNotFound.
-func (s *Store) FinishPayout(ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure) (Settlement, error) {
+func (s *Store) FinishPayout(
+	ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure,
+) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
@@ -102,7 +111,8 @@ func (s *Store) FinishPayout(ctx context.Context, ref checkout.Ref, failure chec
 		}
 		got.EventType = payoutEventType(p.Status)
 		got.Deliveries, err = publish(ctx, tx, publication{
-			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Payout,
+			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
+			SessionID: p.SessionID, Data: p.Payout,
 			At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 		})
 		return err
@@ -129,9 +139,11 @@ type lockedPayout struct {
 }
 
 func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout, error) {
-	rows, err := tx.Query(ctx, `SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
+	rows, err := tx.Query(ctx, `
+		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`,
+		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return lockedPayout{}, err
 	}
@@ -142,7 +154,9 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	return p, err
 }
 
-func (p *lockedPayout) decide(ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure) error {
+func (p *lockedPayout) decide(
+	ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure,
+) error {
 	if failure == "" {
 		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
 	} else {

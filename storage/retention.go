@@ -19,7 +19,8 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 		rows, err := tx.Query(ctx, `
 			WITH old AS (
 				SELECT id FROM webhook_delivery
-				WHERE id < $1 AND status <> 'pending' AND finished_at < clock_timestamp() - $2::interval
+				WHERE id < $1 AND status <> 'pending'
+					AND finished_at < clock_timestamp() - $2::interval
 				ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
 			), attempt AS (
 				DELETE FROM webhook_attempt a USING old WHERE a.delivery_id = old.id
@@ -35,7 +36,8 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 		}
 		deleted = len(events)
 		_, err = tx.Exec(ctx, `
-			DELETE FROM event e WHERE e.id = ANY ($1) AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.event_id = e.id)`, events)
+			DELETE FROM event e WHERE e.id = ANY ($1)
+				AND NOT EXISTS (SELECT FROM webhook_delivery d WHERE d.event_id = e.id)`, events)
 		return err
 	})
 	if err != nil {
@@ -47,13 +49,17 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 // DeleteUnsentEvents looks at up to limit events older than age, after the id after. It deletes
 // those events that have no delivery. It returns the last id it looked at, "" when no event is
 // left, and the number of deleted events.
-func (s *Store) DeleteUnsentEvents(ctx context.Context, age time.Duration, after string, limit int) (last string, deleted int, err error) {
+func (s *Store) DeleteUnsentEvents(
+	ctx context.Context, age time.Duration, after string, limit int,
+) (last string, deleted int, err error) {
 	// Look at the rows one by one: a plan for all of them at once would read the whole log.
 	err = s.pool.QueryRow(ctx, `
 		WITH old AS MATERIALIZED (
-			SELECT id FROM event WHERE id > $1 AND id < $2 AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
+			SELECT id FROM event WHERE id > $1 AND id < $2
+				AND created_at < clock_timestamp() - $3::interval ORDER BY id LIMIT $4
 		), unsent AS MATERIALIZED (
-			SELECT old.id FROM old LEFT JOIN LATERAL (SELECT 1 AS sent FROM webhook_delivery d WHERE d.event_id = old.id LIMIT 1) d ON true WHERE d.sent IS NULL
+			SELECT old.id FROM old LEFT JOIN LATERAL (SELECT 1 AS sent FROM webhook_delivery d
+				WHERE d.event_id = old.id LIMIT 1) d ON true WHERE d.sent IS NULL
 		), gone AS (
 			DELETE FROM event e USING unsent WHERE e.id = unsent.id RETURNING e.id
 		)

@@ -35,13 +35,17 @@ func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (session_hash, form) DO NOTHING`, r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
+			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id,
+				sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (session_hash, form) DO NOTHING`,
+			r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
 		if err != nil {
 			return err
 		}
 		first = tag.RowsAffected() > 0
-		return tx.QueryRow(ctx, `SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4`,
+		return tx.QueryRow(ctx, `
+			SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3
+				AND mode = $4`,
 			r.Browser, r.Form, r.MerchantID, r.Mode).Scan(&subject)
 	})
 	if err != nil {
@@ -52,7 +56,9 @@ func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first
 
 // DropReveal undoes KeepReveal after the object could not be created.
 func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4 AND subject = $5`,
+	_, err := s.pool.Exec(ctx, `
+		DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4
+			AND subject = $5`,
 		r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject)
 	if err != nil {
 		return fmt.Errorf("drop secret: %w", err)
@@ -70,8 +76,10 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 		)
 		err := tx.QueryRow(ctx, `
 			SELECT form, master_key_id, sealed FROM reveal
-			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4 AND sealed IS NOT NULL
-			  AND created_at > clock_timestamp() - $5::interval ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4
+				AND sealed IS NOT NULL
+			  AND created_at > clock_timestamp() - $5::interval
+			ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -86,7 +94,8 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 		secret = string(plain)
 		_, err = tx.Exec(ctx, `
 			UPDATE reveal SET master_key_id = NULL, sealed = NULL
-			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`, r.Browser, r.MerchantID, r.Mode, r.Subject)
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`,
+			r.Browser, r.MerchantID, r.Mode, r.Subject)
 		return err
 	})
 	if err != nil {
@@ -101,7 +110,8 @@ func (s *Store) ForgetReveals(ctx context.Context) error { return forgetReveals(
 func forgetReveals(ctx context.Context, in executor) error {
 	_, err := in.Exec(ctx, `
 		UPDATE reveal SET master_key_id = NULL, sealed = NULL WHERE (session_hash, form) IN (
-			SELECT session_hash, form FROM reveal WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval FOR UPDATE SKIP LOCKED)`, revealLifetime)
+			SELECT session_hash, form FROM reveal
+			WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval FOR UPDATE SKIP LOCKED)`, revealLifetime)
 	if err != nil {
 		return fmt.Errorf("forget secrets: %w", err)
 	}

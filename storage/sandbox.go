@@ -37,7 +37,9 @@ type SandboxCharge struct {
 
 // CreateSandboxCard stores a token.
 func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`, c.Token, c.Behavior, c.Method)
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`,
+		c.Token, c.Behavior, c.Method)
 	if err != nil {
 		return fmt.Errorf("create sandbox card: %w", err)
 	}
@@ -46,7 +48,8 @@ func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
 
 // SandboxCard returns the card of a token, or checkout.ErrNotFound.
 func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, error) {
-	rows, err := s.pool.Query(ctx, `SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
+	rows, err := s.pool.Query(ctx, `
+		SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
 	if err != nil {
 		return SandboxCard{}, fmt.Errorf("sandbox card: %w", err)
 	}
@@ -59,7 +62,8 @@ const sandboxChargeColumns = `transaction_id, session_id, behavior, method, amou
 // returns the first charge.
 func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
 	rows, err := s.pool.Query(ctx, `
-		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, settle_at, callbacks)
+		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency,
+			outcome, failure, return_url, settle_at, callbacks)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (transaction_id) DO UPDATE SET calls = sandbox_charge.calls + 1
 		RETURNING `+sandboxChargeColumns,
@@ -72,7 +76,9 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 
 // SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
 func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`, transactionID)
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`,
+		transactionID)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("sandbox charge: %w", err)
 	}
@@ -81,10 +87,14 @@ func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (Sandbo
 
 // DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
 // charge keeps its outcome. It returns checkout.ErrNotFound.
-func (s *Store) DecideSandboxCharge(ctx context.Context, transactionID string, outcome checkout.PaymentOutcome, failure checkout.FailureCode) (SandboxCharge, error) {
+func (s *Store) DecideSandboxCharge(
+	ctx context.Context, transactionID string, outcome checkout.PaymentOutcome,
+	failure checkout.FailureCode,
+) (SandboxCharge, error) {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET outcome = $2, failure = $3
-		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`, transactionID, outcome, failure)
+		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`,
+		transactionID, outcome, failure)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("decide sandbox charge: %w", err)
 	}
@@ -104,7 +114,9 @@ func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error
 
 // CountSandboxCallback records that one callback was made.
 func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET callbacks = callbacks - 1 WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
+	_, err := s.pool.Exec(ctx, `
+		UPDATE sandbox_charge SET callbacks = callbacks - 1
+		WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
 	if err != nil {
 		return fmt.Errorf("count sandbox callback: %w", err)
 	}
@@ -112,8 +124,12 @@ func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) 
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
-func (s *Store) PostponeSandboxCallback(ctx context.Context, transactionID string, delay time.Duration) error {
-	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval WHERE transaction_id = $1`, transactionID, delay)
+func (s *Store) PostponeSandboxCallback(
+	ctx context.Context, transactionID string, delay time.Duration,
+) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval
+		WHERE transaction_id = $1`, transactionID, delay)
 	if err != nil {
 		return fmt.Errorf("postpone sandbox callback: %w", err)
 	}
@@ -124,7 +140,8 @@ func (s *Store) PostponeSandboxCallback(ctx context.Context, transactionID strin
 func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)
-		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`, txHash, payoutID)
+		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`,
+		txHash, payoutID)
 	if err != nil {
 		return fmt.Errorf("broadcast sandbox transfer: %w", err)
 	}

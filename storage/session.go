@@ -33,7 +33,9 @@ type NewSession struct {
 // without a row; the workflow finds no row at its end and closes quietly. A repeat with the same id
 // starts nothing and returns the existing session. It returns *OrderIDInUseError when another
 // pending or completed session has the order id.
-func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error) (checkout.Session, error) {
+func (s *Store) CreateSession(
+	ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error,
+) (checkout.Session, error) {
 	select {
 	case s.creates <- struct{}{}:
 		defer func() { <-s.creates }()
@@ -51,12 +53,17 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 		}
 		err := tx.QueryRow(ctx, `
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
-			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
-				customer_email, redirect_url, webhook_url, signing_endpoint_id, order_id, max_attempts, created_at, expires_at)
-			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14 FROM clock
+			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
+				status, metadata,
+				customer_email, redirect_url, webhook_url, signing_endpoint_id, order_id,
+					max_attempts, created_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14
+			FROM clock
 			RETURNING status, created_at, expires_at`,
-			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency, session.PayoutCurrency, session.Metadata,
-			session.CustomerEmail, session.RedirectURL, session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
+			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency,
+			session.PayoutCurrency, session.Metadata,
+			session.CustomerEmail, session.RedirectURL, session.WebhookURL, session.SigningEndpoint,
+			session.OrderID, session.MaxAttempts,
 			n.Lifetime,
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
@@ -85,9 +92,11 @@ func (s *Store) orderIDInUse(ctx context.Context, session checkout.Session) erro
 	var holder OrderIDInUseError
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM checkout_session
-		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3 AND status IN ('pending', 'completed')`,
+		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3
+			AND status IN ('pending', 'completed')`,
 		session.MerchantID, session.Mode, session.OrderID).Scan(&holder.SessionID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no row: the order id has just become free; the caller may try again
+	// No row: the order id has just become free; the caller may try again.
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("find order id: %w", err)
 	}
 	return &holder
@@ -101,8 +110,10 @@ const pastItsTime = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expi
 // with no payment in flight, even while every worker is down.
 const sessionColumns = `
 	id, merchant_id, mode, amount, currency, payout_currency,
-	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp() THEN 'expired' ELSE status END AS status,
-	metadata, customer_email, redirect_url, webhook_url, order_id, signing_endpoint_id AS signing_endpoint,
+	CASE WHEN status = 'pending' AND NOT payment_in_flight
+		AND expires_at <= clock_timestamp() THEN 'expired' ELSE status END AS status,
+	metadata, customer_email, redirect_url, webhook_url, order_id,
+		signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
 // Session returns one session with its decided transactions and its payout. It returns
@@ -129,12 +140,16 @@ func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Sessio
 }
 
 // readSession reads a session, its transactions and its payout in one round trip.
-func (s *Store) readSession(ctx context.Context, where string, args ...any) (checkout.Session, error) {
+func (s *Store) readSession(
+	ctx context.Context, where string, args ...any,
+) (checkout.Session, error) {
 	return s.readSessionAnd(ctx, func(*pgx.Batch) {}, where, args...)
 }
 
 // readSessionAnd is readSession with more queries in the same round trip.
-func (s *Store) readSessionAnd(ctx context.Context, more func(*pgx.Batch), where string, args ...any) (checkout.Session, error) {
+func (s *Store) readSessionAnd(
+	ctx context.Context, more func(*pgx.Batch), where string, args ...any,
+) (checkout.Session, error) {
 	session, err := s.readSessionOnce(ctx, more, where, "", args...)
 	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
 		// The time is over, but the workflow has not ended the session. An accepted payment may
@@ -144,22 +159,29 @@ func (s *Store) readSessionAnd(ctx context.Context, more func(*pgx.Batch), where
 	return session, err
 }
 
-func (s *Store) readSessionOnce(ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any) (checkout.Session, error) {
+func (s *Store) readSessionOnce(
+	ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any,
+) (checkout.Session, error) {
 	var (
 		session checkout.Session
 		batch   pgx.Batch
 	)
 	owned := `SELECT id FROM checkout_session WHERE ` + where
-	batch.Queue(`SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock, args...).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(`
+		SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock,
+		args...).Query(func(rows pgx.Rows) (err error) {
 		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
 		return err
 	})
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
-		session.Transactions, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
+		session.Transactions, err = pgx.CollectRows(rows,
+			pgx.RowToStructByNameLax[checkout.Transaction])
 		return err
 	})
-	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`, args...).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(`
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
+		args...).Query(func(rows pgx.Rows) (err error) {
 		session.Payout, err = optionalRow[checkout.Payout](rows)
 		return err
 	})
@@ -198,13 +220,18 @@ const found = `
 	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
-	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
-	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
-	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
+	UNION SELECT id FROM checkout_session
+	WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
+	UNION SELECT id FROM checkout_session
+	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
+	UNION SELECT session_id FROM transaction
+	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
-func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFilter, p Page) ([]checkout.Session, error) {
+func (s *Store) Sessions(
+	ctx context.Context, owner checkout.Owner, f SessionFilter, p Page,
+) ([]checkout.Session, error) {
 	q := newList(owner, "s")
 	if f.Search != "" {
 		q.args = append(q.args, f.Search)
@@ -220,7 +247,8 @@ func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFil
 	q.equal("s.metadata->>'order_id'", f.OrderID)
 	q.equal("s.currency", string(f.Currency))
 	q.page(checkout.PrefixSession, "s", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
@@ -239,7 +267,8 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 	}
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
+		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed')
+		ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
 		for _, t := range all {
 			session := byID[t.SessionID]
@@ -247,7 +276,9 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 		}
 		return err
 	})
-	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+	batch.Queue(`
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`,
+		ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
 		for _, p := range all {
 			byID[p.SessionID].Payout = p
@@ -279,7 +310,9 @@ type Expired struct {
 // returns the state of the session, so a repeat changes nothing. If expires_at differs from x.At,
 // the row belongs to a retried creation; ErrNotFound is returned. It returns checkout.ErrNotFound
 // for an unknown session too.
-func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (got Expired, err error) {
+func (s *Store) ExpireSession(
+	ctx context.Context, ref checkout.Ref, x Expiry,
+) (got Expired, err error) {
 	var now *time.Time
 	if !x.Now.IsZero() {
 		now = &x.Now
@@ -287,8 +320,11 @@ func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var inFlight bool
 		err := tx.QueryRow(ctx, `
-			SELECT status, payment_in_flight, CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz, clock_timestamp()) END
-			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 FOR NO KEY UPDATE`,
+			SELECT status, payment_in_flight,
+				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz,
+				clock_timestamp()) END
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
+				AND expires_at = $4 FOR NO KEY UPDATE`,
 			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, now).Scan(&got.Status, &inFlight, &got.Left)
 		got.Left = max(0, got.Left)
 		switch {
@@ -300,15 +336,19 @@ func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (
 			got.Left = 0
 			return nil
 		case inFlight:
-			return tx.QueryRow(ctx, `SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
+			return tx.QueryRow(ctx, `
+				SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3
+					AND status = 'processing'`,
 				ref.ID, ref.MerchantID, ref.Mode).Scan(&got.InFlight)
 		case got.Left > 0:
 			return nil
 		}
 		got.Status = checkout.StatusExpired
 		_, err = tx.Exec(ctx, `
-			UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode)
+			UPDATE checkout_session SET status = 'expired',
+				ended_at = date_trunc('milliseconds', clock_timestamp())
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+			ref.ID, ref.MerchantID, ref.Mode)
 		return err
 	})
 	if err != nil {

@@ -37,7 +37,9 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		batch      pgx.Batch
 	)
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2 AND t.status = 'processing'`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
+		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
+			AND t.status = 'processing'`,
+		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		h.InFlight, err = optionalRow[checkout.Transaction](rows)
 		return err
 	})
@@ -54,10 +56,14 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		return err
 	})
 	batch.Queue(`
-		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS JOIN LATERAL (
-			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, NULL::bytea
-			FROM webhook_attempt WHERE delivery_id = d.id ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
-		ORDER BY a.run, a.number`, ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
+		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS
+		JOIN LATERAL (
+			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind,
+				NULL::bytea
+			FROM webhook_attempt WHERE delivery_id = d.id
+			ORDER BY run DESC, number DESC LIMIT $4) a `+ofSession+`
+		ORDER BY a.run, a.number`,
+		ref.MerchantID, ref.Mode, ref.ID, maxAttemptsOfTree).Query(func(rows pgx.Rows) (err error) {
 		attempts, err = collectAttempts(rows)
 		return err
 	})

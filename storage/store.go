@@ -53,7 +53,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, creates: make(chan struct{}, max(1, opts.MaxConns/2))}
+	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys,
+		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	if err := s.checkKeys(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -65,7 +66,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the database URL is malformed") // the parser's error may quote the password
+		// The parser's error may quote the password.
+		return nil, errors.New("the database URL is malformed")
 	}
 	cfg.MaxConns = maxConns
 	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
@@ -90,7 +92,8 @@ func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, er
 // role sets: a lost commit could be a payment. It keeps any other value, such as remote_apply.
 func commitForGood(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `
-		SELECT set_config('synchronous_commit', CASE s WHEN 'off' THEN 'on' ELSE s END, false) FROM current_setting('synchronous_commit') s`)
+		SELECT set_config('synchronous_commit', CASE s WHEN 'off' THEN 'on' ELSE s END, false)
+		FROM current_setting('synchronous_commit') s`)
 	return err
 }
 
@@ -102,7 +105,8 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 func Migrate(ctx context.Context, url string) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errors.New("the database URL is malformed") // the parser's error may quote the password
+		// The parser's error may quote the password.
+		return errors.New("the database URL is malformed")
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer func() { _ = db.Close() }() // nothing is left to write
@@ -114,7 +118,8 @@ func Migrate(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(locker))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
@@ -140,7 +145,8 @@ func Unavailable(err error) bool {
 	case errors.As(err, &connectErr), errors.Is(err, ErrWrongMasterKey):
 		return true
 	case !errors.As(err, &pgErr):
-		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
+			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
 	}
 	switch pgErr.Code[:2] {
 	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
@@ -154,7 +160,8 @@ func Unavailable(err error) bool {
 // running process waits, because an operator may be changing the setting.
 func Misconfigured(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) && (pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
+	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) &&
+		(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
 }
 
 // violates reports whether err is a violation of the named constraint.

@@ -92,9 +92,12 @@ type summaryQuery struct {
 
 // queue adds a query over the rows of a table since a time. It puts the conditions between head and
 // tail.
-func (q summaryQuery) queue(prefix, table string, since time.Time, head, tail string) *pgx.QueuedQuery {
+func (q summaryQuery) queue(
+	prefix, table string, since time.Time, head, tail string,
+) *pgx.QueuedQuery {
 	sql := fmt.Sprintf("%[1]s WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3 AND %[2]s.created_at >= $4 %[3]s", head, table, tail)
-	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-clockSkew)), since)
+	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-clockSkew)),
+		since)
 }
 
 // sessions fills in the periods. unit is the length of each: "hour" or "day".
@@ -130,20 +133,30 @@ func (q summaryQuery) sessions(unit string, into []Period) {
 
 func (q summaryQuery) deliveries(since time.Time, into *DeliveryHealth) {
 	q.queue(checkout.PrefixDelivery, "d", since, `
-		SELECT count(*) FILTER (WHERE status = 'delivered'), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'canceled'),
-			count(*) FILTER (WHERE status = 'pending' AND held), count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried),
-			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried), min(created_at) FILTER (WHERE status = 'pending' AND NOT held AND tried)
+		SELECT count(*) FILTER (WHERE status = 'delivered'),
+			count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'canceled'),
+			count(*) FILTER (WHERE status = 'pending' AND held),
+				count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried),
+			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried),
+				min(created_at) FILTER (WHERE status = 'pending' AND NOT held AND tried)
 		FROM (
-			SELECT d.status, d.created_at, d.held OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending' AND EXISTS (
-				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.duration_ms IS NOT NULL) AS tried
-			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, `) x`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying, &into.Pending, &into.Waiting)
+			SELECT d.status, d.created_at, d.held
+				OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending'
+				AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
+					AND a.duration_ms IS NOT NULL) AS tried
+			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`,
+		`) x`).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying,
+			&into.Pending, &into.Waiting)
 	})
 }
 
 func (q summaryQuery) payouts(since time.Time, into *PayoutHealth) {
 	q.queue(checkout.PrefixPayout, "p", since, `
-		SELECT count(*) FILTER (WHERE p.status = 'sent'), count(*) FILTER (WHERE p.status = 'pending'), count(*) FILTER (WHERE p.status = 'failed')
+		SELECT count(*) FILTER (WHERE p.status = 'sent'),
+			count(*) FILTER (WHERE p.status = 'pending'),
+			count(*) FILTER (WHERE p.status = 'failed')
 		FROM payout p`, ``).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&into.Sent, &into.Pending, &into.Failed)
 	})

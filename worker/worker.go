@@ -56,7 +56,8 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
-	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver, delivering.MaxConcurrentWorkflowTaskExecutionSize)
+	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver,
+		delivering.MaxConcurrentWorkflowTaskExecutionSize)
 	webhooks := worker.New(c, workflows.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)

@@ -9,20 +9,30 @@ import (
 )
 
 // NewWebhookDeliveryInput returns the input of a WebhookDelivery.
-func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
-	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
+func NewWebhookDeliveryInput(
+	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
+) WebhookDeliveryInput {
+	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID,
+		Host: ref.Host}
 }
 
 // startDelivery starts a WebhookDelivery and does not wait.
-func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowFuture {
-	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
+func startDelivery(
+	ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner,
+	typ webhook.EventType, ref webhook.Dispatch,
+) workflow.ChildWorkflowFuture {
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+		TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
 }
 
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.
-func startDeliveries(ctx workflow.Context, owner checkout.Owner, typ webhook.EventType, refs []webhook.Dispatch) []workflow.ChildWorkflowFuture {
+func startDeliveries(
+	ctx workflow.Context, owner checkout.Owner, typ webhook.EventType, refs []webhook.Dispatch,
+) []workflow.ChildWorkflowFuture {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(refs))
 	for _, ref := range refs {
-		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ, ref))
+		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ,
+			ref))
 	}
 	return started
 }

@@ -59,19 +59,25 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 	}
 	switch prefix {
 	case checkout.PrefixSession:
-		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeCheckoutSession, CheckoutSessionInput{
-			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout, PaymentID: o.PaymentID,
-		})
+		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner,
+			SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+			TypeCheckoutSession, CheckoutSessionInput{
+				Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout,
+				PaymentID: o.PaymentID,
+			})
 	case checkout.PrefixPayout:
 		options := again(payoutOptions(o.Owner, o.ID))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout, PayoutInput{Ref: o.Ref})
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout,
+			PayoutInput{Ref: o.Ref})
 	case checkout.PrefixReplay:
 		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", o.Owner))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+			TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
 	}
 	ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
-	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner, o.EventType, ref)
+	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner,
+		o.EventType, ref)
 }
 
 // RetentionInput holds the age at which finished deliveries leave the log.
@@ -87,6 +93,7 @@ func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
 		deleted int
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
+	err := workflow.ExecuteActivity(ctx, h.DeleteFinished,
+		activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
 	return deleted, err
 }

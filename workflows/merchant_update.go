@@ -21,7 +21,8 @@ func MerchantUpdate(ctx workflow.Context, in MerchantUpdateInput) error {
 		a    *activities.Payments
 		refs []webhook.Dispatch
 	)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.EventDeliveries, in.Ref).Get(ctx, &refs)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
+		a.EventDeliveries, in.Ref).Get(ctx, &refs)
 	if err != nil {
 		return err
 	}

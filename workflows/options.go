@@ -17,7 +17,8 @@ import (
 // and each costs four events.
 func historyIsLong(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
-		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion,
+			1) != workflow.DefaultVersion
 }
 
 // ActionTimeout is how long a customer has for 3-D Secure. After it the payment is given up.
@@ -34,7 +35,8 @@ var decideOptions = workflow.LocalActivityOptions{
 	StartToCloseTimeout:    10 * time.Second, // PostgreSQL ends a statement after 5 s
 	ScheduleToCloseTimeout: forever,
 	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second,
+		InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 2,
+		MaximumInterval: 5 * time.Second,
 	},
 }
 
@@ -44,7 +46,8 @@ var chargeOptions = workflow.ActivityOptions{
 	StartToCloseTimeout:    20 * time.Second, // the network's adapter answers within 15 s
 	ScheduleToCloseTimeout: 2 * time.Minute,
 	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
+		MaximumInterval: 10 * time.Second,
 	},
 }
 
@@ -90,7 +93,8 @@ func sendOptions(made int, summary string) workflow.ActivityOptions {
 		WaitForCancellation: true, // an attempt under way may still succeed
 		Summary:             summary,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: webhook.FallbackDelay(made + 1), BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
+			InitialInterval:    webhook.FallbackDelay(made + 1),
+			BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
 			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
 		},
 	}
@@ -113,7 +117,8 @@ var recordOptions = workflow.ActivityOptions{
 	TaskQueue:           TaskQueueWebhooks,
 	StartToCloseTimeout: 10 * time.Second,
 	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
+		MaximumInterval: time.Minute,
 	},
 }
 
@@ -132,7 +137,9 @@ var housekeepingOptions = workflow.ActivityOptions{
 const replayPriority = 4
 
 // deliveryOptions are for the run of a delivery.
-func deliveryOptions(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowOptions {
+func deliveryOptions(
+	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
+) workflow.ChildWorkflowOptions {
 	in := NewWebhookDeliveryInput(owner, typ, ref)
 	return childOptions(ref.ID, TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
 }
@@ -144,7 +151,9 @@ func payoutOptions(owner checkout.Owner, payoutID string) workflow.ChildWorkflow
 
 // childOptions are for a child that outlives its parent. Workflow ids are public ids, so a child
 // that already exists is the right child.
-func childOptions(id, queue, summary string, owner checkout.Owner, attributes ...temporal.SearchAttributeUpdate) workflow.ChildWorkflowOptions {
+func childOptions(
+	id, queue, summary string, owner checkout.Owner, attributes ...temporal.SearchAttributeUpdate,
+) workflow.ChildWorkflowOptions {
 	return workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
 		TaskQueue:             queue,

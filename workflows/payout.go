@@ -22,14 +22,17 @@ type PayoutResult struct {
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
 // fails. It also does so when the customer has no answer yet (answered is false): the answer leaves
 // only at the end of the workflow task. It returns the started children, without waiting for them.
-func sendPayout(ctx workflow.Context, in PayoutInput, answered bool) []workflow.ChildWorkflowFuture {
+func sendPayout(
+	ctx workflow.Context, in PayoutInput, answered bool,
+) []workflow.ChildWorkflowFuture {
 	if answered {
 		var (
 			a       *activities.Payments
 			settled activities.Settlement
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled); err == nil {
+		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx,
+			&settled); err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}
 	}
@@ -47,20 +50,25 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the
 	// run.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID)), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx,
+		sendPayoutOptions(in.ID)), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions),
+			a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	}
 	if isType(err, activities.ErrTypePayoutNotFound) {
-		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
+		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
+			ErrTypePayoutWithoutRow, nil)
 	}
 	if err != nil {
 		return PayoutResult{}, err
 	}
 	var settled activities.Settlement
 	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
-	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayout, finish).Get(ctx, &settled); err != nil {
+	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
+		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err
 	}
-	return PayoutResult{sent.Failure}, awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
+	return PayoutResult{sent.Failure},
+		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
 }

@@ -40,8 +40,10 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		progress activities.Progress
 	)
 	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.RecordReplay,
-			activities.RecordReplayInput{Ref: in.Ref, Status: status, Progress: progress}).Get(steady, nil)
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
+			decideOptions), d.RecordReplay,
+			activities.RecordReplayInput{Ref: in.Ref, Status: status,
+				Progress: progress}).Get(steady, nil)
 		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
 	for done := 0; ctx.Err() == nil; {
@@ -53,7 +55,8 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		}
 		second := workflow.NewTimer(ctx, time.Second)
 		var next activities.NextReplayedResult
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.NextReplayed,
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
+			decideOptions), d.NextReplayed,
 			activities.NextReplayedInput{Ref: in.Ref, Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return WebhookReplayResult{}, err
@@ -72,13 +75,16 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 }
 
 // start starts the deliveries, waits until each has a run, and counts them.
-func (in WebhookReplayInput) start(ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress) error {
+func (in WebhookReplayInput) start(
+	ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress,
+) error {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(deliveries))
 	for _, found := range deliveries {
 		options := deliveryOptions(in.Owner, found.EventType, found.Dispatch)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
-		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType, found.Dispatch))
+		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType,
+			found.Dispatch))
 	}
 	for _, child := range started {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

@@ -35,7 +35,9 @@ var errLost = errors.New("sandbox: the card network did not answer")
 
 // Tokenize implements checkout.CardNetwork. It does not store the card number: the token stands for
 // the behavior of the number.
-func (n *CardNetwork) Tokenize(ctx context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
+func (n *CardNetwork) Tokenize(
+	ctx context.Context, c checkout.Card,
+) (string, checkout.PaymentMethod, error) {
 	known := lookup(c, time.Now())
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -45,19 +47,24 @@ func (n *CardNetwork) Tokenize(ctx context.Context, c checkout.Card) (string, ch
 		meaning += ":" + string(known.failure)
 	}
 	method := known.method(c)
-	return token, method, n.Store.CreateSandboxCard(ctx, storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
+	return token, method, n.Store.CreateSandboxCard(ctx,
+		storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
 }
 
 // Charge implements checkout.CardNetwork.
-func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Charge(
+	ctx context.Context, req checkout.ChargeRequest,
+) (checkout.ChargeResult, error) {
 	card, err := n.Store.SandboxCard(ctx, req.Token)
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
 	does, failure, _ := strings.Cut(card.Behavior, ":")
 	c := storage.SandboxCharge{
-		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does, Method: card.Method,
-		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded, ReturnURL: req.ReturnURL,
+		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does,
+		Method: card.Method,
+		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded,
+		ReturnURL: req.ReturnURL,
 	}
 	switch behavior(does) {
 	case declines:
@@ -86,18 +93,23 @@ func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (c
 }
 
 // Payment implements checkout.CardNetwork.
-func (n *CardNetwork) Payment(ctx context.Context, transactionID string) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Payment(
+	ctx context.Context, transactionID string,
+) (checkout.ChargeResult, error) {
 	c, err := n.Store.SandboxCharge(ctx, transactionID)
 	return n.result(c), err
 }
 
 // Cancel implements checkout.CardNetwork. It stores an unknown transaction as failed, so that a
 // later charge finds it decided.
-func (n *CardNetwork) Cancel(ctx context.Context, transactionID string, reason checkout.FailureCode) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Cancel(
+	ctx context.Context, transactionID string, reason checkout.FailureCode,
+) (checkout.ChargeResult, error) {
 	c, err := n.Store.DecideSandboxCharge(ctx, transactionID, checkout.OutcomeFailed, reason)
 	if errors.Is(err, checkout.ErrNotFound) {
 		c, err = n.Store.CreateSandboxCharge(ctx, storage.SandboxCharge{
-			TransactionID: transactionID, Behavior: string(declines), Outcome: checkout.OutcomeFailed, Failure: reason,
+			TransactionID: transactionID, Behavior: string(declines),
+			Outcome: checkout.OutcomeFailed, Failure: reason,
 			Method: checkout.PaymentMethod{Type: "card"},
 		})
 	}
@@ -117,7 +129,9 @@ const callbackInterval = 500 * time.Millisecond
 
 // RunCallbacks decides slow charges when they are due and calls back several times for each, until
 // ctx ends. Another process continues where this one stopped.
-func (n *CardNetwork) RunCallbacks(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) {
+func (n *CardNetwork) RunCallbacks(
+	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
+) {
 	tick := time.NewTicker(callbackInterval)
 	defer tick.Stop()
 	for {
@@ -137,19 +151,24 @@ const callbackRetry = 5 * time.Second
 
 // callBackDue makes the due callbacks. A failed callback, such as one to a session that accepts no
 // more signals, is tried again later and blocks no other. It returns errors of PostgreSQL only.
-func (n *CardNetwork) callBackDue(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) error {
+func (n *CardNetwork) callBackDue(
+	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
+) error {
 	due, err := n.Store.DueSandboxCallbacks(ctx)
 	if err != nil {
 		return err
 	}
 	for _, c := range due {
-		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, ""); err != nil {
+		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded,
+			""); err != nil {
 			return err
 		}
 		note := n.Store.CountSandboxCallback
 		err := call(ctx, c.SessionID, c.TransactionID)
-		if err != nil && !errors.Is(err, checkout.ErrNotFound) { // ErrNotFound: the session has closed, and this is a duplicate
-			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID, "transaction_id", c.TransactionID, "error", err)
+		// ErrNotFound: the session has closed, and this is a duplicate.
+		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
+			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID,
+				"transaction_id", c.TransactionID, "error", err)
 			note = n.postpone
 		}
 		if err := note(ctx, c.TransactionID); err != nil {

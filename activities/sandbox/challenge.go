@@ -62,7 +62,8 @@ func (h Challenge) answer(w http.ResponseWriter, r *http.Request, c storage.Sand
 	case behavior(c.Behavior) == asksAndFails:
 		outcome, failure = checkout.OutcomeFailed, checkout.FailureThreeDSFailed
 	}
-	if _, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure); err != nil {
+	if _, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome,
+		failure); err != nil {
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)
 		return

@@ -20,7 +20,8 @@ type PayoutNetwork struct{ Store *storage.Store }
 // Prices in US dollars. They are fixed, so that tests know the amounts.
 var (
 	fiatInUSD = map[checkout.Currency]string{
-		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73", checkout.AUD: "0.66",
+		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73",
+		checkout.AUD: "0.66",
 	}
 	cryptoInUSD = map[checkout.PayoutCurrency]string{
 		checkout.USDT: "1", checkout.USDC: "1", checkout.BTC: "64000", checkout.ETH: "3200",
@@ -38,7 +39,9 @@ const (
 )
 
 // Rate implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Rate(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) (string, error) {
+func (n *PayoutNetwork) Rate(
+	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
+) (string, error) {
 	fiat, crypto := fiatInUSD[from], cryptoInUSD[to]
 	if fiat == "" || crypto == "" {
 		return "", fmt.Errorf("sandbox: no rate from %s to %s", from, to)
@@ -57,7 +60,9 @@ type transferBody struct {
 }
 
 // Sign implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) (checkout.Transfer, error) {
+func (n *PayoutNetwork) Sign(
+	ctx context.Context, req checkout.TransferRequest,
+) (checkout.Transfer, error) {
 	gross, err := decimal.NewFromString(req.Gross)
 	if err != nil {
 		return checkout.Transfer{}, fmt.Errorf("sandbox: gross amount: %w", err)
@@ -66,7 +71,8 @@ func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) 
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency), Destination: req.Destination}
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency),
+		Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(charge.Behavior) == payoutBadAddress:
 		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
@@ -83,11 +89,14 @@ func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) 
 		return checkout.Transfer{}, err
 	}
 	hash := sha256.Sum256(signed)
-	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
+	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
+		Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
 }
 
 // Broadcast implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
+func (n *PayoutNetwork) Broadcast(
+	ctx context.Context, payoutID string, signed []byte,
+) (checkout.PayoutFailure, error) {
 	var body transferBody
 	if err := json.Unmarshal(signed, &body); err != nil || body.PayoutID != payoutID {
 		return "", fmt.Errorf("sandbox: not a transfer of payout %s", payoutID)

@@ -52,7 +52,8 @@ const (
 // AllScopes lists every scope.
 var AllScopes = Scopes{
 	ScopeFull, ScopeRead,
-	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read", "deliveries:write", "events:read", "payouts:read",
+	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read",
+	"deliveries:write", "events:read", "payouts:read",
 }
 
 // Allow reports whether a key with these scopes may read, or write, a resource.
@@ -78,7 +79,8 @@ func ParseScopes(text string) (Scopes, error) {
 	for scope := range strings.SplitSeq(text, ",") {
 		scope = strings.TrimSpace(scope)
 		if !slices.Contains(AllScopes, scope) {
-			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope, strings.Join(AllScopes, ", "))
+			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope,
+				strings.Join(AllScopes, ", "))
 		}
 		if !slices.Contains(scopes, scope) {
 			scopes = append(scopes, scope)

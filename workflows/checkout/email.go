@@ -16,12 +16,15 @@ const MaxEmail = 254
 // letters beyond ASCII (RFC 6531).
 func ValidEmail(text string) bool {
 	parsed, err := mail.ParseAddress(text)
-	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" || parsed.Address != text {
+	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" ||
+		parsed.Address != text {
 		return false
 	}
 	at := strings.LastIndexByte(text, '@')
 	local, domain := text[:at], text[at+1:]
-	if utf8.RuneCountInString(local) > 64 || strings.ContainsFunc(local, func(r rune) bool { return r == '@' || r == '"' || unprintable(r) }) {
+	if utf8.RuneCountInString(local) > 64 ||
+		strings.ContainsFunc(local,
+			func(r rune) bool { return r == '@' || r == '"' || unprintable(r) }) {
 		return false
 	}
 	labels := strings.Split(domain, ".")

@@ -28,6 +28,7 @@ func (u MerchantUpdate) MarshalJSON() ([]byte, error) {
 		Changed   []string         `json:"changed"`
 		Previous  map[string]any   `json:"previous_attributes"`
 	}{
-		u.ID, u.Name, u.Plan, u.Addresses, MerchantSettings{u.PaymentAttempts, u.OrderIDGuard}, u.Mode.Live(), u.Changed, u.Previous,
+		u.ID, u.Name, u.Plan, u.Addresses, MerchantSettings{u.PaymentAttempts, u.OrderIDGuard},
+		u.Mode.Live(), u.Changed, u.Previous,
 	})
 }

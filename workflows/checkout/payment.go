@@ -129,7 +129,8 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		CompletedAt       *string           `json:"completed_at"`
 	}{
 		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net, rate,
-		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining, t.SessionStatus,
+		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining,
+		t.SessionStatus,
 		t.Mode.Live(), FormatTime(t.CreatedAt), FormatOptionalTime(t.CompletedAt),
 	})
 }

@@ -93,9 +93,12 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		SentAt         *string         `json:"sent_at"`
 		FailedAt       *string         `json:"failed_at"`
 	}{
-		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network, p.Destination,
-		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f, p.Metadata,
-		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt), FormatOptionalTime(p.FailedAt),
+		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network,
+		p.Destination,
+		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f,
+		p.Metadata,
+		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt),
+		FormatOptionalTime(p.FailedAt),
 	})
 }
 

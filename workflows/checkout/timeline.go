@@ -35,7 +35,9 @@ func (s Session) Timeline() []Moment {
 	all := []moment{{s.CreatedAt, Moment{Status: MomentStatus(StatusPending)}}}
 	for _, t := range s.Transactions {
 		if t.Failure != "" && t.CompletedAt != nil {
-			all = append(all, moment{*t.CompletedAt, Moment{Status: MomentPaymentFailed, TransactionID: &t.ID, Reason: orNull(string(t.Failure))}})
+			all = append(all, moment{*t.CompletedAt,
+				Moment{Status: MomentPaymentFailed, TransactionID: &t.ID,
+					Reason: orNull(string(t.Failure))}})
 		}
 	}
 	switch {
@@ -54,10 +56,13 @@ func (s Session) Timeline() []Moment {
 		case p.SentAt != nil:
 			all = append(all, moment{*p.SentAt, Moment{Status: MomentPayoutSent, PayoutID: &p.ID}})
 		case p.FailedAt != nil:
-			all = append(all, moment{*p.FailedAt, Moment{Status: MomentPayoutFailed, PayoutID: &p.ID, Reason: orNull(string(p.Failure))}})
+			all = append(all, moment{*p.FailedAt,
+				Moment{Status: MomentPayoutFailed, PayoutID: &p.ID,
+					Reason: orNull(string(p.Failure))}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b moment) int { return cmp.Compare(a.at.UnixMilli(), b.at.UnixMilli()) })
+	slices.SortStableFunc(all,
+		func(a, b moment) int { return cmp.Compare(a.at.UnixMilli(), b.at.UnixMilli()) })
 	moments := make([]Moment, len(all))
 	for i, m := range all {
 		m.At = FormatTime(m.at)

@@ -15,7 +15,8 @@ import (
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(),
+		enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return webhook.ErrDeliveryInProgress
 	}
@@ -25,14 +26,18 @@ func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
 // StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns
 // ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
-	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	err := c.startDelivery(ctx, e.Owner, e.Type, ref,
+		enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}
 	return answer("start delivery", err)
 }
 
-func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch, reuse enumspb.WorkflowIdReusePolicy) error {
+func (c *Client) startDelivery(
+	ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
+	reuse enumspb.WorkflowIdReusePolicy,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	in := workflows.NewWebhookDeliveryInput(owner, typ, ref)
@@ -41,9 +46,10 @@ func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ we
 		TaskQueue:                                workflows.TaskQueueWebhooks,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    workflows.SearchAttributesOf(owner, in.SearchAttribute()),
-		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
-		StaticSummary:                            in.Summary(),
+		TypedSearchAttributes: workflows.SearchAttributesOf(owner,
+			in.SearchAttribute()),
+		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary: in.Summary(),
 	}, workflows.TypeWebhookDelivery, in)
 	return err
 }

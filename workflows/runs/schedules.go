@@ -30,29 +30,36 @@ type Schedules struct {
 func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	return errors.Join(
 		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile, TaskQueue: workflows.TaskQueueCheckout,
+			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile,
+			TaskQueue: workflows.TaskQueueCheckout,
 		}),
 		c.ensureSchedule(ctx, ScheduleRetention, time.Hour, &client.ScheduleWorkflowAction{
-			ID: ScheduleRetention, Workflow: workflows.TypeRetention, TaskQueue: workflows.TaskQueueCheckout, Args: []any{workflows.RetentionInput{Age: s.Retention}},
+			ID: ScheduleRetention, Workflow: workflows.TypeRetention,
+			TaskQueue: workflows.TaskQueueCheckout,
+			Args:      []any{workflows.RetentionInput{Age: s.Retention}},
 		}),
 	)
 }
 
-func (c *Client) ensureSchedule(ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction) error {
+func (c *Client) ensureSchedule(
+	ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
 	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: scheduleCatchup,
+		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
+		CatchupWindow: scheduleCatchup,
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx, client.ScheduleUpdateOptions{
-			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
-				in.Description.Schedule.Spec = &spec
-				in.Description.Schedule.Action = action
-				return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
-			},
-		})
+		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx,
+			client.ScheduleUpdateOptions{
+				DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+					in.Description.Schedule.Spec = &spec
+					in.Description.Schedule.Action = action
+					return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
+				},
+			})
 	}
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", id, err)
@@ -71,7 +78,9 @@ const (
 func (c *Client) ReconcileNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return answer("reconcile", c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile).Trigger(ctx, client.ScheduleTriggerOptions{
-		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
-	}))
+	return answer("reconcile",
+		c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile).Trigger(ctx,
+			client.ScheduleTriggerOptions{
+				Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
+			}))
 }

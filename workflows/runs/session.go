@@ -21,8 +21,9 @@ func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 		TaskQueue:                workflows.TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
-		TypedSearchAttributes:    workflows.SearchAttributesOf(s.Owner, workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
-		StaticSummary:            string(s.Mode) + " session in " + string(s.Currency),
+		TypedSearchAttributes: workflows.SearchAttributesOf(s.Owner,
+			workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
+		StaticSummary: string(s.Mode) + " session in " + string(s.Currency),
 	}, workflows.TypeCheckoutSession, workflows.CheckoutSessionInput{
 		Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
 	})
@@ -32,14 +33,20 @@ func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 // Pay asks the session to charge the card of the payment and waits for the outcome. It returns
 // checkout.ErrNotPending, checkout.ErrPaymentInFlight, ErrPaymentNotFound and ErrOutcomeUnknown. It
 // returns checkout.ErrNotFound when the run is closed or unknown; the caller reads the row again.
-func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID, workflows.PayInput{TransactionID: transactionID})
+func (c *Client) Pay(
+	ctx context.Context, sessionID, transactionID string,
+) (workflows.PaymentResult, error) {
+	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID,
+		workflows.PayInput{TransactionID: transactionID})
 }
 
 // Complete asks the session to look up a payment in flight at the card network. It returns the
 // errors of Pay.
-func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain, workflows.CompleteInput{TransactionID: transactionID})
+func (c *Client) Complete(
+	ctx context.Context, sessionID, transactionID string,
+) (workflows.PaymentResult, error) {
+	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain,
+		workflows.CompleteInput{TransactionID: transactionID})
 }
 
 // Expire asks the session to expire and returns its state afterwards. It returns the errors of Pay.
@@ -60,5 +67,6 @@ const askAgain = ""
 // SignalComplete tells the session that the card network decided a payment. It does not wait for an
 // outcome. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
 func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID string) error {
-	return c.signal(ctx, sessionID, workflows.SignalComplete, workflows.CompleteInput{TransactionID: transactionID})
+	return c.signal(ctx, sessionID, workflows.SignalComplete,
+		workflows.CompleteInput{TransactionID: transactionID})
 }

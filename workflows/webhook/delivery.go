@@ -21,7 +21,8 @@ const (
 )
 
 // DeliveryStatuses lists every state of a delivery.
-var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed, DeliveryCanceled}
+var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed,
+	DeliveryCanceled}
 
 // Errors of a retry, replay or cancel.
 var (
@@ -76,8 +77,10 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 		WorkflowID    string         `json:"workflow_id"`
 		Attempts      []Attempt      `json:"attempts,omitzero"`
 	}{
-		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run, checkout.FormatOptionalTime(d.NextAttemptAt),
-		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt), d.ID, d.Attempts,
+		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run,
+		checkout.FormatOptionalTime(d.NextAttemptAt),
+		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt),
+		d.ID, d.Attempts,
 	})
 }
 

@@ -64,11 +64,13 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 const maxDescription = 255
 
 // ErrDescription is the error of CheckDescription. Merchants see this text.
-var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters", maxDescription)
+var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters",
+	maxDescription)
 
 // CheckDescription checks the description of an endpoint. It returns ErrDescription.
 func CheckDescription(text string) error {
-	if utf8.RuneCountInString(text) > maxDescription || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	if utf8.RuneCountInString(text) > maxDescription || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, unicode.IsControl) {
 		return ErrDescription
 	}
 	return nil
@@ -95,7 +97,8 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 		return nil, ErrURLSyntax
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || u.Opaque != "" || u.Hostname() == "" ||
+		(u.Scheme != "http" && u.Scheme != "https") {
 		return nil, ErrURLSyntax
 	}
 	if u.User != nil {

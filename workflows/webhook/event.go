@@ -24,7 +24,8 @@ const (
 )
 
 // EventTypes lists every event type in the order of the interface document.
-var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed, MerchantUpdated}
+var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed,
+	MerchantUpdated}
 
 // Valid reports whether t is one of EventTypes.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }

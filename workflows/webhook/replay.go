@@ -73,7 +73,9 @@ func (r Replay) MarshalJSON() ([]byte, error) {
 		FinishedAt     *string        `json:"finished_at"`
 		WorkflowID     string         `json:"workflow_id"`
 	}{
-		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter, r.Rate, r.Status, r.Total, r.Started,
-		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt), checkout.FormatOptionalTime(r.FinishedAt), r.ID,
+		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter,
+		r.Rate, r.Status, r.Total, r.Started,
+		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt),
+		checkout.FormatOptionalTime(r.FinishedAt), r.ID,
 	})
 }

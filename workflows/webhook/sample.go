@@ -31,14 +31,19 @@ const (
 	sampleAddress                 = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
-func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode) checkout.Transaction {
+func sampleTransaction(
+	m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode,
+) checkout.Transaction {
 	email := "customer@example.com"
 	t := checkout.Transaction{
 		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)), SessionID: checkout.NewID(checkout.PrefixSession),
-		Status: checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
-		CustomerEmail: &email, Metadata: metadata, Attempt: 1, SessionStatus: checkout.StatusCompleted,
+		Status: checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC,
+		CustomerEmail:  &email, Metadata: metadata, Attempt: 1,
+		SessionStatus: checkout.StatusCompleted,
 		PaymentMethod: checkout.PaymentMethod{
-			Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2, Country: "US",
+			Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2,
+			Country: "US",
 		},
 		CreatedAt: at.Add(-2 * time.Second), CompletedAt: &at,
 	}
@@ -55,28 +60,37 @@ func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Ti
 	return t
 }
 
-func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure) checkout.Payout {
+func samplePayout(
+	metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure,
+) checkout.Payout {
 	p := checkout.Payout{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)), SessionID: checkout.NewID(checkout.PrefixSession),
+		Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
+		SessionID:     checkout.NewID(checkout.PrefixSession),
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
-		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(), Destination: sampleAddress,
-		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate, Fee: "0.540000",
-		TxHash: "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b", Metadata: metadata,
+		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(),
+		Destination:  sampleAddress,
+		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate,
+		Fee:       "0.540000",
+		TxHash:    "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
+		Metadata:  metadata,
 		CreatedAt: at.Add(-2 * time.Second), SentAt: &at,
 	}
 	if failure != "" {
-		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "", nil, &at
+		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",
+			nil, &at
 	}
 	return p
 }
 
 // sampleMerchantUpdate is a change of a payout address.
 func sampleMerchantUpdate(m checkout.Merchant) checkout.MerchantUpdate {
-	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(), Address: sampleAddress}
+	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(),
+		Address: sampleAddress}
 	before := address
 	before.Address = "0xde709f2102306220921060314715629080e2fb77"
 	return checkout.MerchantUpdate{
 		Merchant: m, Mode: checkout.ModeTest, Addresses: []checkout.PayoutAddress{address},
-		Changed: []string{"payout_addresses"}, Previous: map[string]any{"payout_addresses": []checkout.PayoutAddress{before}},
+		Changed:  []string{"payout_addresses"},
+		Previous: map[string]any{"payout_addresses": []checkout.PayoutAddress{before}},
 	}
 }

@@ -8,7 +8,8 @@ type Schedule []time.Duration
 
 // RetrySchedule is the schedule of every live delivery. Source: interface
 // document, "Delivery and retries".
-var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}
+var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+	12 * time.Hour}
 
 // MaxAttempts counts the first attempt and one for each entry of the schedule.
 const MaxAttempts = 6
