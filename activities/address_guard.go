@@ -107,7 +107,9 @@ func canonicalHost(host string) (string, error) {
 	}
 	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(host, "."))
 	if err != nil || len(ascii) > maxName ||
-		slices.ContainsFunc(strings.Split(ascii, "."), func(label string) bool { return label == "" || len(label) > maxLabel }) {
+		slices.ContainsFunc(strings.Split(ascii, "."), func(label string) bool {
+			return label == "" || len(label) > maxLabel
+		}) {
 		return "", ErrHostName
 	}
 	last := ascii[strings.LastIndexByte(ascii, '.')+1:]

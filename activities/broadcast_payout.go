@@ -23,23 +23,28 @@ func (a *Payments) BroadcastPayout(
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
+
 	p, signed, err := a.Store.Payout(ctx, in)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
+
 	if p.Status == checkout.PayoutPending && p.Failure == "" && signed == nil {
 		transfer, err := a.signTransfer(ctx, network.Payouts, p)
 		if err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 		}
+
 		if signed, p.Failure, err = a.Store.RecordTransfer(ctx, in, transfer); err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
 	}
-	// An earlier run or another process decided it.
+
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
+		// An earlier run or another process decided it.
 		return BroadcastPayoutResult{p.Failure}, nil
 	}
+
 	failure, err := network.Payouts.Broadcast(ctx, in.ID, signed)
 	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
 }

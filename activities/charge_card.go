@@ -33,16 +33,19 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
+
 	// Store the rate before the charge: after this worker's death, ConfirmPayment or CancelPayment
 	// may learn of the charge instead.
 	from, to, err := a.Store.PaymentCurrencies(ctx, in.Ref, in.TransactionID)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
+
 	rate, err := network.Payouts.Rate(ctx, from, to)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
+
 	req, err := a.Store.BeginPayment(ctx, in.Ref, in.TransactionID, rate)
 	if errors.Is(err, checkout.ErrPaymentInFlight) {
 		return PaymentAnswer{}, a.otherInFlight(ctx, in.Ref)
@@ -50,6 +53,7 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
+
 	req.ReturnURL = checkout.ReturnURL(a.CheckoutURL, in.ID)
 	result, err := network.Cards.Charge(ctx, req)
 	if err != nil {
@@ -77,8 +81,8 @@ func (a *Payments) recordCharge(
 	if errors.Is(err, checkout.ErrNotFound) {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	// Also when PostgreSQL cannot read the network's answer: the activity is retried forever.
 	if err != nil {
+		// Also when PostgreSQL cannot read the network's answer: the activity is retried forever.
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	if result.Outcome.Final() && outcome != result.Outcome {

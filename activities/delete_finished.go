@@ -47,6 +47,7 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 		bucket    storage.Bucket
 		errs      []error
 	)
+
 	parts := []*sweep{
 		{retentionPage, func(limit int) (bool, error) {
 			n, err := h.Store.DeleteFinished(ctx, in.Age, limit)
@@ -74,6 +75,7 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 		}},
 		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
 	}
+
 	for len(parts) > 0 && ctx.Err() == nil {
 		parts = slices.DeleteFunc(parts, func(s *sweep) bool {
 			activity.RecordHeartbeat(ctx, total)

@@ -31,21 +31,25 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 	if err != nil {
 		return nil, asFinal(ctx, err, "")
 	}
+
 	known := map[string]bool{}
 	for _, o := range orphans {
 		known[o.ID] = true
 	}
+
 	err = eachPage(ctx, func(after string) (string, error) {
 		rows, err := h.Store.Overdue(ctx, overdueMargin, after, housekeepingPage)
 		if err != nil || len(rows) == 0 {
 			return "", err
 		}
+
 		found, err := h.withoutRun(ctx, rows, &failed)
 		for _, o := range found {
 			if !known[o.ID] {
 				orphans = append(orphans, o)
 			}
 		}
+
 		if len(orphans) >= maxOrphans {
 			return "", err // the next Reconcile finds the rest
 		}

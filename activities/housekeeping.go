@@ -67,11 +67,13 @@ func (h *Housekeeping) steer(
 		n      int
 		failed failures
 	)
+
 	err := eachPage(ctx, func(after string) (string, error) {
 		refs, err := find(ctx, after, housekeepingPage)
 		if err != nil || len(refs) == 0 {
 			return "", err
 		}
+
 		for _, ref := range refs {
 			activity.RecordHeartbeat(ctx, n)
 			err := do(ref)

@@ -54,15 +54,18 @@ func (ls *lanes) enter(name string) time.Duration {
 		l = &lane{}
 		ls.byName[name] = l
 	}
+
 	if l.inFlight < l.width() && len(l.waiting) == 0 {
 		l.inFlight++
 		ls.mu.Unlock()
 		return 0
 	}
+
 	if l.sick || len(l.waiting) >= laneLine {
 		defer ls.mu.Unlock()
 		return l.promise(time.Now())
 	}
+
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
 	ls.mu.Unlock()
@@ -73,6 +76,7 @@ func (ls *lanes) enter(name string) time.Duration {
 		return 0
 	case <-patience.C:
 	}
+
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i, waiting := range l.waiting {

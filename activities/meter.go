@@ -22,7 +22,8 @@ var (
 	sessionsEnded, _ = meter.Int64Counter("checkout.session.ended",
 		metric.WithUnit("{session}"), metric.WithDescription("Sessions that reached their final status."))
 	attemptDuration, _ = meter.Float64Histogram("webhook.attempt.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
+		metric.WithUnit("s"),
+		metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
 		// The boundaries of http.client.request.duration.
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75,
 			1, 2.5, 5, 7.5, 10))

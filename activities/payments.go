@@ -76,7 +76,8 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || storage.Malformed(err)):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
-		return temporal.NewNonRetryableApplicationError("no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
+		return temporal.NewNonRetryableApplicationError(
+			"no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending",
 			ErrTypeSessionNotPending, nil)

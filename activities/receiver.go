@@ -103,6 +103,7 @@ func (r receivers) post(
 			return 0, webhook.ErrorBlockedAddress, nil // no check let this URL into the row
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, webhook.ResponseTimeout)
 	defer cancel()
 	var answered atomic.Bool // the transport's goroutine sets it
@@ -112,6 +113,7 @@ func (r receivers) post(
 	if err != nil {
 		return 0, webhook.ErrorInternal, nil
 	}
+
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, classify(err, answered.Load()), nil
@@ -121,6 +123,7 @@ func (r receivers) post(
 		// The body is the raw connection, and no time-out ends it.
 		return res.StatusCode, webhook.ErrorHTTP, nil
 	}
+
 	stop := time.AfterFunc(responseBodyTime, cancel) // a slow body must not hold the worker longer
 	defer stop.Stop()
 	response, _ = io.ReadAll(io.LimitReader(res.Body, maxResponseBody))

@@ -20,9 +20,11 @@ func (a *Accounts) CreateAPIKey(
 	if !ok {
 		return checkout.ErrAPIKey
 	}
+
 	if k.Scopes == nil {
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
+
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
@@ -77,9 +79,11 @@ func (a *Accounts) RevokeAPIKey(
 		if err != nil {
 			return err
 		}
+
 		if tag.RowsAffected() > 0 {
 			return auditAll(ctx, tx, note)
 		}
+
 		var there bool
 		err = tx.QueryRow(ctx, `
 			SELECT EXISTS (SELECT FROM api_key
@@ -144,6 +148,7 @@ func (s *Store) Authenticate(
 		tokens, rate float64
 		burst        int
 	)
+
 	k, m := &c.Key, &c.Merchant
 	err := s.pool.QueryRow(ctx, `
 		WITH caller AS (
@@ -171,6 +176,7 @@ func (s *Store) Authenticate(
 	if err != nil {
 		return Caller{}, Allowance{}, fmt.Errorf("authenticate: %w", err)
 	}
+
 	k.MerchantID = m.ID
 	return c, allowance(ok, tokens, rate, burst), nil
 }

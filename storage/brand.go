@@ -108,16 +108,20 @@ func (a *Accounts) SetBrand(
 		color *string
 		logo  []byte
 	)
+
 	if change.Color != nil && *change.Color != "" {
 		parsed, err := ParseColor(*change.Color)
 		if err != nil {
 			return err
 		}
+
 		color = &parsed
 	}
+
 	if change.Logo != nil && len(*change.Logo) > 0 {
 		logo = *change.Logo
 	}
+
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		var now Brand
 		err := tx.QueryRow(ctx, `
@@ -130,9 +134,11 @@ func (a *Accounts) SetBrand(
 		if err != nil {
 			return err
 		}
+
 		if fields := change.conflicts(now, deref(color)); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		_, err = tx.Exec(ctx, `
 			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,
 				logo = CASE WHEN $4 THEN $5 ELSE logo END
@@ -207,7 +213,8 @@ func EncodeLogo(r io.Reader) ([]byte, error) {
 		if len(encoded) <= maxLogo {
 			return encoded, nil
 		}
-		width, height = max(1, width*3/4), max(1, height*3/4) // a photograph compresses badly; 1 × 1 always fits
+		// A photograph compresses badly; 1 × 1 always fits.
+		width, height = max(1, width*3/4), max(1, height*3/4)
 	}
 }
 

@@ -38,18 +38,20 @@ const unhurried = `set_config('synchronous_commit', 'off', true)`
 const takeOne = `
 	ON CONFLICT (owner, kind) DO UPDATE SET
 		rate = excluded.rate, burst = excluded.burst, at = greatest(b.at, excluded.at),
-		allowed = b.tokens + excluded.rate * greatest(0,
-			extract(epoch FROM excluded.at - b.at)) >= 1,
+		allowed = b.tokens
+			+ excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1,
 		tokens = CASE
 			WHEN b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) >= 1
-			THEN least(excluded.burst, b.tokens + excluded.rate * greatest(0,
-				extract(epoch FROM excluded.at - b.at))) - 1
+			THEN least(excluded.burst, b.tokens
+				+ excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at))) - 1
 			ELSE b.tokens + excluded.rate * greatest(0, extract(epoch FROM excluded.at - b.at)) END
 	RETURNING b.allowed, b.tokens, b.rate, b.burst`
 
 // allowance builds the answer of a bucket from its row.
 func allowance(ok bool, tokens, rate float64, burst int) Allowance {
-	until := func(n float64) time.Duration { return time.Duration(max(0, n-tokens) / rate * float64(time.Second)) }
+	until := func(n float64) time.Duration {
+		return time.Duration(max(0, n-tokens) / rate * float64(time.Second))
+	}
 	return Allowance{OK: ok, Limit: burst, Remaining: int(math.Floor(max(0, tokens))),
 		Reset: until(float64(burst)), Wait: until(1)}
 }
@@ -71,10 +73,12 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 		rates         []float64
 		bursts        []int
 	)
+
 	for _, b := range buckets {
 		owners, kinds, rates, bursts = append(owners, b.Owner), append(kinds, b.Kind),
 			append(rates, b.PerSecond), append(bursts, b.Burst)
 	}
+
 	rows, err := s.pool.Query(ctx, `
 		INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
 		SELECT owner, kind, rate, burst, burst - 1, true, clock_timestamp()
@@ -84,12 +88,14 @@ func (s *Store) Allow(ctx context.Context, buckets ...Bucket) (Allowance, error)
 	if err != nil {
 		return Allowance{}, fmt.Errorf("token bucket: %w", err)
 	}
+
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Allowance, error) {
 		var (
 			ok           bool
 			tokens, rate float64
 			burst        int
 		)
+
 		err := row.Scan(&ok, &tokens, &rate, &burst)
 		return allowance(ok, tokens, rate, burst), err
 	})
@@ -143,8 +149,8 @@ func (s *Store) DeleteOldBuckets(
 				AND b.tokens + b.rate * extract(epoch FROM clock_timestamp() - b.at) >= b.burst
 		)
 		SELECT owner, kind FROM page ORDER BY owner DESC, kind DESC LIMIT 1`,
-		after.Owner, after.Kind, limit, []RequestKind{RequestRead,
-			RequestWrite}, keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
+		after.Owner, after.Kind, limit, []RequestKind{RequestRead, RequestWrite},
+		keyAge, bucketAge).Scan(&last.Owner, &last.Kind)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Bucket{}, fmt.Errorf("delete old token buckets: %w", err)
 	}

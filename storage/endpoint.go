@@ -41,6 +41,7 @@ func (s *Store) CreateEndpoint(
 		case !errors.Is(err, checkout.ErrNotFound):
 			return err
 		}
+
 		var count int
 		err := tx.QueryRow(ctx, `
 			SELECT count(*) FROM webhook_endpoint
@@ -49,14 +50,17 @@ func (s *Store) CreateEndpoint(
 		if err != nil {
 			return err
 		}
+
 		if count >= webhook.MaxEndpoints {
 			return ErrTooManyEndpoints
 		}
+
 		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
 			return err
 		}
 		return auditAll(ctx, tx, by)
 	})
+
 	if violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
@@ -86,7 +90,8 @@ func (s *Store) insertEndpoint(
 			session_id, master_key_id, sealed_digest, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 			date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID, keyID, sealed).Scan(&e.CreatedAt)
+		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID,
+		keyID, sealed).Scan(&e.CreatedAt)
 }
 
 const (
@@ -180,20 +185,23 @@ func (s *Store) ChangeEndpoint(
 ) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID))
+		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
 			return err
 		}
+
 		if fields := c.conflicts(now); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET url = coalesce($4, url),
 					events = coalesce($5, events), status = coalesce($8, status),
 					changed_at = clock_timestamp(),
-						description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description)
-							END `+ownEndpoint+`
+					description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END
+				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
 			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
@@ -272,6 +280,7 @@ func (s *Store) RotateSecret(
 			keyID  string
 			sealed []byte
 		)
+
 		err := tx.QueryRow(ctx, `
 			SELECT master_key_id, sealed_digest
 			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`,
@@ -282,23 +291,26 @@ func (s *Store) RotateSecret(
 		if err != nil {
 			return err
 		}
+
 		current, err := s.keys.unseal(keyID, ref.ID, sealed)
 		if err != nil {
 			return err
 		}
+
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
 			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
 				ref.MerchantID, ref.Mode, ref.ID))
 			return err
 		}
+
 		keyID, sealed = s.keys.seal(ref.ID, webhook.SecretDigest(secret))
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
 				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
 					previous_sealed_digest = sealed_digest,
-					previous_expires_at = date_trunc('milliseconds',
-						clock_timestamp()) + $6::interval, master_key_id = $4,
-							sealed_digest = $5 `+ownEndpoint+`
+					previous_expires_at =
+						date_trunc('milliseconds', clock_timestamp()) + $6::interval,
+					master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
 			ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
@@ -310,6 +322,7 @@ func (s *Store) RotateSecret(
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
 	}
+
 	e.Secret = secret
 	return e, nil
 }
@@ -340,7 +353,8 @@ func (s *Store) SigningKeys(
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
 			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
 				CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
-		FROM webhook_endpoint, LATERAL (SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
+		FROM webhook_endpoint, LATERAL (
+			SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
 			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d
 				WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)

@@ -34,7 +34,7 @@ func (s *Store) EndpointHealth(
 		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'),
 			count(*) FILTER (WHERE d.status = 'failed'),
 			count(*) FILTER (WHERE d.status = 'pending'),
-				count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
+			count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
 				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
 					AND a.error_kind IS NOT NULL))
 		FROM webhook_endpoint w CROSS JOIN LATERAL (
@@ -44,15 +44,17 @@ func (s *Store) EndpointHealth(
 		) d
 		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL
 		GROUP BY w.id`,
-		owner.MerchantID, owner.Mode, checkout.FirstID(checkout.PrefixDelivery,
-			time.Now().Add(-within)), maxHealthDeliveries)
+		owner.MerchantID, owner.Mode,
+		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
+
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EndpointHealth])
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
+
 	health := map[string]EndpointHealth{}
 	for _, h := range list {
 		health[h.EndpointID] = h

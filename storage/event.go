@@ -39,10 +39,12 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	if id == "" {
 		id = checkout.NewID(checkout.PrefixEvent)
 	}
+
 	body, err := webhook.Envelope(id, p.Type, p.At, p.Data)
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = tx.Exec(ctx, `
 		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`,
@@ -50,19 +52,21 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	if err != nil {
 		return nil, err
 	}
+
 	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets
 	// first.
 	candidates := make([]string, webhook.MaxEndpoints)
 	for i := range candidates {
 		candidates[i] = checkout.NewID(checkout.PrefixDelivery)
 	}
+
 	slices.Sort(candidates)
 	rows, err := tx.Query(ctx, `
 		WITH target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
 			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
 			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END
-				AND $7::text IS NULL
+			  AND $7::text IS NULL
 			UNION ALL
 			SELECT $8, $7, true WHERE $7 IS NOT NULL
 		)
@@ -133,14 +137,16 @@ func (s *Store) PublishTest(
 		if err != nil {
 			return err
 		}
+
 		err = tx.QueryRow(ctx, `
 			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
 				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3),
-					$4)`,
+				$4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
 		if err != nil {
 			return err
 		}
+
 		refs, err = publish(ctx, tx, publication{
 			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID,
 			Data: t.Data(at), At: at, Only: &t.EndpointID,
@@ -153,6 +159,7 @@ func (s *Store) PublishTest(
 		}
 		return auditAll(ctx, tx, by)
 	})
+
 	if violates(err, "event_subject_type_key") { // the request was repeated
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type)
@@ -162,6 +169,7 @@ func (s *Store) PublishTest(
 			return err
 		})
 	}
+
 	var event webhook.Event
 	if err == nil {
 		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`

@@ -221,8 +221,9 @@ func renew(ctx context.Context, to executor, all []watched) error {
 		INSERT INTO delivery_watch (merchant_id, mode, until, told_at)
 		SELECT m, o, clock_timestamp() + $3::interval, '-infinity'
 		FROM unnest($1::text[], $2::text[]) AS w (m, o) ORDER BY m, o
-		ON CONFLICT (merchant_id, mode) DO UPDATE SET until = greatest(delivery_watch.until,
-			excluded.until)`, merchants, modes, watchLease)
+		ON CONFLICT (merchant_id, mode)
+			DO UPDATE SET until = greatest(delivery_watch.until, excluded.until)`,
+		merchants, modes, watchLease)
 	if err != nil {
 		return fmt.Errorf("watch deliveries: %w", err)
 	}

@@ -49,6 +49,35 @@ const (
 	KeepAnswers = 24 * time.Hour
 )
 
+// claimRequest claims a request, or reads it when it cannot be claimed. The part after UNION ALL
+// sees the row as it was before the claim.
+const claimRequest = `
+	WITH claim AS (
+		INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed,
+			master_key_id, locked_until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
+		ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
+			fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
+			status = NULL, answer = NULL,
+			seed = CASE WHEN i.created_at < now() - $9::interval
+				THEN excluded.seed ELSE i.seed END,
+			master_key_id = CASE WHEN i.created_at < now() - $9::interval
+				THEN excluded.master_key_id ELSE i.master_key_id END,
+			created_at = CASE WHEN i.created_at < now() - $9::interval
+				THEN now() ELSE i.created_at END
+		WHERE i.created_at < now() - $9::interval
+			OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL
+				AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
+		RETURNING seed, master_key_id
+	)
+	SELECT true, true, false, NULL::int, NULL::bytea, seed, master_key_id FROM claim
+	UNION ALL
+	SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id
+	FROM idempotent_request
+	WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4
+		AND NOT EXISTS (SELECT FROM claim)
+		AND created_at >= now() - $9::interval`
+
 // ClaimRequest claims a request for the caller. It returns the stored answer, if there is one.
 // Otherwise it returns a seed, and the caller works on the request. The seed stays the same when a
 // repeat claims the request again, because the first process died or did not learn the outcome. The
@@ -64,37 +93,13 @@ func (s *Store) ClaimRequest(
 		status              *int
 		answer              []byte
 	)
-	// The part after UNION ALL sees the row as it was before the claim.
-	err := s.pool.QueryRow(ctx, `
-		WITH claim AS (
-			INSERT INTO idempotent_request AS i (merchant_id, mode, route, key, fingerprint, seed,
-				master_key_id, locked_until)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
-			ON CONFLICT (merchant_id, mode, route, key) DO UPDATE SET
-				fingerprint = excluded.fingerprint, locked_until = excluded.locked_until,
-				status = NULL, answer = NULL,
-				seed = CASE WHEN i.created_at < now() - $9::interval THEN excluded.seed ELSE i.seed
-					END,
-				master_key_id = CASE WHEN i.created_at < now() - $9::interval
-					THEN excluded.master_key_id ELSE i.master_key_id END,
-				created_at = CASE WHEN i.created_at < now() - $9::interval THEN now()
-					ELSE i.created_at END
-			WHERE i.created_at < now() - $9::interval
-				OR (i.fingerprint = excluded.fingerprint AND i.status IS NULL
-					AND (i.locked_until IS NULL OR i.locked_until < clock_timestamp()))
-			RETURNING seed, master_key_id
-		)
-		SELECT true, true, false, NULL::int, NULL::bytea, seed, master_key_id FROM claim
-		UNION ALL
-		SELECT false, fingerprint = $5, status IS NULL, status, answer, seed, master_key_id
-		FROM idempotent_request
-		WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4
-			AND NOT EXISTS (SELECT FROM claim)
-			AND created_at >= now() - $9::interval`,
-		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor, KeepAnswers).Scan(
-		&claimed, &same, &live, &status, &answer, &sealed, &keyID)
+
+	err := s.pool.QueryRow(ctx, claimRequest,
+		r.MerchantID, r.Mode, r.Route, r.Key, fingerprint, sealed, keyID, claimFor,
+		KeepAnswers).Scan(&claimed, &same, &live, &status, &answer, &sealed, &keyID)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // another process inserted the row, or claimed an old one, just now
+	case errors.Is(err, pgx.ErrNoRows):
+		// Another process inserted the row, or claimed an old one, just now.
 		return nil, nil, ErrRequestInProgress
 	case err != nil:
 		return nil, nil, fmt.Errorf("claim request: %w", err)
@@ -106,10 +111,12 @@ func (s *Store) ClaimRequest(
 	case live:
 		return nil, nil, ErrRequestInProgress
 	}
+
 	plain, err := s.keys.unseal(keyID, r.owner(), answer)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	first, body, _ := bytes.Cut(plain, []byte("\n"))
 	return &KeptAnswer{Status: *status, Location: string(first), Body: body}, nil, nil
 }

@@ -11,7 +11,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-const memberColumns = `m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
+const memberColumns = `
+	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
 
 func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
@@ -41,6 +42,7 @@ func (a *Accounts) InviteMember(
 		if err != nil {
 			return err
 		}
+
 		_, err = tx.Exec(ctx, `
 			INSERT INTO member (id, merchant_id, email, role, invitation_hash,
 				invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
@@ -120,7 +122,8 @@ func (a *Accounts) Member(
 	ctx context.Context, merchantID, memberID string,
 ) (checkout.Member, error) {
 	m, err := scanMember(a.pool.QueryRow(ctx, `
-		SELECT `+memberColumns+` FROM member m WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
+		SELECT `+memberColumns+` FROM member m
+		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
 	if err != nil {
 		return checkout.Member{}, fmt.Errorf("member: %w", err)
 	}
@@ -130,7 +133,8 @@ func (a *Accounts) Member(
 // Members returns the members of a merchant, oldest first.
 func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
 	rows, err := a.pool.Query(ctx, `
-		SELECT `+memberColumns+` FROM member m WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
+		SELECT `+memberColumns+` FROM member m
+		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
 	if err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
@@ -149,7 +153,8 @@ func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.M
 func (a *Accounts) MemberByEmail(
 	ctx context.Context, email, merchantID string,
 ) (checkout.Member, string, error) {
-	return a.memberWithPassword(ctx, `lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
+	return a.memberWithPassword(ctx, `
+		lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
 }
 
 // MemberPassword returns the hash of a member's password. Dangerous actions ask for the password
@@ -167,7 +172,8 @@ func (a *Accounts) memberWithPassword(
 	var hash string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, m.password_hash FROM member m
-		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
+		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
+		ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("member: %w", err)
 	}
@@ -222,21 +228,26 @@ func (a *Accounts) changeMember(
 			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
 			return err
 		}
+
 		before, err := owners(ctx, tx, merchantID)
 		if err != nil {
 			return err
 		}
+
 		tag, err := tx.Exec(ctx, statement, args...)
 		if err != nil {
 			return err
 		}
+
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
 		}
+
 		after, err := owners(ctx, tx, merchantID)
 		if err != nil {
 			return err
 		}
+
 		if after == 0 && before > 0 {
 			return checkout.ErrLastOwner
 		}

@@ -23,11 +23,12 @@ func (a *Accounts) SignIn(
 ) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			WITH now AS (UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1
-				RETURNING id),
-			     old AS (DELETE FROM member_session
-				WHERE member_id = $1 AND (seen_at < now() - $3::interval
-				OR created_at < now() - $4::interval))
+			WITH now AS (
+				UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id
+			), old AS (
+				DELETE FROM member_session WHERE member_id = $1
+					AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval)
+			)
 			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`,
 			memberID, hash, memberIdle, memberLifetime)
 		if err != nil {
@@ -51,10 +52,11 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 			WHERE hash = $1 AND seen_at < clock_timestamp() - interval '1 minute'
 				AND seen_at > clock_timestamp() - $2::interval
 		)
-		SELECT `+memberColumns+`, r.name FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
+		SELECT `+memberColumns+`, r.name
+		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
 		WHERE s.hash = $1 AND m.removed_at IS NULL
 		  AND s.seen_at > clock_timestamp() - $2::interval
-			AND s.created_at > clock_timestamp() - $3::interval`,
+		  AND s.created_at > clock_timestamp() - $3::interval`,
 		hash, memberIdle, memberLifetime), &merchant)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("signed in: %w", err)

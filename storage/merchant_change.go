@@ -54,6 +54,7 @@ func (a *Accounts) ChangeMerchant(
 		if err != nil {
 			return err
 		}
+
 		m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -61,14 +62,17 @@ func (a *Accounts) ChangeMerchant(
 		if err != nil {
 			return err
 		}
+
 		if fields := c.conflicts(m); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		before := m
 		shared := c.settings(&m)
 		if err := updateMerchant(ctx, tx, m); err != nil {
 			return err
 		}
+
 		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, addresses, err := c.tellMode(ctx, tx, m, mode, shared)
@@ -80,9 +84,11 @@ func (a *Accounts) ChangeMerchant(
 				events = append(events, *event)
 			}
 		}
+
 		if len(events) == 0 {
 			return nil
 		}
+
 		c.By.Detail = strings.Join(detail, "; ")
 		return audit(ctx, tx, c.By)
 	})
@@ -155,8 +161,8 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
 	for _, c := range checkout.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
-			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"),
-				cmp.Or(is, "none")))
+			detail = append(detail,
+				fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
 		}
 	}
 	return detail
@@ -214,9 +220,11 @@ func (c MerchantChange) payoutAddresses(
 		checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
 	}
+
 	if err := c.addressConflicts(before); err != nil {
 		return nil, nil, err
 	}
+
 	for _, to := range c.Addresses {
 		if to.Address == "" {
 			_, err = tx.Exec(ctx, `
@@ -226,14 +234,15 @@ func (c MerchantChange) payoutAddresses(
 			_, err = tx.Exec(ctx, `
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
 				VALUES ($1, $2, $3, $4, $5)
-				ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET network = excluded.network,
-					address = excluded.address`,
+				ON CONFLICT (merchant_id, mode, currency)
+					DO UPDATE SET network = excluded.network, address = excluded.address`,
 				c.MerchantID, mode, to.Currency, to.Network, to.Address)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	after, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode})
 	return before, after, err
 }

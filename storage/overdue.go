@@ -35,8 +35,8 @@ const unfinished = `
 	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p
 	WHERE p.status = 'pending'
 	UNION ALL
-	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type,
-		` + laneEndpoint + `, d.url, d.next_attempt_at
+	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url,
+			d.next_attempt_at
 		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
@@ -49,7 +49,8 @@ const unfinished = `
 func (s *Store) Overdue(
 	ctx context.Context, margin time.Duration, after string, limit int,
 ) ([]Overdue, error) {
-	return s.overdue(ctx, `due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
+	return s.overdue(ctx, `
+		due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
 
 // Unfinished returns the rows among ids that should have a run. Parked deliveries are included.

@@ -14,10 +14,11 @@ import (
 
 // transactionColumns and transactionJoin read a checkout.Transaction.
 const (
-	transactionColumns = `t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
+	transactionColumns = `
+		t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
 		t.fee, t.net, t.exchange_rate, t.customer_email, s.metadata, t.payment_method, t.failure,
 		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at,
-			t.completed_at`
+		t.completed_at`
 	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
 )
 
@@ -141,6 +142,7 @@ func (s *Store) BeginPayment(
 			answered bool
 			attempts int
 		)
+
 		err := tx.QueryRow(ctx, `
 			WITH locked AS (SELECT * FROM checkout_session
 				WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
@@ -150,7 +152,8 @@ func (s *Store) BeginPayment(
 			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
 			FOR NO KEY UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token, &answered)
+			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency,
+			&req.Attempt, &req.Token, &answered)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return checkout.ErrNotFound
@@ -167,11 +170,12 @@ func (s *Store) BeginPayment(
 		case !inTime:
 			return checkout.ErrNotPending
 		}
+
 		req.Attempt = attempts + 1
 		_, err = tx.Exec(ctx, `
 			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
 			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
-				AND status = 'pending')
+			                   AND status = 'pending')
 			UPDATE transaction SET status = 'processing', attempt = $4, exchange_rate = $6
 			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 				AND status = 'created'`,
@@ -198,17 +202,21 @@ func (s *Store) RecordCharge(
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 			AND status IN ('created', 'processing')
 		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, result.Method.Last4 != "")
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure,
+		result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil {
 		return "", "", fmt.Errorf("record charge: %w", err)
 	}
+
 	if tag.RowsAffected() == 1 {
 		return result.Outcome, result.Failure, nil
 	}
+
 	var (
 		outcome checkout.PaymentOutcome
 		failure checkout.FailureCode
 	)
+
 	err = s.pool.QueryRow(ctx, `
 		SELECT coalesce(outcome, ''), failure FROM transaction
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
@@ -288,10 +296,12 @@ func lockPayment(
 	if err != nil {
 		return payment{}, err
 	}
+
 	rows, err := tx.Query(ctx, `
-		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome, date_trunc('milliseconds', clock_timestamp()) AS now,
+		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
+		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-			s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
+		       s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
 		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
 		FOR NO KEY UPDATE OF t`,
@@ -299,6 +309,7 @@ func lockPayment(
 	if err != nil {
 		return payment{}, err
 	}
+
 	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[payment])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return payment{}, checkout.ErrNotFound
@@ -327,10 +338,12 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	default:
 		return Settlement{}, checkout.ErrPaymentUndecided
 	}
+
 	p.CompletedAt = &p.Now
 	if err := p.write(ctx, tx); err != nil {
 		return Settlement{}, err
 	}
+
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
@@ -338,6 +351,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
+
 	var err error
 	got.Deliveries, err = publish(ctx, tx, publication{
 		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
@@ -386,7 +400,8 @@ func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error 
 			$8, $9, $10, $11
 		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5
 			AND a.currency = $6`,
-		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(), p.Net, p.Currency, p.ExchangeRate, p.Now)
+		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(),
+		p.Net, p.Currency, p.ExchangeRate, p.Now)
 	return err
 }
 

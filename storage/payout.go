@@ -14,9 +14,11 @@ import (
 
 // payoutColumns and payoutJoin read a checkout.Payout.
 const (
-	payoutColumns = `p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency, p.network, p.destination,
+	payoutColumns = `
+		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency,
+		p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
-			s.metadata, p.created_at, p.sent_at, p.failed_at`
+		s.metadata, p.created_at, p.sent_at, p.failed_at`
 	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
@@ -101,14 +103,17 @@ func (s *Store) FinishPayout(
 		if err != nil {
 			return err
 		}
+
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
 			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType)
 			return err
 		}
+
 		if err := p.decide(ctx, tx, failure); err != nil {
 			return err
 		}
+
 		got.EventType = payoutEventType(p.Status)
 		got.Deliveries, err = publish(ctx, tx, publication{
 			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,

@@ -55,11 +55,13 @@ func (s *Store) CreateReplay(
 	if err != nil {
 		return webhook.Replay{}, err
 	}
+
 	r.Total, r.Status = total, webhook.ReplayRunning
 	by = slices.Clone(by)
 	for i := range by {
 		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
 	}
+
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
 		if _, err := tx.Exec(ctx, `
@@ -67,6 +69,7 @@ func (s *Store) CreateReplay(
 			r.MerchantID); err != nil {
 			return err
 		}
+
 		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`
 			WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
 		if err == nil { // the request was repeated
@@ -75,15 +78,18 @@ func (s *Store) CreateReplay(
 		if !errors.Is(err, checkout.ErrNotFound) {
 			return err
 		}
+
 		if err := mayReplay(ctx, tx, r); err != nil {
 			return err
 		}
+
 		err = tx.QueryRow(ctx, `
 			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter,
 				rate, status, total, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
 				date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate,
+			r.Status, r.Total).Scan(&r.CreatedAt)
 		if err != nil {
 			return err
 		}

@@ -30,10 +30,12 @@ func (s *Store) DeleteFinished(ctx context.Context, age time.Duration, limit int
 		if err != nil {
 			return err
 		}
+
 		events, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
 			return err
 		}
+
 		deleted = len(events)
 		_, err = tx.Exec(ctx, `
 			DELETE FROM event e WHERE e.id = ANY ($1)

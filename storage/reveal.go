@@ -74,6 +74,7 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 			keyID  string
 			sealed []byte
 		)
+
 		err := tx.QueryRow(ctx, `
 			SELECT form, master_key_id, sealed FROM reveal
 			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4
@@ -87,10 +88,12 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 		if err != nil {
 			return err
 		}
+
 		plain, err := s.keys.unseal(keyID, r.Subject, sealed)
 		if err != nil {
 			return err
 		}
+
 		secret = string(plain)
 		_, err = tx.Exec(ctx, `
 			UPDATE reveal SET master_key_id = NULL, sealed = NULL
@@ -111,7 +114,8 @@ func forgetReveals(ctx context.Context, in executor) error {
 	_, err := in.Exec(ctx, `
 		UPDATE reveal SET master_key_id = NULL, sealed = NULL WHERE (session_hash, form) IN (
 			SELECT session_hash, form FROM reveal
-			WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval FOR UPDATE SKIP LOCKED)`, revealLifetime)
+			WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval
+			FOR UPDATE SKIP LOCKED)`, revealLifetime)
 	if err != nil {
 		return fmt.Errorf("forget secrets: %w", err)
 	}

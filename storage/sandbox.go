@@ -56,7 +56,9 @@ func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, err
 	return exactlyOne[SandboxCard](rows, "sandbox card")
 }
 
-const sandboxChargeColumns = `transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, calls, settle_at, callbacks`
+const sandboxChargeColumns = `
+	transaction_id, session_id, behavior, method, amount, currency, outcome, failure,
+	return_url, calls, settle_at, callbacks`
 
 // CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
 // returns the first charge.
@@ -67,7 +69,8 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (transaction_id) DO UPDATE SET calls = sandbox_charge.calls + 1
 		RETURNING `+sandboxChargeColumns,
-		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome, c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
+		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome,
+		c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("create sandbox charge: %w", err)
 	}

@@ -42,6 +42,7 @@ func (s *Store) CreateSession(
 	case <-ctx.Done():
 		return checkout.Session{}, ctx.Err()
 	}
+
 	session := n.Session
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if n.Secret != "" {
@@ -51,19 +52,18 @@ func (s *Store) CreateSession(
 			}
 			session.SigningEndpoint = &endpoint
 		}
+
 		err := tx.QueryRow(ctx, `
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
 			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
-				status, metadata,
-				customer_email, redirect_url, webhook_url, signing_endpoint_id, order_id,
-					max_attempts, created_at, expires_at)
+				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,
+				order_id, max_attempts, created_at, expires_at)
 			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14
 			FROM clock
 			RETURNING status, created_at, expires_at`,
 			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency,
-			session.PayoutCurrency, session.Metadata,
-			session.CustomerEmail, session.RedirectURL, session.WebhookURL, session.SigningEndpoint,
-			session.OrderID, session.MaxAttempts,
+			session.PayoutCurrency, session.Metadata, session.CustomerEmail, session.RedirectURL,
+			session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
 			n.Lifetime,
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
@@ -71,6 +71,7 @@ func (s *Store) CreateSession(
 		}
 		return start(ctx, session)
 	})
+
 	// The client repeated the request, after a crash or an unknown outcome. PostgreSQL may report
 	// any of the three constraints first: the order of its indexes changes.
 	held := violates(err, "checkout_session_order_id_key")
@@ -110,21 +111,23 @@ const pastItsTime = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expi
 // with no payment in flight, even while every worker is down.
 const sessionColumns = `
 	id, merchant_id, mode, amount, currency, payout_currency,
-	CASE WHEN status = 'pending' AND NOT payment_in_flight
-		AND expires_at <= clock_timestamp() THEN 'expired' ELSE status END AS status,
+	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp()
+		THEN 'expired' ELSE status END AS status,
 	metadata, customer_email, redirect_url, webhook_url, order_id,
-		signing_endpoint_id AS signing_endpoint,
+	signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
 // Session returns one session with its decided transactions and its payout. It returns
 // checkout.ErrNotFound, and checkout.ErrWrongMode when the merchant owns the session in the other
 // mode.
 func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
-	session, err := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
+	session, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return session, err
 	}
-	if _, otherErr := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode.Other()); otherErr == nil {
+	_, otherErr := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode.Other())
+	if otherErr == nil {
 		return checkout.Session{}, checkout.ErrWrongMode
 	}
 	return checkout.Session{}, err
@@ -166,6 +169,7 @@ func (s *Store) readSessionOnce(
 		session checkout.Session
 		batch   pgx.Batch
 	)
+
 	owned := `SELECT id FROM checkout_session WHERE ` + where
 	batch.Queue(`
 		SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock,
@@ -173,18 +177,22 @@ func (s *Store) readSessionOnce(
 		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
 		return err
 	})
+
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
+		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed')
+			ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
 		session.Transactions, err = pgx.CollectRows(rows,
 			pgx.RowToStructByNameLax[checkout.Transaction])
 		return err
 	})
+
 	batch.Queue(`
 		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
 		args...).Query(func(rows pgx.Rows) (err error) {
 		session.Payout, err = optionalRow[checkout.Payout](rows)
 		return err
 	})
+
 	more(&batch)
 	err := s.pool.SendBatch(ctx, &batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -235,8 +243,10 @@ func (s *Store) Sessions(
 	q := newList(owner, "s")
 	if f.Search != "" {
 		q.args = append(q.args, f.Search)
-		q.where("s.id = ANY (ARRAY(" + found + "))") // not IN: PostgreSQL must find these few ids before it reads the list
+		// Not IN: PostgreSQL must find these few ids before it reads the list.
+		q.where("s.id = ANY (ARRAY(" + found + "))")
 	}
+
 	switch f.Status {
 	case "":
 	case checkout.StatusExpired:
@@ -244,6 +254,7 @@ func (s *Store) Sessions(
 	default:
 		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+pastItsTime+`)`, f.Status)
 	}
+
 	q.equal("s.metadata->>'order_id'", f.OrderID)
 	q.equal("s.currency", string(f.Currency))
 	q.page(checkout.PrefixSession, "s", p)
@@ -252,6 +263,7 @@ func (s *Store) Sessions(
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
+
 	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Session])
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
@@ -265,6 +277,7 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 	for i := range sessions {
 		ids[i], byID[sessions[i].ID] = sessions[i].ID, &sessions[i]
 	}
+
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed')
@@ -276,6 +289,7 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 		}
 		return err
 	})
+
 	batch.Queue(`
 		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`,
 		ids).Query(func(rows pgx.Rows) error {
@@ -285,6 +299,7 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 		}
 		return err
 	})
+
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("payments of sessions: %w", err)
 	}
@@ -317,6 +332,7 @@ func (s *Store) ExpireSession(
 	if !x.Now.IsZero() {
 		now = &x.Now
 	}
+
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var inFlight bool
 		err := tx.QueryRow(ctx, `
@@ -343,6 +359,7 @@ func (s *Store) ExpireSession(
 		case got.Left > 0:
 			return nil
 		}
+
 		got.Status = checkout.StatusExpired
 		_, err = tx.Exec(ctx, `
 			UPDATE checkout_session SET status = 'expired',

@@ -36,6 +36,7 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		attempts   map[string][]webhook.Attempt
 		batch      pgx.Batch
 	)
+
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
 		WHERE t.session_id = $3 AND t.merchant_id = $1 AND t.mode = $2
 			AND t.status = 'processing'`,
@@ -43,18 +44,23 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		h.InFlight, err = optionalRow[checkout.Transaction](rows)
 		return err
 	})
+
 	const ofSession = `WHERE e.session_id = $3 AND e.merchant_id = $1 AND e.mode = $2 `
-	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(selectEvent+ofSession+`ORDER BY e.id`,
+		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		h.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (EventHistory, error) {
 			e, err := scanEvent(row)
 			return EventHistory{Event: e}, err
 		})
 		return err
 	})
-	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`, ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
+
+	batch.Queue(selectDelivery+ofSession+`ORDER BY d.id`,
+		ref.MerchantID, ref.Mode, ref.ID).Query(func(rows pgx.Rows) (err error) {
 		deliveries, err = pgx.CollectRows(rows, scanDelivery)
 		return err
 	})
+
 	batch.Queue(`
 		SELECT d.id, a.* FROM webhook_delivery d JOIN event e ON e.id = d.event_id CROSS
 		JOIN LATERAL (
@@ -67,9 +73,11 @@ func (s *Store) SessionHistory(ctx context.Context, ref checkout.Ref) (SessionHi
 		attempts, err = collectAttempts(rows)
 		return err
 	})
+
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return SessionHistory{}, fmt.Errorf("history of a session: %w", err)
 	}
+
 	h.add(deliveries, attempts)
 	return h, nil
 }

@@ -108,21 +108,25 @@ func Migrate(ctx context.Context, url string) error {
 		// The parser's error may quote the password.
 		return errors.New("the database URL is malformed")
 	}
+
 	db := stdlib.OpenDB(*cfg)
 	defer func() { _ = db.Close() }() // nothing is left to write
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
+
 	locker, err := newMigrationLock()
 	if err != nil {
 		return err
 	}
+
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithSessionLocker(locker))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
+
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}

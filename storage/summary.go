@@ -32,7 +32,8 @@ func (s Summary) Today() Period { return s.Days[len(s.Days)-1] }
 type Period struct {
 	From     time.Time
 	Sessions map[checkout.Status]int
-	Paid     map[checkout.Currency]checkout.Amount // of completed sessions; a currency without one has no entry
+	// Paid adds up the completed sessions. A currency without one has no entry.
+	Paid map[checkout.Currency]checkout.Amount
 }
 
 // DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once.
@@ -95,7 +96,10 @@ type summaryQuery struct {
 func (q summaryQuery) queue(
 	prefix, table string, since time.Time, head, tail string,
 ) *pgx.QueuedQuery {
-	sql := fmt.Sprintf("%[1]s WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3 AND %[2]s.created_at >= $4 %[3]s", head, table, tail)
+	sql := fmt.Sprintf(`
+		%[1]s
+		WHERE %[2]s.merchant_id = $1 AND %[2]s.mode = $2 AND %[2]s.id >= $3
+			AND %[2]s.created_at >= $4 %[3]s`, head, table, tail)
 	return q.batch.Queue(sql, q.merchantID, q.mode, checkout.FirstID(prefix, since.Add(-clockSkew)),
 		since)
 }
@@ -106,8 +110,11 @@ func (q summaryQuery) sessions(unit string, into []Period) {
 	for i := range into {
 		at[into[i].From.Unix()] = &into[i]
 	}
+
 	q.queue(checkout.PrefixSession, "s", into[0].From, `
-		SELECT date_trunc('`+unit+`', s.created_at, 'UTC'), CASE WHEN `+pastItsTime+` THEN 'expired' ELSE s.status END AS shown, s.currency, count(*), sum(s.amount)::bigint
+		SELECT date_trunc('`+unit+`', s.created_at, 'UTC'),
+			CASE WHEN `+pastItsTime+` THEN 'expired' ELSE s.status END AS shown,
+			s.currency, count(*), sum(s.amount)::bigint
 		FROM checkout_session s`, `GROUP BY 1, 2, 3`).Query(func(rows pgx.Rows) error {
 		var (
 			from     time.Time
@@ -116,6 +123,7 @@ func (q summaryQuery) sessions(unit string, into []Period) {
 			n        int
 			sum      checkout.Amount
 		)
+
 		_, err := pgx.ForEachRow(rows, []any{&from, &status, &currency, &n, &sum}, func() error {
 			p := at[from.Unix()]
 			if p == nil { // PostgreSQL's clock is ahead: its period has not begun here

@@ -47,6 +47,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
 	}
+
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
 	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
 	workflows.RegisterCheckout(checkout)
@@ -68,6 +69,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 			w.Stop()
 			return nil, fmt.Errorf("start worker: %w", err)
 		}
+
 		w.running = append(w.running, next)
 	}
 	return w, nil
@@ -77,8 +79,10 @@ func options(buildID string) worker.Options {
 	var deployment worker.DeploymentOptions
 	if buildID != "" {
 		deployment = worker.DeploymentOptions{
-			UseVersioning: true, Version: worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
-			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned, // a session lives an hour and a delivery fifteen: no run must change its code
+			UseVersioning: true,
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
+			// A session lives an hour and a delivery fifteen: no run must change its code.
+			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}
 	return worker.Options{

@@ -28,21 +28,25 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 		orphans []activities.Orphan
 		result  ReconcileResult
 	)
+
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
 	resumed := workflow.ExecuteActivity(ctx, h.ResumeParked)
 	canceled := workflow.ExecuteActivity(ctx, h.CancelOrphaned)
 	if err := workflow.ExecuteActivity(ctx, h.FindOrphans).Get(ctx, &orphans); err != nil {
 		return result, err
 	}
+
 	started := make([]workflow.ChildWorkflowFuture, 0, len(orphans))
 	for _, o := range orphans {
 		workflow.GetLogger(ctx).Warn("no run: starting again", "id", o.ID)
 		started = append(started, restart(ctx, o))
 		result.Restarted = append(result.Restarted, o.ID)
 	}
+
 	if err := awaitStarts(ctx, started); err != nil {
 		return result, err
 	}
+
 	if err := resumed.Get(ctx, &result.Resumed); err != nil {
 		return result, err
 	}
@@ -57,6 +61,7 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		return options
 	}
+
 	switch prefix {
 	case checkout.PrefixSession:
 		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner,
@@ -75,6 +80,7 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
 			TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
 	}
+
 	ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
 	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner,
 		o.EventType, ref)

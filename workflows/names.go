@@ -71,8 +71,9 @@ const (
 // a closed session; an open session may be decided already. A delivery that succeeded is Completed;
 // DeliveryStatus marks the others.
 var (
-	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")
-	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode") // "Mode" is a keyword of Temporal's query language
+	SearchAttributeMerchantID = temporal.NewSearchAttributeKeyKeyword("MerchantId")
+	// "Mode" is a keyword of Temporal's query language.
+	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode")
 	SearchAttributeSessionStatus  = temporal.NewSearchAttributeKeyKeyword("SessionStatus")
 	SearchAttributeEventType      = temporal.NewSearchAttributeKeyKeyword("EventType")
 	SearchAttributeDeliveryStatus = temporal.NewSearchAttributeKeyKeyword("DeliveryStatus")

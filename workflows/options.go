@@ -17,8 +17,7 @@ import (
 // and each costs four events.
 func historyIsLong(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetContinueAsNewSuggested() &&
-		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion,
-			1) != workflow.DefaultVersion
+		workflow.GetVersion(ctx, changeContinueAsNew, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // ActionTimeout is how long a customer has for 3-D Secure. After it the payment is given up.
@@ -160,7 +159,8 @@ func childOptions(
 		ParentClosePolicy:     enumspb.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		TypedSearchAttributes: SearchAttributesOf(owner, attributes...),
-		Priority:              temporal.Priority{FairnessKey: owner.MerchantID}, // a merchant's backlog delays no other merchant
-		StaticSummary:         summary,
+		// A merchant's backlog delays no other merchant.
+		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary: summary,
 	}
 }

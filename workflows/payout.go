@@ -31,8 +31,8 @@ func sendPayout(
 			settled activities.Settlement
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx,
-			&settled); err == nil {
+		err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled)
+		if err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}
 	}
@@ -47,11 +47,12 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 		a    *activities.Payments
 		sent activities.BroadcastPayoutResult
 	)
+
 	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the
 	// run.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx,
-		sendPayoutOptions(in.ID)), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
+	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
 		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions),
 			a.BroadcastPayout, in.Ref).Get(ctx, &sent)
@@ -63,6 +64,7 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	if err != nil {
 		return PayoutResult{}, err
 	}
+
 	var settled activities.Settlement
 	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),

@@ -39,6 +39,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		d        *activities.Deliveries
 		progress activities.Progress
 	)
+
 	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
 			decideOptions), d.RecordReplay,
@@ -46,6 +47,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 				Progress: progress}).Get(steady, nil)
 		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
+
 	for done := 0; ctx.Err() == nil; {
 		if done >= replaysPerRun || historyIsLong(ctx) {
 			if _, err := note(webhook.ReplayRunning); err != nil {
@@ -53,6 +55,7 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 			}
 			return WebhookReplayResult{}, workflow.NewContinueAsNewError(ctx, TypeWebhookReplay, in)
 		}
+
 		second := workflow.NewTimer(ctx, time.Second)
 		var next activities.NextReplayedResult
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
@@ -61,13 +64,16 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		if err != nil {
 			return WebhookReplayResult{}, err
 		}
+
 		progress = next.Progress
 		if len(next.Deliveries) == 0 {
 			return note(webhook.ReplayCompleted)
 		}
+
 		if err := in.start(steady, next.Deliveries, &progress); err != nil {
 			return WebhookReplayResult{}, err
 		}
+
 		done += len(next.Deliveries)
 		_ = second.Get(ctx, nil) // on cancel the loop ends
 	}

@@ -59,6 +59,7 @@ func (n *CardNetwork) Charge(
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
+
 	does, failure, _ := strings.Cut(card.Behavior, ":")
 	c := storage.SandboxCharge{
 		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does,
@@ -66,6 +67,7 @@ func (n *CardNetwork) Charge(
 		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded,
 		ReturnURL: req.ReturnURL,
 	}
+
 	switch behavior(does) {
 	case declines:
 		c.Outcome, c.Failure = checkout.OutcomeFailed, checkout.FailureCode(failure)
@@ -77,6 +79,7 @@ func (n *CardNetwork) Charge(
 	case failsTwiceFirst:
 		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
 	}
+
 	c, err = n.Store.CreateSandboxCharge(ctx, c)
 	if err != nil {
 		return checkout.ChargeResult{}, err
@@ -158,19 +161,22 @@ func (n *CardNetwork) callBackDue(
 	if err != nil {
 		return err
 	}
+
 	for _, c := range due {
-		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded,
-			""); err != nil {
+		_, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
+		if err != nil {
 			return err
 		}
+
 		note := n.Store.CountSandboxCallback
-		err := call(ctx, c.SessionID, c.TransactionID)
+		err = call(ctx, c.SessionID, c.TransactionID)
 		// ErrNotFound: the session has closed, and this is a duplicate.
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID,
 				"transaction_id", c.TransactionID, "error", err)
 			note = n.postpone
 		}
+
 		if err := note(ctx, c.TransactionID); err != nil {
 			return err
 		}

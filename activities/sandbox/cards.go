@@ -45,18 +45,12 @@ var cards = map[string]card{
 	"3566002020360505": {brand: "jcb", country: "JP", behavior: succeeds},
 	"6200000000000005": {brand: "unionpay", country: "CN", behavior: succeeds},
 
-	"4000000000000002": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureCardDeclined},
-	"4000000000009995": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureInsufficientFunds},
-	"4000000000000069": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureExpiredCard},
-	"4000000000000127": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureIncorrectCVC},
-	"4000000000000119": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureProcessingError},
-	"4100000000000019": {brand: "visa", country: "US", behavior: declines,
-		failure: checkout.FailureFraudBlocked},
+	"4000000000000002": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureCardDeclined},
+	"4000000000009995": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureInsufficientFunds},
+	"4000000000000069": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureExpiredCard},
+	"4000000000000127": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureIncorrectCVC},
+	"4000000000000119": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureProcessingError},
+	"4100000000000019": {brand: "visa", country: "US", behavior: declines, failure: checkout.FailureFraudBlocked},
 
 	"4000000000003220": {brand: "visa", country: "IE", behavior: asksAndPasses},
 	"4000008400001629": {brand: "visa", country: "US", behavior: asksAndFails},
@@ -75,11 +69,9 @@ var cards = map[string]card{
 func lookup(c checkout.Card, now time.Time) card {
 	known, ok := cards[c.Number]
 	if !ok {
-		known = card{brand: "unknown", country: "US", behavior: declines,
-			failure: checkout.FailureCardDeclined}
+		known = card{brand: "unknown", country: "US", behavior: declines, failure: checkout.FailureCardDeclined}
 	}
-	if over := time.Date(c.ExpYear, time.Month(c.ExpMonth)+1, 1, 0, 0, 0, 0,
-		time.UTC); !now.Before(over) {
+	if over := time.Date(c.ExpYear, time.Month(c.ExpMonth)+1, 1, 0, 0, 0, 0, time.UTC); !now.Before(over) {
 		known.behavior, known.failure = declines, checkout.FailureExpiredCard
 	}
 	return known
@@ -92,8 +84,7 @@ func (k card) method(c checkout.Card) checkout.PaymentMethod {
 		last4 = last4[len(last4)-4:]
 	}
 	return checkout.PaymentMethod{
-		Type: "card", Brand: k.brand, Last4: last4, ExpMonth: c.ExpMonth, ExpYear: c.ExpYear,
-		Country:      k.country,
+		Type: "card", Brand: k.brand, Last4: last4, ExpMonth: c.ExpMonth, ExpYear: c.ExpYear, Country: k.country,
 		ThreeDSecure: strings.HasPrefix(string(k.behavior), "3ds_"),
 	}
 }

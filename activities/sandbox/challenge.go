@@ -33,6 +33,7 @@ func (h Challenge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is nothing to confirm here.", http.StatusNotFound)
 		return
 	}
+
 	c, err := h.Cards.Store.SandboxCharge(r.Context(), id)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
@@ -62,8 +63,8 @@ func (h Challenge) answer(w http.ResponseWriter, r *http.Request, c storage.Sand
 	case behavior(c.Behavior) == asksAndFails:
 		outcome, failure = checkout.OutcomeFailed, checkout.FailureThreeDSFailed
 	}
-	if _, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome,
-		failure); err != nil {
+	_, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure)
+	if err != nil {
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)
 		return

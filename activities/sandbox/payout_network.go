@@ -67,10 +67,12 @@ func (n *PayoutNetwork) Sign(
 	if err != nil {
 		return checkout.Transfer{}, fmt.Errorf("sandbox: gross amount: %w", err)
 	}
+
 	charge, err := n.Store.SandboxCharge(ctx, req.TransactionID)
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
+
 	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency),
 		Destination: req.Destination}
 	switch {
@@ -81,6 +83,7 @@ func (n *PayoutNetwork) Sign(
 	case req.Destination == addressNetworkError, behavior(charge.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
+
 	places := req.Currency.Places()
 	fee := gross.Mul(networkFee).RoundUp(places)
 	body.Amount = gross.Sub(fee).StringFixed(places)
@@ -88,6 +91,7 @@ func (n *PayoutNetwork) Sign(
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
+
 	hash := sha256.Sum256(signed)
 	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
 		Amount: body.Amount, Fee: fee.StringFixed(places)}, nil

@@ -25,12 +25,14 @@ func accountFor(dir, binDir string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{uid: -1, gid: -1}, nil
 	}
+
 	// Only its owner can open a cluster, so an existing cluster keeps its kind of account.
 	if info, err := os.Stat(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 {
 			return account{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
 		}
 	}
+
 	mapped := account{uid: -1, gid: -1, mapped: true}
 	probe := exec.Command(filepath.Join(binDir, "postgres"), "--version")
 	mapped.apply(probe)
@@ -38,15 +40,18 @@ func accountFor(dir, binDir string) (account, error) {
 	if probeErr == nil {
 		return mapped, nil
 	}
+
 	system, err := user.Lookup("postgres")
 	if err != nil {
 		return account{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
 			"there is no user postgres: run as an ordinary user", probeErr)
 	}
+
 	uid, err := strconv.Atoi(system.Uid)
 	if err != nil {
 		return account{}, fmt.Errorf("uid of user postgres: %w", err)
 	}
+
 	gid, err := strconv.Atoi(system.Gid)
 	if err != nil {
 		return account{}, fmt.Errorf("gid of user postgres: %w", err)
@@ -77,6 +82,7 @@ func (a account) own(dir string) error {
 	if a.uid < 0 {
 		return nil
 	}
+
 	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -85,11 +91,13 @@ func (a account) own(dir string) error {
 	}); err != nil {
 		return fmt.Errorf("give %s to user postgres: %w", dir, err)
 	}
+
 	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err != nil {
 			return err
 		}
+
 		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(parent, os.TempDir()+"/") {
 			if err := os.Chmod(parent, info.Mode().Perm()|0o001); err != nil {
 				return err
@@ -98,6 +106,7 @@ func (a account) own(dir string) error {
 			return fmt.Errorf("PostgreSQL must run as user postgres here, which cannot enter %s: "+
 				"choose another directory, or run as an ordinary user", parent)
 		}
+
 		if parent == filepath.Dir(parent) {
 			return nil
 		}

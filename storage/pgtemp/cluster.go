@@ -67,28 +67,34 @@ func (c cluster) create(ctx context.Context, throwaway bool) (password string, e
 	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
 		return "", err
 	}
+
 	// The cluster gets its name only when it is complete.
 	unfinished := c.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", err
 	}
+
 	if err := c.account.own(c.dir); err != nil {
 		return "", err
 	}
+
 	args := []string{
 		"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + c.password(), "--auth=scram-sha-256",
 		// Locale C sorts by bytes, so the order is the same on every computer.
 		"--encoding=UTF8", "--no-locale", "--no-instructions",
 	}
+
 	if throwaway {
 		args = append(args, "--no-sync")
 	}
+
 	initdb := c.command("initdb", args...)
 	var out strings.Builder
 	initdb.Stdout, initdb.Stderr = &out, &out
 	if err := runTied(ctx, initdb); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))
 	}
+
 	if err := os.Rename(unfinished, c.data()); err != nil {
 		return "", err
 	}

@@ -94,10 +94,12 @@ func (h *host) adopt(ctx context.Context, address string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	config.RuntimeParams["application_name"] = h.prefix
 	if h.keeper, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return err
 	}
+
 	rows, err := h.keeper.Query(ctx, `
 		SELECT datname FROM pg_database
 		WHERE datname LIKE 'pgtemp\_%' AND NOT EXISTS (
@@ -105,10 +107,12 @@ func (h *host) adopt(ctx context.Context, address string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	stale, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
+
 	for _, name := range stale {
 		// Another process may drop it at the same time, or it may belong to another role: ignore
 		// both.

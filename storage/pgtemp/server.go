@@ -82,15 +82,18 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Dir == "" && !o.Throwaway {
 		return nil, errors.New("Options.Dir is empty")
 	}
+
 	if o.BinDir == "" {
 		if o.BinDir, err = FindBinaries(); err != nil {
 			return nil, err
 		}
 	}
+
 	account, err := accountFor(o.Dir, o.BinDir)
 	if err != nil {
 		return nil, err
 	}
+
 	if o.Dir == "" {
 		o.Dir, err = newThrowawayDir(account)
 	} else if o.Dir, err = filepath.Abs(o.Dir); err == nil {
@@ -99,10 +102,12 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	lock, err := lockDir(ctx, o.Dir, 3*time.Second)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{
 		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, account: account},
 		throwaway: o.Throwaway,
@@ -173,6 +178,7 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 	if err := s.checkPort(); err != nil {
 		return err
 	}
+
 	file, err := os.OpenFile(s.cluster.log(), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -189,12 +195,14 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 		s.cmd.Stdout, s.cmd.Stderr = log, io.MultiWriter(file, log)
 		s.cmd.WaitDelay = time.Second // a backend may outlive the postmaster and keep the pipe open
 	}
+
 	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
 	// behind.
 	exited, err := StartTied(s.cmd, syscall.SIGQUIT)
 	if err != nil {
 		return err
 	}
+
 	s.done = make(chan struct{})
 	go func() {
 		s.exit = <-exited

@@ -22,9 +22,9 @@ func ValidEmail(text string) bool {
 	}
 	at := strings.LastIndexByte(text, '@')
 	local, domain := text[:at], text[at+1:]
-	if utf8.RuneCountInString(local) > 64 ||
-		strings.ContainsFunc(local,
-			func(r rune) bool { return r == '@' || r == '"' || unprintable(r) }) {
+	if utf8.RuneCountInString(local) > 64 || strings.ContainsFunc(local, func(r rune) bool {
+		return r == '@' || r == '"' || unprintable(r)
+	}) {
 		return false
 	}
 	labels := strings.Split(domain, ".")

@@ -52,8 +52,8 @@ func NewID(prefix string) string {
 func SeededID(prefix string, seed []byte) string {
 	mac := hmac.New(sha256.New, seed)
 	mac.Write([]byte("id " + prefix))
-	return prefix + "_" + idEncoding.EncodeToString(append(append([]byte(nil), seed[:6]...),
-		mac.Sum(nil)[:10]...))
+	b := append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...)
+	return prefix + "_" + idEncoding.EncodeToString(b)
 }
 
 // NewSeed returns a seed for SeededID: the time and 208 random bits.

@@ -99,10 +99,12 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		Code    FailureCode `json:"code"`
 		Message string      `json:"message"`
 	}
+
 	var f *failure
 	if t.Failure != "" {
 		f = &failure{t.Failure, t.Failure.Message()}
 	}
+
 	var rate *string
 	if t.ExchangeRate != "" {
 		rate = &t.ExchangeRate

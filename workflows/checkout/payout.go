@@ -68,6 +68,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		Code    PayoutFailure `json:"code"`
 		Message string        `json:"message"`
 	}
+
 	var f *failure
 	if p.Status == PayoutFailed {
 		f = &failure{p.Failure, p.Failure.Message()}

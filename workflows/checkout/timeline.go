@@ -32,6 +32,7 @@ func (s Session) Timeline() []Moment {
 		at time.Time
 		Moment
 	}
+
 	all := []moment{{s.CreatedAt, Moment{Status: MomentStatus(StatusPending)}}}
 	for _, t := range s.Transactions {
 		if t.Failure != "" && t.CompletedAt != nil {
@@ -46,10 +47,12 @@ func (s Session) Timeline() []Moment {
 		if t := s.Transaction(); t != nil && s.Status != StatusExpired {
 			m.TransactionID, m.Reason = &t.ID, orNull(string(t.Failure))
 		}
+
 		all = append(all, moment{*s.EndedAt, m})
 	case s.Status == StatusExpired: // expired by the clock; the workflow has not stored the end yet
 		all = append(all, moment{s.ExpiresAt, Moment{Status: MomentStatus(StatusExpired)}})
 	}
+
 	if p := s.Payout; p != nil {
 		all = append(all, moment{p.CreatedAt, Moment{Status: MomentPayoutPending, PayoutID: &p.ID}})
 		switch {
@@ -61,6 +64,7 @@ func (s Session) Timeline() []Moment {
 					Reason: orNull(string(p.Failure))}})
 		}
 	}
+
 	slices.SortStableFunc(all,
 		func(a, b moment) int { return cmp.Compare(a.at.UnixMilli(), b.at.UnixMilli()) })
 	moments := make([]Moment, len(all))

@@ -78,9 +78,8 @@ const (
 func (c *Client) ReconcileNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return answer("reconcile",
-		c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile).Trigger(ctx,
-			client.ScheduleTriggerOptions{
-				Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
-			}))
+	schedule := c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile)
+	return answer("reconcile", schedule.Trigger(ctx, client.ScheduleTriggerOptions{
+		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
+	}))
 }

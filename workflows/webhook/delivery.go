@@ -145,7 +145,8 @@ func (a Attempt) MarshalJSON() ([]byte, error) {
 		StatusCode   *int       `json:"status_code"`
 		Error        *ErrorKind `json:"error"`
 		ResponseBody *string    `json:"response_body"`
-	}{Run: a.Run, Number: a.Number, ScheduledAt: checkout.FormatOptionalTime(a.ScheduledAt), StartedAt: checkout.FormatTime(a.StartedAt)}
+	}{Run: a.Run, Number: a.Number, ScheduledAt: checkout.FormatOptionalTime(a.ScheduledAt),
+		StartedAt: checkout.FormatTime(a.StartedAt)}
 	if a.Finished {
 		took := a.Duration.Milliseconds()
 		out.DurationMS = &took

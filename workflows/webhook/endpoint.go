@@ -57,7 +57,8 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		CreatedAt   string         `json:"created_at"`
 		Rotating    *string        `json:"previous_secret_expires_at"`
 		Secret      string         `json:"secret,omitempty"`
-	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
+	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(),
+		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
 }
 
 // maxDescription is the longest description, in characters.
@@ -93,7 +94,9 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, ErrURLLength
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd }) {
+	if strings.ContainsFunc(raw, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd
+	}) {
 		return nil, ErrURLSyntax
 	}
 	u, err := url.Parse(raw)

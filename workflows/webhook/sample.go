@@ -36,8 +36,9 @@ func sampleTransaction(
 ) checkout.Transaction {
 	email := "customer@example.com"
 	t := checkout.Transaction{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)), SessionID: checkout.NewID(checkout.PrefixSession),
-		Status: checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
+		Ref:       checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)),
+		SessionID: checkout.NewID(checkout.PrefixSession),
+		Status:    checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
 		PayoutCurrency: checkout.USDC,
 		CustomerEmail:  &email, Metadata: metadata, Attempt: 1,
 		SessionStatus: checkout.StatusCompleted,
@@ -47,6 +48,7 @@ func sampleTransaction(
 		},
 		CreatedAt: at.Add(-2 * time.Second), CompletedAt: &at,
 	}
+
 	if failure != "" {
 		t.Status, t.Failure = checkout.TransactionFailed, failure
 		t.AttemptsRemaining, t.SessionStatus = m.PaymentAttempts-1, checkout.StatusPending
@@ -55,6 +57,7 @@ func sampleTransaction(
 		}
 		return t
 	}
+
 	t.Fee = t.Amount.Percentage(m.FeeBasisPoints)
 	t.Net, t.ExchangeRate = t.Amount-t.Fee, sampleRate
 	return t

@@ -150,6 +150,7 @@ func ParseSignature(header string) (Signature, error) {
 	case strings.ContainsAny(header, " \t\r\n"):
 		return s, headerFault("There is a space or a line break in it.")
 	}
+
 	for part := range strings.SplitSeq(header, ",") {
 		name, value, ok := strings.Cut(part, "=")
 		switch {
@@ -191,7 +192,8 @@ func parseCandidate(value string) ([]byte, error) {
 	sig, err := hex.DecodeString(value)
 	switch {
 	case len(value) != 2*sha256.Size:
-		return nil, headerFault("The signature v1 must have 64 hexadecimal digits; it has " + strconv.Itoa(len(value)) + " characters.")
+		return nil, headerFault("The signature v1 must have 64 hexadecimal digits; it has " +
+			strconv.Itoa(len(value)) + " characters.")
 	case err != nil:
 		return nil, headerFault("The signature v1 must be hexadecimal.")
 	case strings.ToLower(value) != value:
