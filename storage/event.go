@@ -234,7 +234,9 @@ func (s *Store) Events(
 // EventDeliveries returns the deliveries of an event, oldest first.
 func (s *Store) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, ref.MerchantID, ref.Mode, ref.ID)
+		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery
+		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`,
+		ref.MerchantID, ref.Mode, ref.ID)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries of an event: %w", err)
 	}

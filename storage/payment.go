@@ -19,7 +19,9 @@ const (
 		t.fee, t.net, t.exchange_rate, t.customer_email, s.metadata, t.payment_method, t.failure,
 		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at,
 		t.completed_at`
-	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
+	transactionJoin = `
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+			AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
 )
 
 // NewPayment is a payment that the session's workflow has not accepted yet.

@@ -19,7 +19,9 @@ const (
 		p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
 		s.metadata, p.created_at, p.sent_at, p.failed_at`
-	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
+	payoutJoin = `
+		FROM payout p JOIN checkout_session s ON s.id = p.session_id
+			AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It

@@ -85,11 +85,12 @@ func options(buildID string) worker.Options {
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}
+	polling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	return worker.Options{
 		DeploymentOptions:                      deployment,
 		WorkerStopTimeout:                      stopTimeout,
-		WorkflowTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		ActivityTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		WorkflowTaskPollerBehavior:             polling,
+		ActivityTaskPollerBehavior:             polling,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
 	}
 }
