@@ -88,8 +88,8 @@ func (ls *lanes) enter(name string) time.Duration {
 	return 0 // the turn came just now
 }
 
-// sweep forgets sick lanes from time to time. It forgets a lane once nobody has used it for longer
-// than the longest promised wait: a host that hung once may never get another attempt.
+// sweep forgets sick lanes from time to time: lanes without an attempt for longer than the longest
+// promised wait. A host that hung once may never get another attempt.
 func (ls *lanes) sweep(now time.Time) {
 	if now.Sub(ls.swept) < longestWait {
 		return

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ChangedError names the settings that somebody else changed since the editor saw them. The change
+// ChangedError names the settings that another person changed since the editor saw them. The change
 // is refused, so the editor overwrites nothing unseen.
 type ChangedError struct{ Fields []string }
 

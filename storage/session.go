@@ -321,10 +321,10 @@ type Expired struct {
 	Left     time.Duration
 }
 
-// ExpireSession ends a pending session when its time is over and no payment is in flight. It
-// returns the state of the session, so a repeat changes nothing. If expires_at differs from x.At,
-// the row belongs to a retried creation; ErrNotFound is returned. It returns checkout.ErrNotFound
-// for an unknown session too.
+// ExpireSession ends a pending session that has no payment in flight, when its time is over or
+// x.Early is set. It returns the state of the session, so a repeat changes nothing. If expires_at
+// differs from x.At, the row belongs to a retried creation; ErrNotFound is returned. It returns
+// checkout.ErrNotFound for an unknown session too.
 func (s *Store) ExpireSession(
 	ctx context.Context, ref checkout.Ref, x Expiry,
 ) (got Expired, err error) {
