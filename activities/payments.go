@@ -77,7 +77,7 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
-			"no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
+			"no final answer of the card network is stored", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending",
 			ErrTypeSessionNotPending, nil)
