@@ -94,9 +94,7 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, ErrURLLength
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd
-	}) {
+	if strings.ContainsFunc(raw, notInURL) {
 		return nil, ErrURLSyntax
 	}
 	u, err := url.Parse(raw)
@@ -114,6 +112,11 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 		return nil, ErrURLHTTPS
 	}
 	return u, nil
+}
+
+// notInURL reports whether r is a space, a control character, a backslash or invalid UTF-8.
+func notInURL(r rune) bool {
+	return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd
 }
 
 // validPort refuses "host:" and ports that cannot be dialed.
