@@ -14,23 +14,22 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// spelling is what stands between "http://" and "/" of an address, and what
-// becomes of it.
+// spelling is the host of a URL and the expected results of registration and dial.
 type spelling struct {
 	authority    string
-	registration error             // nil passes
-	dial         webhook.ErrorKind // "" would connect
+	registration error             // nil: accepted
+	dial         webhook.ErrorKind // "": would connect
 }
 
 const (
 	blocked  = webhook.ErrorBlockedAddress
 	noName   = webhook.ErrorDNS
-	noURL    = webhook.ErrorInternal // the request cannot even be built
+	noURL    = webhook.ErrorInternal // building the request fails
 	connects = webhook.ErrorKind("")
 )
 
-// spellings are read by a nameserver that takes every name for 127.0.0.1, except
-// for those in .invalid. Go's resolver never asks for a name of digits and dots.
+// spellings are resolved by a nameserver that answers 127.0.0.1 for every name outside .invalid.
+// Go's resolver never asks for a name of digits and dots.
 var spellings = []spelling{
 	// Plain.
 	{"127.0.0.1", ErrBlockedAddress, blocked},
@@ -47,7 +46,7 @@ var spellings = []spelling{
 	{"[2606:4700:4700::1111]", nil, connects},
 	{"[2606:4700:4700::1111]:8443", nil, connects},
 
-	// Ports: addresses are what is dangerous.
+	// Ports: only the address is dangerous.
 	{"8.8.8.8:22", nil, connects},
 	{"8.8.8.8:5432", nil, connects},
 	{"8.8.8.8:7233", nil, connects},
@@ -98,7 +97,7 @@ var spellings = []spelling{
 	{"[2606:4700:4700::1111%25lo]", ErrBlockedAddress, blocked},
 	{"[fe80::1%lo]", webhook.ErrURLSyntax, noURL},
 
-	// Numbers that some programs take for 127.0.0.1, 0.0.0.0 or 10.0.0.1.
+	// Numbers that some programs read as 127.0.0.1, 0.0.0.0 or 10.0.0.1.
 	{"2130706433", ErrHostName, noName},
 	{"017700000001", ErrHostName, noName},
 	{"0x7f000001", ErrHostName, blocked},
@@ -255,8 +254,7 @@ var spellings = []spelling{
 	{"shop6.example", nil, connects},
 }
 
-// TestAddressGuard_EverySpelling takes each the way a merchant's address goes: at
-// registration, and at the dial.
+// TestAddressGuard_EverySpelling checks each spelling at registration and at the dial.
 func TestAddressGuard_EverySpelling(t *testing.T) {
 	t.Parallel()
 	world := newDialWorld(t)
@@ -284,7 +282,7 @@ func TestAddressGuard_AllowsLoopbackInTestModeOnly(t *testing.T) {
 	}
 }
 
-// The guard is right whichever network the dialer names.
+// The guard must work for every network name that the dialer passes.
 func TestAddressGuard_RefusesOtherNetworks(t *testing.T) {
 	t.Parallel()
 	control := NewAddressGuard(false).control(checkout.ModeLive)
@@ -335,7 +333,7 @@ func newDialWorld(t *testing.T) *dialWorld {
 	return w
 }
 
-// register says why a merchant may not register the address; nil when it may.
+// register returns the error of a registration of the address, nil when it is accepted.
 func (w *dialWorld) register(t *testing.T, authority string) error {
 	t.Helper()
 	u, err := webhook.ParseURL("http://"+authority+"/", checkout.ModeTest)
@@ -345,8 +343,8 @@ func (w *dialWorld) register(t *testing.T, authority string) error {
 	return w.guard.Check(t.Context(), checkout.ModeTest, u.Hostname())
 }
 
-// post returns connects and where to, or why there was no connection. Only what
-// would connect is kept from doing so.
+// post returns connects and the addresses, or why there was no connection. The dial stops just
+// before it would connect.
 func (w *dialWorld) post(t *testing.T, authority string) (webhook.ErrorKind, []netip.AddrPort) {
 	t.Helper()
 	w.last = nil

@@ -24,12 +24,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// behaviour is how a receiver takes a POST, and what the attempt is then.
+// behaviour is how a receiver answers a POST, and the expected result of the attempt.
 type behaviour struct {
 	url    string
 	status int
-	kind   webhook.ErrorKind // "" is a success
-	takes  time.Duration     // at least; 0 for what is decided at once
+	kind   webhook.ErrorKind // "": success
+	takes  time.Duration     // at least; 0 when the result is immediate
 }
 
 const (
@@ -40,8 +40,8 @@ const (
 	success = webhook.ErrorKind("")
 )
 
-// TestReceiver_EveryBehaviour posts to all of them at once, because some take
-// their ten seconds. Nothing takes longer.
+// TestReceiver_EveryBehaviour posts to all receivers at once, because some attempts take the full
+// ten seconds. No attempt may take longer.
 func TestReceiver_EveryBehaviour(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -61,8 +61,7 @@ func TestReceiver_EveryBehaviour(t *testing.T) {
 	t.Logf("%d behaviours", total)
 }
 
-// A receiver's machine that vanished without a word must not swallow attempt
-// after attempt on the connection that was open to it.
+// When a receiver's machine vanishes silently, later attempts must not use its open connection.
 func TestReceiver_ADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -78,7 +77,7 @@ func TestReceiver_ADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// post reports with t.Errorf, since it runs in a goroutine of its own.
+// post reports with t.Errorf because it runs in its own goroutine.
 func (b behaviour) post(t *testing.T, r receivers, name string) {
 	began := time.Now()
 	status, kind, response := r.post(t.Context(), checkout.ModeTest, b.url, http.Header{}, bytes.Repeat([]byte("x"), 64<<10))
@@ -94,7 +93,7 @@ func (b behaviour) post(t *testing.T, r receivers, name string) {
 	}
 }
 
-// receiversTrusting may reach loopback, know names, and trust ca.
+// receiversTrusting returns receivers that may reach loopback, resolve names and trust ca.
 func receiversTrusting(t *testing.T, ca *certificateAuthority, names map[string][]answer) receivers {
 	t.Helper()
 	g := NewAddressGuard(true)
@@ -104,11 +103,10 @@ func receiversTrusting(t *testing.T, ca *certificateAuthority, names map[string]
 	return r
 }
 
-// deaf is where nobody listens. The number of a port that was just closed may be
-// somebody else's by now.
+// deaf is an address on which no program listens. A port that was just closed could be taken again.
 const deaf = "127.0.0.1:1"
 
-// connections that never become an answer.
+// connections never become an answer.
 func connections(t *testing.T) map[string]behaviour {
 	return map[string]behaviour{
 		"nobody listens":                       {"http://" + deaf, 0, connect, 0},
@@ -189,8 +187,8 @@ func heads(t *testing.T) map[string]behaviour {
 	return table
 }
 
-// late says one thing at once and another one some time from now: the clock runs
-// here, as it does for the attempt, and not from when the fake gets its turn.
+// late sends first at once and then after the delay. The delay starts here, when the attempt
+// starts, and not when the fake receiver gets its turn.
 func late(t *testing.T, first string, after time.Duration, then string) string {
 	began := time.Now()
 	return fakeReceiver(t, func(w *wire) {
@@ -203,7 +201,7 @@ func late(t *testing.T, first string, after time.Duration, then string) string {
 	}).url
 }
 
-// bodies come after a status, which has decided.
+// bodies follow a status, which has already decided.
 func bodies(t *testing.T) map[string]behaviour {
 	return map[string]behaviour{
 		"a body that drips":        {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\n\r\n"); w.repeat("a", 100*time.Millisecond) }), 200, success, time.Second},
@@ -247,7 +245,7 @@ func bodies(t *testing.T) map[string]behaviour {
 	}
 }
 
-// namesOfReceivers are what the nameserver knows.
+// namesOfReceivers is the zone of the nameserver.
 var namesOfReceivers = map[string][]answer{
 	"silent.test":   {{silent: true}},
 	"servfail.test": {{code: dnsmessage.RCodeServerFailure}},
@@ -258,7 +256,7 @@ var namesOfReceivers = map[string][]answer{
 	"invalid6.test": {leadsTo("fd00::1")},
 }
 
-// names that lead nowhere.
+// names do not resolve to a receiver.
 var names = map[string]behaviour{
 	"no such name":                 {"http://not-there.invalid/", 0, webhook.ErrorDNS, 0},
 	"a nameserver that fails":      {"http://servfail.test/", 0, webhook.ErrorDNS, 0},
@@ -273,9 +271,8 @@ var names = map[string]behaviour{
 	"a private IPv6, for https":    {"https://invalid6.test/", 0, blocked, 0},
 }
 
-// In TLS 1.3 a client learns after the handshake, while it already sends, that it
-// should have had a certificate: what comes first decides, the alert or the end
-// of the connection.
+// In TLS 1.3 a client learns only after the handshake, while it already sends, that a certificate
+// was required. The alert or the end of the connection decides, whichever comes first.
 func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -287,7 +284,7 @@ func TestReceiver_AClientCertificateIsRequiredByTLS13(t *testing.T) {
 	require.Contains(t, []webhook.ErrorKind{webhook.ErrorTLS, webhook.ErrorConnect}, kind)
 }
 
-// handshakes are TLS, good and bad.
+// handshakes are good and bad TLS handshakes.
 func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	answer := func(w *wire) {
 		if w.request() == nil {
@@ -330,7 +327,7 @@ func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 		"a hang-up in the handshake":       {https(fakeReceiver(t, (*wire).hear).url), 0, badTLS, 0},
 		"a reset in the handshake":         {https(fakeReceiver(t, func(w *wire) { w.hear(); w.reset() }).url), 0, badTLS, 0},
 		"TLS to a plain port":              {https(serve(t, func(http.ResponseWriter, *http.Request) {})), 0, badTLS, 0},
-		"plain to a TLS port":              {bareTLS, 0, connect, 0}, // an alert and a hang-up
+		"plain to a TLS port":              {bareTLS, 0, connect, 0}, // the server sends an alert and hangs up
 		"the same, answered in words":      {strings.Replace(helpful.URL, "https", "http", 1), 400, badHTTP, 0},
 		"nobody listens, for https":        {"https://" + deaf, 0, connect, 0},
 		"a hang-up after the handshake":    {fakeTLSReceiver(t, ca.server(t, nil), func(*wire) {}).url, 0, connect, 0},
@@ -340,7 +337,7 @@ func handshakes(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	}
 }
 
-// streams are HTTP/2.
+// streams are HTTP/2 receivers.
 func streams(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	config := ca.server(t, nil)
 	does := func(converse func(*stream)) string { return fakeHTTP2Receiver(t, config, nil, converse).url }
@@ -399,7 +396,7 @@ func streams(t *testing.T, ca *certificateAuthority) map[string]behaviour {
 	}
 }
 
-// bomb is small on the wire: one header, and then references to it.
+// bomb is small on the wire: one header and many references to it.
 func bomb(s *stream) {
 	var b bytes.Buffer
 	b.Write(packed(":status", "200", "x-a", strings.Repeat("a", 3000)))
@@ -412,7 +409,7 @@ func continueForEver(s *stream) {
 	until(func() error { return s.WriteContinuation(s.id, false, packed("x-a", "b")) })
 }
 
-// The status has decided, and nothing of a compressed body is inflated.
+// The status has decided, and no compressed body is inflated.
 func TestReceiver_KeepsTheFirst16KiBOfABodyAsTheyCame(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
@@ -433,7 +430,7 @@ func TestReceiver_KeepsTheFirst16KiBOfABodyAsTheyCame(t *testing.T) {
 	require.Equal(t, "abc", string(body), "what came in a second is kept")
 }
 
-// What a receiver may send before anybody reads it is what the worker would hold.
+// The worker must hold all that a receiver may send before the body is read.
 func TestReceiver_OffersAnHTTP2ReceiverASmallWindow(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -444,7 +441,7 @@ func TestReceiver_OffersAnHTTP2ReceiverASmallWindow(t *testing.T) {
 	f := fakeTLSReceiver(t, config, func(w *wire) {
 		_, _ = io.CopyN(io.Discard, w.in, int64(len(http2.ClientPreface)))
 		f := http2.NewFramer(w, w.in)
-		got := window{connection: 65_535} // to begin with: RFC 9113, 6.9.2
+		got := window{connection: 65_535} // the initial value: RFC 9113, 6.9.2
 		for {
 			frame, err := f.ReadFrame()
 			if err != nil {

@@ -9,51 +9,61 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// BroadcastPayoutResult says whether the network took the transfer.
+// BroadcastPayoutResult says whether the network accepted the transfer.
 type BroadcastPayoutResult struct {
-	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when it did
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it
 }
 
-// BroadcastPayout signs the transfer, stores it and sends it. Run again it
-// sends the stored one, which the network takes only once. It fails with
-// PayoutNotFound.
-func (a *Payments) BroadcastPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
+// BroadcastPayout signs the transfer, stores it and sends it. A repeat sends the stored transfer;
+// the network accepts the same transfer only once. It fails with PayoutNotFound.
+func (a *Payments) BroadcastPayout(
+	ctx context.Context, in checkout.Ref,
+) (BroadcastPayoutResult, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
+
 	p, signed, err := a.Store.Payout(ctx, in)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
+
 	if p.Status == checkout.PayoutPending && p.Failure == "" && signed == nil {
 		transfer, err := a.signTransfer(ctx, network.Payouts, p)
 		if err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 		}
+
 		if signed, p.Failure, err = a.Store.RecordTransfer(ctx, in, transfer); err != nil {
 			return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 		}
 	}
-	if p.Status != checkout.PayoutPending || p.Failure != "" { // decided, by an earlier run or by whoever was first
+
+	if p.Status != checkout.PayoutPending || p.Failure != "" {
+		// An earlier run or another process decided it.
 		return BroadcastPayoutResult{p.Failure}, nil
 	}
+
 	failure, err := network.Payouts.Broadcast(ctx, in.ID, signed)
 	return BroadcastPayoutResult{failure}, asFinal(ctx, err, "")
 }
 
-func (a *Payments) signTransfer(ctx context.Context, network checkout.PayoutNetwork, p checkout.Payout) (checkout.Transfer, error) {
+func (a *Payments) signTransfer(
+	ctx context.Context, network checkout.PayoutNetwork, p checkout.Payout,
+) (checkout.Transfer, error) {
 	gross, err := grossPayout(p)
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
 	return network.Sign(ctx, checkout.TransferRequest{
-		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network, Destination: p.Destination, Gross: gross,
+		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
+		Destination: p.Destination, Gross: gross,
 	})
 }
 
-// grossPayout converts the payout's source amount at its locked rate, rounded
-// down to the places of its currency.
+// grossPayout converts the payout's source amount at its locked rate. It rounds down to the decimal
+// places of the payout currency.
 func grossPayout(p checkout.Payout) (string, error) {
 	rate, err := decimal.NewFromString(p.ExchangeRate)
 	if err != nil {
@@ -62,28 +72,4 @@ func grossPayout(p checkout.Payout) (string, error) {
 	source := decimal.New(int64(p.SourceAmount), -p.SourceCurrency.Places())
 	places := p.Currency.Places()
 	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
-}
-
-// SendPayout broadcasts and decides a payout in one go. It fails as both do, and
-// may then be repeated, or they may.
-func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
-	sent, err := a.BroadcastPayout(ctx, in)
-	if err != nil {
-		return Settlement{}, err
-	}
-	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure})
-}
-
-// FinishPayoutInput says how the payout ended.
-type FinishPayoutInput struct {
-	checkout.Ref
-
-	Failure checkout.PayoutFailure `json:"failure,omitempty"`
-}
-
-// FinishPayout decides the payout in one transaction with its event and
-// deliveries. It fails with PayoutNotFound.
-func (a *Payments) FinishPayout(ctx context.Context, in FinishPayoutInput) (Settlement, error) {
-	got, err := a.Store.FinishPayout(ctx, in.Ref, in.Failure)
-	return Settlement(got), asFinal(ctx, err, ErrTypePayoutNotFound)
 }

@@ -42,8 +42,8 @@ func (a *certificateAuthority) pool() *x509.CertPool {
 	return pool
 }
 
-// server is the TLS configuration of a good receiver on 127.0.0.1; change spoils
-// its certificate.
+// server returns the TLS configuration of a good receiver on 127.0.0.1. change may spoil its
+// certificate.
 func (a *certificateAuthority) server(t *testing.T, change func(*x509.Certificate)) *tls.Config {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -7,8 +7,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// EventDeliveries returns the deliveries of an event, none when nobody gets it.
-func (a *Payments) EventDeliveries(ctx context.Context, in checkout.Ref) ([]webhook.Dispatch, error) {
+// EventDeliveries returns the deliveries of an event. It returns none when no registration gets the
+// event.
+func (a *Payments) EventDeliveries(
+	ctx context.Context, in checkout.Ref,
+) ([]webhook.Dispatch, error) {
 	refs, err := a.Store.EventDeliveries(ctx, in)
 	return refs, asFinal(ctx, err, "")
 }

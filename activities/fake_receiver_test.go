@@ -18,10 +18,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fake is a merchant's server on loopback that keeps to no rule.
+// fake is a merchant's server on loopback that breaks rules.
 type fake struct {
 	url      string
-	requests atomic.Int64 // that came whole
+	requests atomic.Int64 // complete requests
 	over     chan struct{}
 }
 
@@ -33,7 +33,7 @@ type wire struct {
 	in   *bufio.Reader
 }
 
-// fakeReceiver holds converse on each connection and hangs up when it returns.
+// fakeReceiver calls converse on each connection and hangs up when it returns.
 func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
 	t.Helper()
 	f := &fake{over: make(chan struct{})}
@@ -56,14 +56,14 @@ func fakeReceiver(t *testing.T, converse func(*wire)) *fake {
 	return f
 }
 
-// fakeTLSReceiver does so after a handshake.
+// fakeTLSReceiver is fakeReceiver with a TLS handshake first.
 func fakeTLSReceiver(t *testing.T, config *tls.Config, converse func(*wire)) *fake {
 	t.Helper()
 	f := fakeReceiver(t, func(w *wire) {
 		c := tls.Server(w.Conn, config)
 		if c.Handshake() != nil {
 			w.finish()
-			w.drain() // closed with unread bytes, the alert could get lost
+			w.drain() // with unread bytes the alert could get lost
 			return
 		}
 		w.Conn, w.in = c, bufio.NewReader(c)
@@ -98,7 +98,7 @@ func (w *wire) head() {
 
 func (w *wire) say(text string) { _, _ = io.WriteString(w, text) }
 
-// repeat says text, over and over, until the other side has gone.
+// repeat sends text again and again until the other side has gone.
 func (w *wire) repeat(text string, every time.Duration) {
 	for {
 		if _, err := io.WriteString(w, text); err != nil || !w.wait(every) {
@@ -107,7 +107,7 @@ func (w *wire) repeat(text string, every time.Duration) {
 	}
 }
 
-// wait reports whether the test is still on after d.
+// wait waits d and reports whether the test still runs.
 func (w *wire) wait(d time.Duration) bool {
 	select {
 	case <-w.fake.over:
@@ -117,16 +117,16 @@ func (w *wire) wait(d time.Duration) bool {
 	}
 }
 
-// hold says nothing more until the test is over.
+// hold keeps the connection open until the test ends.
 func (w *wire) hold() { <-w.fake.over }
 
 // drain reads until the other side hangs up.
 func (w *wire) drain() { _, _ = io.Copy(io.Discard, w) }
 
-// hear waits for the first byte, which it leaves.
+// hear waits for the first byte and does not consume it.
 func (w *wire) hear() { _, _ = w.in.Peek(1) }
 
-// finish says that nothing more will come.
+// finish closes the sending side.
 func (w *wire) finish() { _ = w.tcp.CloseWrite() }
 
 // reset ends the connection with a RST.
@@ -135,7 +135,7 @@ func (w *wire) reset() {
 	_ = w.tcp.Close()
 }
 
-// answering reads a request, says text, and hangs up.
+// answering reads a request, sends text and hangs up.
 func answering(t *testing.T, text string) string {
 	t.Helper()
 	return fakeReceiver(t, func(w *wire) {
@@ -147,7 +147,7 @@ func answering(t *testing.T, text string) string {
 	}).url
 }
 
-// after reads a request and goes on with converse.
+// after reads a request and then calls converse.
 func after(t *testing.T, converse func(*wire)) string {
 	t.Helper()
 	return fakeReceiver(t, func(w *wire) {
@@ -164,7 +164,7 @@ type stream struct {
 	id uint32
 }
 
-// fakeHTTP2Receiver holds converse on every stream, one at a time.
+// fakeHTTP2Receiver calls converse on every stream, one at a time.
 func fakeHTTP2Receiver(t *testing.T, config *tls.Config, settings []http2.Setting, converse func(*stream)) *fake {
 	t.Helper()
 	config = config.Clone()
@@ -211,13 +211,13 @@ func packed(pairs ...string) []byte {
 	return b.Bytes()
 }
 
-// until repeats an action till it fails.
+// until repeats act until it fails.
 func until(act func() error) {
 	for act() == nil {
 	}
 }
 
-// serve returns the URL of a server that keeps to the rules.
+// serve returns the URL of a server that follows the rules.
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)

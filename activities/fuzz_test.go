@@ -15,11 +15,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// FuzzAddressGuard holds registration and dial against each other, with a
-// nameserver that takes every name for 127.0.0.1: what may not be registered is
-// not dialed unless it is malformed, what may be registered and is dialed is a
-// public address, and no special-purpose address is ever connected to, whichever
-// spelling led there.
+// FuzzAddressGuard compares registration and dial. Its nameserver answers 127.0.0.1 for every name.
+// A host that registration refuses is not dialed, unless it is malformed. A host that is registered
+// and dialed has a public address. No spelling ever leads to a special-purpose address.
 func FuzzAddressGuard(f *testing.F) {
 	for _, s := range spellings {
 		f.Add(s.authority)
@@ -34,11 +32,11 @@ func FuzzAddressGuard(f *testing.F) {
 			ranges = append(ranges, p)
 		}
 	}
-	everyName := resolver(f, nil) // leads to 127.0.0.1
+	everyName := resolver(f, nil) // always resolves to 127.0.0.1
 	f.Fuzz(func(t *testing.T, host string) {
 		u, err := webhook.ParseURL("https://"+host+"/", checkout.ModeLive)
 		if err != nil {
-			return // it is not registered, and never dialed
+			return // not registered, so never dialed
 		}
 		guard := NewAddressGuard(false)
 		guard.resolver = everyName
@@ -54,7 +52,7 @@ func FuzzAddressGuard(f *testing.F) {
 		if errors.Is(registered, ErrBlockedAddress) {
 			require.Empty(t, dialed, "%q may not be registered and is dialed", host)
 		}
-		if address, err := netip.ParseAddr(u.Hostname()); err == nil { // what is no name means the same to both
+		if address, err := netip.ParseAddr(u.Hostname()); err == nil { // an address means the same to both
 			require.Equal(t, registered == nil, len(dialed) == 1, "%q: registration %v, dialed %v", host, registered, dialed)
 			if registered == nil {
 				require.Equal(t, address.Unmap(), dialed[0].Unmap(), host)
@@ -77,7 +75,7 @@ func dial(ctx context.Context, guard *AddressGuard, host string) (reached []neti
 		return errWouldConnect
 	}
 	if conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(strings.TrimSpace(host), "443")); err == nil {
-		_ = conn.Close() // never: nothing is connected to
+		_ = conn.Close() // never reached: no connection is made
 	}
 	return reached
 }

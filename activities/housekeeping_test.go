@@ -16,8 +16,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// keeper has a database that Housekeeping works on, and a Temporal of which only
-// what goes wrong matters.
+// keeper has a database for Housekeeping, and a fake Temporal that can fail.
 type keeper struct {
 	t        *testing.T
 	url      string
@@ -28,10 +27,10 @@ type keeper struct {
 	endpoint string
 }
 
-// fakeRuns is a Temporal in which nothing has a run.
+// fakeRuns is a Temporal without runs.
 type fakeRuns struct {
 	terminated error
-	refuses    map[string]bool // what is asked about these ids fails
+	refuses    map[string]bool // calls with these ids fail
 	resumed    []string
 }
 
@@ -79,7 +78,7 @@ func newKeeper(t *testing.T) *keeper {
 	return k
 }
 
-// exec changes rows behind the store's back.
+// exec changes rows without the store.
 func (k *keeper) exec(sql string, args ...any) {
 	k.t.Helper()
 	_, err := k.conn().Exec(k.t.Context(), sql, args...)
@@ -100,7 +99,7 @@ func (k *keeper) conn() *pgx.Conn {
 	return conn
 }
 
-// deliveries makes n pending deliveries that are an hour late.
+// deliveries creates n pending deliveries that are an hour late.
 func (k *keeper) deliveries(n int) []checkout.Ref {
 	k.t.Helper()
 	var refs []checkout.Ref
@@ -116,7 +115,7 @@ func (k *keeper) deliveries(n int) []checkout.Ref {
 	return refs
 }
 
-// orphans are the ids that FindOrphans finds.
+// orphans returns the ids that FindOrphans finds.
 func (k *keeper) orphans() []string {
 	k.t.Helper()
 	var h *Housekeeping
@@ -131,8 +130,8 @@ func (k *keeper) orphans() []string {
 	return ids
 }
 
-// Without the list nothing was started again, however overdue: the visibility of
-// Temporal may be away or slow, or refuse to be asked so often, while all else works.
+// Temporal's list may be down or slow, or may limit the rate of queries, while everything else
+// works. Once, no overdue run was then started again.
 func TestFindOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -171,14 +170,14 @@ func TestResumeParked_OneRunThatRefusesHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, []string{parked[0].ID, parked[1].ID, parked[2].ID}, k.runs.resumed)
 }
 
-// onDelete makes removing a row of a table do something first.
+// onDelete runs SQL before each deletion of a row of a table.
 func (k *keeper) onDelete(table, does string) {
 	k.t.Helper()
 	k.exec(`CREATE FUNCTION first() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN ` + does + `; RETURN OLD; END $$`)
 	k.exec(`CREATE TRIGGER first BEFORE DELETE ON ` + table + ` FOR EACH ROW EXECUTE FUNCTION first()`)
 }
 
-// oldRequests makes requests whose answers are kept no longer.
+// oldRequests creates n requests that are older than KeepAnswers.
 func (k *keeper) oldRequests(n int) {
 	k.t.Helper()
 	k.exec(`INSERT INTO idempotent_request (merchant_id, mode, route, key, fingerprint, seed, master_key_id, created_at)
@@ -207,8 +206,8 @@ func (k *keeper) deleteFinished() (n int, err error) {
 	return n, nil
 }
 
-// One statement for all of a day's requests came first: once it took longer than a
-// statement may, nothing was ever removed again.
+// Once, a single statement deleted a day's requests. When it reached its time-out, nothing was ever
+// deleted again.
 func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
@@ -226,13 +225,12 @@ func TestDeleteFinished_APartThatFailsStopsNoOther(t *testing.T) {
 	require.Equal(t, 1, k.count("idempotent_request"))
 }
 
-// The rows may be large and the disk slow: a page that is never through in time
-// would be tried again and again.
+// With large rows or a slow disk, a page may never finish in time. It would be tried forever.
 func TestDeleteFinished_APageThatTakesTooLongIsMadeSmaller(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	k.oldRequests(600)
-	k.onDelete("idempotent_request", `PERFORM pg_sleep(0.01)`) // six seconds in one statement, which has five
+	k.onDelete("idempotent_request", `PERFORM pg_sleep(0.01)`) // a page takes six seconds; a statement may take five
 	_, err := k.deleteFinished()
 	require.NoError(t, err)
 	require.Zero(t, k.count("idempotent_request"))

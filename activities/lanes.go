@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// How many attempts to one endpoint run at once in one worker process, and how
-// many wait in line for a moment. An endpoint whose last attempt ran into the
-// time-out gets one at a time until it answers: those that hang must not take
-// the slots of those that answer.
+// Limits of attempts to one endpoint in one worker process: how many run at once, and how many wait
+// in line for a moment. After an attempt that timed out, the endpoint gets one attempt at a time
+// until it answers. So endpoints that hang cannot take the slots of endpoints that answer.
 const (
 	laneWidth     = 4
 	laneWidthSick = 1
@@ -18,23 +17,22 @@ const (
 	longestWait   = 30 * time.Minute
 )
 
-// lanes bound the attempts in flight per endpoint. An attempt that finds its
-// lane full for long is told when its turn will probably come, each one a
-// little later, so that a backlog comes back at the pace of its receiver and
-// not all at once.
+// lanes limits the attempts in flight for each endpoint. When a lane stays full, an attempt is told
+// when to come back. Each attempt gets a slightly later turn, so a backlog returns at the pace of
+// its receiver and not all at once.
 type lanes struct {
 	mu     sync.Mutex
 	byName map[string]*lane
-	swept  time.Time // when those of which nobody is left to come were forgotten last
+	swept  time.Time // when sweep last ran
 }
 
 type lane struct {
 	inFlight int
-	waiting  []chan struct{} // in line, oldest first; closed: its turn has come
-	sick     bool            // the last attempt ran into the time-out
-	pace     time.Duration   // how long the last attempt took
-	left     time.Time       // when the last attempt ended
-	lastTurn time.Time       // promised so far
+	waiting  []chan struct{} // in line, oldest first; a closed channel means that the attempt may go
+	sick     bool            // the last attempt timed out
+	pace     time.Duration   // duration of the last attempt
+	left     time.Time       // end of the last attempt
+	lastTurn time.Time       // the latest turn that was promised
 }
 
 func newLanes() *lanes { return &lanes{byName: map[string]*lane{}} }
@@ -46,8 +44,8 @@ func (l *lane) width() int {
 	return laneWidth
 }
 
-// enter waits a moment for a place in the lane of name and returns 0, or when
-// to come back. Whoever gets 0 must call leave.
+// enter waits a moment for a place in the lane of name. It returns 0 when the attempt may go, and
+// the caller must then call leave. Otherwise it returns how long to stay away.
 func (ls *lanes) enter(name string) time.Duration {
 	ls.mu.Lock()
 	ls.sweep(time.Now())
@@ -56,15 +54,18 @@ func (ls *lanes) enter(name string) time.Duration {
 		l = &lane{}
 		ls.byName[name] = l
 	}
+
 	if l.inFlight < l.width() && len(l.waiting) == 0 {
 		l.inFlight++
 		ls.mu.Unlock()
 		return 0
 	}
+
 	if l.sick || len(l.waiting) >= laneLine {
 		defer ls.mu.Unlock()
 		return l.promise(time.Now())
 	}
+
 	turn := make(chan struct{})
 	l.waiting = append(l.waiting, turn)
 	ls.mu.Unlock()
@@ -75,6 +76,7 @@ func (ls *lanes) enter(name string) time.Duration {
 		return 0
 	case <-patience.C:
 	}
+
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for i, waiting := range l.waiting {
@@ -83,33 +85,34 @@ func (ls *lanes) enter(name string) time.Duration {
 			return l.promise(time.Now())
 		}
 	}
-	return 0 // its turn came in this very moment
+	return 0 // the turn came just now
 }
 
-// sweep forgets, now and then, sick lanes that nobody has come to for longer than
-// anybody is told to wait: a host that hung once may never be sent to again.
+// sweep forgets sick lanes from time to time: lanes without an attempt for longer than the longest
+// promised wait. A host that hung once may never get another attempt.
 func (ls *lanes) sweep(now time.Time) {
 	if now.Sub(ls.swept) < longestWait {
 		return
 	}
 	ls.swept = now
 	maps.DeleteFunc(ls.byName, func(_ string, l *lane) bool {
-		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait && l.lastTurn.Before(now)
+		return l.inFlight == 0 && len(l.waiting) == 0 && now.Sub(l.left) > longestWait &&
+			l.lastTurn.Before(now)
 	})
 }
 
-// promise returns how long until the next turn that nobody was promised.
+// promise returns the time until the next turn that was not promised yet.
 func (l *lane) promise(now time.Time) time.Duration {
 	step := max(l.pace, linePatience) / time.Duration(l.width())
 	if l.lastTurn.Before(now) {
 		l.lastTurn = now
 	}
 	l.lastTurn = l.lastTurn.Add(step)
-	// Not less than a second, the precision of Temporal's timers.
+	// At least a second, the precision of Temporal's timers.
 	return min(max(l.lastTurn.Sub(now), time.Second), longestWait)
 }
 
-// leave gives the place back; took and timedOut are the attempt's.
+// leave gives the place back. took and timedOut describe the attempt.
 func (ls *lanes) leave(name string, took time.Duration, timedOut bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

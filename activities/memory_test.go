@@ -24,11 +24,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// role makes the test binary act as a worker that only posts.
+// role makes the test binary a worker that only posts.
 const role = "ACTIVITIES_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // net/http's own lines about what receivers send
+	log.SetOutput(io.Discard) // net/http logs what receivers send
 	if os.Getenv(role) == "worker" {
 		if err := postAndMeasure(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -39,13 +39,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// postings are addresses to post to, all at once.
+// postings lists the addresses to post to at once.
 type postings struct {
 	URLs []string `json:"urls"`
 	CA   []byte   `json:"ca"` // PEM
 }
 
-// footprint is what the postings cost the process that made them.
+// footprint is the memory and time that the postings took.
 type footprint struct {
 	Kinds           map[webhook.ErrorKind]int `json:"kinds"`
 	Took            time.Duration             `json:"took"`
@@ -57,8 +57,8 @@ type footprint struct {
 	GoneAfter       time.Duration             `json:"goroutines_gone_in"` // after the last post
 }
 
-// TestReceiver_MemoryStaysFlatUnder200BadReceivers posts from a process of its
-// own, so that nothing that plays a receiver is counted.
+// TestReceiver_MemoryStaysFlatUnder200BadReceivers posts from another process, so the memory of the
+// fake receivers does not count.
 func TestReceiver_MemoryStaysFlatUnder200BadReceivers(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -78,7 +78,7 @@ func TestReceiver_MemoryStaysFlatUnder200BadReceivers(t *testing.T) {
 	require.LessOrEqual(t, got.GoroutinesAfter, 2)
 }
 
-// floods send as much as they can for as long as they are let.
+// floods send as much as they can.
 func floods(t *testing.T, ca *certificateAuthority) []string {
 	t.Helper()
 	config := ca.server(t, nil)
@@ -94,7 +94,7 @@ func floods(t *testing.T, ca *certificateAuthority) []string {
 		after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\n"); w.repeat("X-A: b\r\n", 0) }),
 		after(t, func(w *wire) { w.repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 0) }),
 		after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\nX-A: "); w.repeat("a", 10*time.Millisecond) }),
-		"https" + strings.TrimPrefix(fakeReceiver(t, (*wire).drain).url, "http"), // a handshake that never ends
+		"https" + strings.TrimPrefix(fakeReceiver(t, (*wire).drain).url, "http"), // the handshake never ends
 		http2(func(s *stream) {
 			_ = s.headers(false, ":status", "200")
 			until(func() error { return s.WriteData(s.id, false, make([]byte, 16<<10)) })
@@ -104,7 +104,7 @@ func floods(t *testing.T, ca *certificateAuthority) []string {
 	}
 }
 
-// measure lets another process make the postings.
+// measure runs the postings in another process.
 func measure(t *testing.T, in postings) footprint {
 	t.Helper()
 	stdin, err := json.Marshal(in)
@@ -120,7 +120,7 @@ func measure(t *testing.T, in postings) footprint {
 	return out
 }
 
-// postAndMeasure is the other process.
+// postAndMeasure runs in the other process.
 func postAndMeasure(stdin io.Reader, stdout io.Writer) error {
 	var in postings
 	if err := json.NewDecoder(stdin).Decode(&in); err != nil {
@@ -175,7 +175,7 @@ func (in postings) post(r receivers) map[webhook.ErrorKind]int {
 	return kinds
 }
 
-// watch samples until stop.
+// watch samples the memory until stop is closed.
 func watch(stop <-chan struct{}, before runtime.MemStats, goroutines int) (peak footprint) {
 	for {
 		var now runtime.MemStats
@@ -192,7 +192,7 @@ func watch(stop <-chan struct{}, before runtime.MemStats, goroutines int) (peak 
 
 func collected() (m runtime.MemStats) {
 	runtime.GC()
-	runtime.GC() // the first only moves what sync.Pool holds
+	runtime.GC() // the first collection only moves the content of sync.Pool
 	runtime.ReadMemStats(&m)
 	return m
 }

@@ -12,19 +12,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// What operators watch and neither HTTP's nor Temporal's metrics say. An
-// attribute takes few values, all of our own making: never an id, an address or
-// anything that a merchant, customer or receiver chose.
+// Metrics that the HTTP and Temporal libraries do not have. An attribute has few values, all
+// defined in this code. It is never an id, an address or another value that a merchant, customer or
+// receiver chose.
 var (
 	meter = otel.Meter("example.com/checkout/activities")
 
-	// The error of an instrument is about its name.
+	// An error here means a bad instrument name: a bug.
 	sessionsEnded, _ = meter.Int64Counter("checkout.session.ended",
 		metric.WithUnit("{session}"), metric.WithDescription("Sessions that reached their final status."))
 	attemptDuration, _ = meter.Float64Histogram("webhook.attempt.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
-		// Those of http.client.request.duration.
-		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10))
+		metric.WithUnit("s"),
+		metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
+		// The boundaries of http.client.request.duration.
+		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75,
+			1, 2.5, 5, 7.5, 10))
 )
 
 const (
@@ -32,16 +34,17 @@ const (
 	statusKey = attribute.Key("checkout.session.status")
 )
 
-// countSession counts a session whose decision was just made. One whose decision
-// is repeated, because its worker died, counts again.
+// countSession counts a session that has just been decided. When a worker dies and the decision is
+// repeated, the session counts twice.
 func countSession(ctx context.Context, mode checkout.Mode, status checkout.Status) {
 	if status.Final() {
-		sessionsEnded.Add(ctx, 1, metric.WithAttributes(modeKey.String(string(mode)), statusKey.String(string(status))))
+		sessionsEnded.Add(ctx, 1, metric.WithAttributes(modeKey.String(string(mode)),
+			statusKey.String(string(status))))
 	}
 }
 
-// measureAttempt notes how an attempt went. The receiver's status code stays out:
-// it may answer with any.
+// measureAttempt records an attempt. It leaves out the receiver's status code, because a receiver
+// may answer with any number.
 func measureAttempt(ctx context.Context, mode checkout.Mode, a webhook.Attempt) {
 	attributes := []attribute.KeyValue{modeKey.String(string(mode))}
 	if a.ErrorKind != "" {

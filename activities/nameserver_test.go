@@ -12,8 +12,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// answer is what a nameserver says about a name. The zero value is an answer
-// without addresses.
+// answer is a nameserver's answer. The zero value has no addresses.
 type answer struct {
 	addresses []string // of both families, in this order
 	cname     string
@@ -23,9 +22,9 @@ type answer struct {
 
 func leadsTo(addresses ...string) answer { return answer{addresses: addresses} }
 
-// nameserver is a DNS server on loopback. The answers of a name are given one
-// after the other, the last for good; all have a TTL of 0. A name that
-// it does not know leads to 127.0.0.1, unless it ends in .invalid.
+// nameserver is a DNS server on loopback. It gives the answers of a name one after the other and
+// repeats the last one; their TTL is 0. An unknown name resolves to 127.0.0.1, unless it ends in
+// .invalid.
 type nameserver struct {
 	conn net.PacketConn
 	zone map[string][]answer
@@ -34,7 +33,7 @@ type nameserver struct {
 	asked map[dnsmessage.Question]int
 }
 
-// resolver returns one that asks a new nameserver about the names in zone.
+// resolver returns a resolver with a new nameserver for zone.
 func resolver(t testing.TB, zone map[string][]answer) *net.Resolver {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -68,7 +67,7 @@ func (n *nameserver) serve() {
 	}
 }
 
-// next returns the answer to q; a name's A and AAAA are counted separately.
+// next returns the answer to q. It counts A and AAAA queries of a name separately.
 func (n *nameserver) next(q dnsmessage.Question) answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,7 +75,7 @@ func (n *nameserver) next(q dnsmessage.Question) answer {
 	answers, known := n.zone[name]
 	switch {
 	case known:
-	case strings.Contains(name+".", ".invalid."): // a search domain may follow
+	case strings.Contains(name+".", ".invalid."): // the resolver may append a search domain
 		return answer{code: dnsmessage.RCodeNameError}
 	default:
 		return leadsTo("127.0.0.1")

@@ -1,5 +1,5 @@
-// Package activities holds everything that touches the world. Each activity is
-// safe to run twice.
+// Package activities holds the Temporal activities: all code of the workflows that does I/O. Each
+// activity is safe to run twice.
 package activities
 
 import (
@@ -16,7 +16,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Error types that workflows decide by. They are never retried.
+// Error types that workflows look at. Temporal never retries them.
 const (
 	ErrTypeSessionNotFound   = "SessionNotFound"
 	ErrTypeSessionNotPending = "SessionNotPending"
@@ -27,24 +27,23 @@ const (
 	ErrTypeDeliveryNotFound  = "DeliveryNotFound"
 )
 
-// Networks are the card network and the payout network of one mode.
+// Networks holds the card network and the payout network of one mode.
 type Networks struct {
 	Cards   checkout.CardNetwork
 	Payouts checkout.PayoutNetwork
 }
 
-// Payments are the activities of sessions and payouts.
+// Payments holds the activities of sessions and payouts.
 type Payments struct {
 	Store       *storage.Store
 	Test, Live  Networks // Live is empty until live adapters are configured
 	CheckoutURL string   // base of the hosted page, without a trailing slash
-	// Now is the clock of tests that skip time; nil is PostgreSQL's.
+	// Now is the clock of tests that skip time. Nil means PostgreSQL's clock.
 	Now func() time.Time
 }
 
-// ErrNoNetwork: no live card or payout network is configured. It is an error
-// that is retried, so that a session waits for the configuration; nothing is
-// ever charged in the sandbox instead.
+// ErrNoNetwork: no live card or payout network is configured. Temporal retries it, so a session
+// waits for the configuration. A live session is never charged in the sandbox instead.
 var ErrNoNetwork = errors.New("no network is configured for this mode")
 
 func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
@@ -58,7 +57,7 @@ func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
 	return n, nil
 }
 
-// Settlement is what a decision asks the workflow to start.
+// Settlement lists the runs that the workflow must start after a decision.
 type Settlement struct {
 	Status     checkout.Status    `json:"status,omitempty"` // of the session
 	EventType  webhook.EventType  `json:"event_type"`
@@ -66,10 +65,10 @@ type Settlement struct {
 	PayoutID   string             `json:"payout_id,omitempty"`
 }
 
-// asFinal turns the errors that no repeat can change into non-retryable ones;
-// notFound is the type for a missing row. Where it is "", no workflow knows what a
-// missing row means, and the call is repeated. They are returned bare: wrapped, the
-// server would see neither type nor flag.
+// asFinal turns errors that no retry can mend into non-retryable ones. notFound is the error type
+// for a missing row. With "" the workflow has no answer to a missing row, so Temporal retries. The
+// errors are returned without wrapping: the server would see neither the type nor the flag of a
+// wrapped error.
 func asFinal(ctx context.Context, err error, notFound string) error {
 	switch {
 	case err == nil:
@@ -77,16 +76,18 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case notFound != "" && (errors.Is(err, checkout.ErrNotFound) || storage.Malformed(err)):
 		return temporal.NewNonRetryableApplicationError("not found", notFound, nil)
 	case errors.Is(err, checkout.ErrPaymentUndecided):
-		return temporal.NewNonRetryableApplicationError("no final answer of the card network is noted", ErrTypePaymentUndecided, nil)
+		return temporal.NewNonRetryableApplicationError(
+			"no final answer of the card network is stored", ErrTypePaymentUndecided, nil)
 	case errors.Is(err, checkout.ErrNotPending):
-		return temporal.NewNonRetryableApplicationError("session is not pending", ErrTypeSessionNotPending, nil)
+		return temporal.NewNonRetryableApplicationError("session is not pending",
+			ErrTypeSessionNotPending, nil)
 	}
-	// The chain goes to the log only: it may quote what the UI must not show.
+	// Only the log gets the error chain: it may quote values that Temporal's UI must not show.
 	logger(ctx).WarnContext(ctx, "activity failed", "error", err)
 	return temporal.NewApplicationError(publicReason(err), "Unavailable")
 }
 
-// publicReason says in fixed words what went wrong, for Temporal's UI.
+// publicReason returns a fixed text about the error, for Temporal's UI.
 func publicReason(err error) string {
 	switch {
 	case errors.Is(err, ErrNoNetwork):
@@ -99,7 +100,7 @@ func publicReason(err error) string {
 	return "a network did not answer; see the worker's log"
 }
 
-// logger carries the ids of the run, for lines that an operator searches by.
+// logger adds the ids of the run, which operators search by.
 func logger(ctx context.Context) *slog.Logger {
 	info := activity.GetInfo(ctx)
 	return slog.With("activity", info.ActivityType.Name, "workflow_id", info.WorkflowExecution.ID,

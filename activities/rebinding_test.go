@@ -17,7 +17,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// doorCounter answers 200 on one address and counts who knocks.
+// doorCounter answers 200 on one address and counts the connections.
 type doorCounter struct {
 	net.Listener
 	connections atomic.Int64
@@ -35,8 +35,8 @@ func (d *doorCounter) port() string {
 	return strconv.Itoa(d.Addr().(*net.TCPAddr).Port)
 }
 
-// listen answers on address until the test ends; nil when this machine does not
-// have the address.
+// listen answers on address until the test ends. It returns nil when this machine does not have the
+// address.
 func listen(t *testing.T, address string) *doorCounter {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -51,19 +51,18 @@ func listen(t *testing.T, address string) *doorCounter {
 	return d
 }
 
-// unguarded is the way out that the guard is there to close.
+// unguarded returns receivers without the guard.
 func unguarded(r *net.Resolver) receivers {
 	transport := newTransport(NewAddressGuard(false), checkout.ModeTest)
 	transport.DialContext = (&net.Dialer{Resolver: r, Timeout: webhook.ResponseTimeout}).DialContext
 	return receivers{test: transport}
 }
 
-// rebindings are names that change their mind after registration, or that have
-// two from the start.
+// rebindings are names whose address changes after registration, or that have two addresses.
 var rebindings = map[string]struct {
 	answers      []answer
 	registration error
-	ipv6         bool // leads to ::1
+	ipv6         bool // resolves to ::1
 }{
 	"public, then loopback": {answers: []answer{leadsTo("8.8.8.8"), leadsTo("127.0.0.1")}},
 	"public, then an alias of loopback": {
@@ -87,8 +86,8 @@ var rebindings = map[string]struct {
 	},
 }
 
-// TestAddressGuard_ANameThatChangesItsMindGetsNowhere registers each name and
-// posts to it, ten times. The same name without the guard reaches the server.
+// TestAddressGuard_ANameThatChangesItsMindGetsNowhere registers each name and posts to it ten
+// times. Without the guard, the same name reaches the server.
 func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 	t.Parallel()
 	refused, reached := 0, 0
@@ -114,7 +113,7 @@ func TestAddressGuard_ANameThatChangesItsMindGetsNowhere(t *testing.T) {
 			refused++
 
 			open := resolver(t, zone)
-			_, _ = open.LookupNetIP(t.Context(), "ip", "rebind.test") // the registration; not every name exists then
+			_, _ = open.LookupNetIP(t.Context(), "ip", "rebind.test") // as at registration; not every name resolves then
 			kind, status = knock(t, unguarded(open), door)
 			require.Empty(t, kind, "%s: without the guard", name)
 			require.Equal(t, http.StatusOK, status, name)
@@ -131,9 +130,9 @@ func knock(t *testing.T, r receivers, door *doorCounter) (webhook.ErrorKind, int
 	return kind, status
 }
 
-// TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped: registration refuses
-// such a name, but it may come to be so later. The public address is 127.0.0.2
-// here, because no test reaches the internet.
+// TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped: registration refuses such a name, but
+// the name may get its private address later. 127.0.0.2 stands for the public address, because no
+// test uses the internet.
 func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Parallel()
 	public := listen(t, "127.0.0.2:0")
@@ -164,8 +163,8 @@ func TestAddressGuard_APrivateAddressBesideAPublicOneIsSkipped(t *testing.T) {
 	t.Logf("%d delivered to the public address, none knocked at the inside ones", delivered)
 }
 
-// When the public address does not answer, the kind is that of the address which
-// came first, and still nothing inside is connected to.
+// When the public address does not answer, the first address decides the error kind. The guard
+// still connects to no internal address.
 func TestAddressGuard_OfTwoBadAddressesTheFirstNamesTheKind(t *testing.T) {
 	t.Parallel()
 	inside := listen(t, "127.0.0.1:0")
@@ -184,8 +183,7 @@ func TestAddressGuard_OfTwoBadAddressesTheFirstNamesTheKind(t *testing.T) {
 	require.Zero(t, inside.connections.Load())
 }
 
-// A receiver that listened at a public address and moves inside gets nothing
-// more, although it was good once.
+// A receiver gets nothing more after its name moves from a public to an internal address.
 func TestAddressGuard_ARegisteredNameThatMovesInsideIsCutOff(t *testing.T) {
 	t.Parallel()
 	public := listen(t, "127.0.0.2:0")
@@ -208,7 +206,7 @@ func TestAddressGuard_ARegisteredNameThatMovesInsideIsCutOff(t *testing.T) {
 	require.Zero(t, inside.connections.Load())
 }
 
-// guardWithPublic is a guard for which one range of loopback is the internet.
+// guardWithPublic returns a guard that treats one range of loopback as public.
 func guardWithPublic(prefix string) *AddressGuard {
 	g := NewAddressGuard(false)
 	g.test = ssrf.New(ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(netip.MustParsePrefix(prefix)))

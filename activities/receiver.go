@@ -21,28 +21,29 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Limits of an answer. Its body is for the log only; the status decides.
+// Limits of an answer. Only its status decides; its body goes to the log.
 const (
 	maxResponseBody    = 16 << 10
 	maxResponseHeaders = 32 << 10
 	responseBodyTime   = time.Second
 )
 
-// receivers talks to merchants' servers: guarded dials, no proxy, no redirects,
-// no compression, TLS 1.2 or later.
+// receivers sends requests to merchants' servers: guarded dials, no proxy, no redirects, no
+// compression, TLS 1.2 or later.
 type receivers struct{ test, live http.RoundTripper }
 
 func newReceivers(guard *AddressGuard) receivers {
-	return receivers{test: newTransport(guard, checkout.ModeTest), live: newTransport(guard, checkout.ModeLive)}
+	return receivers{test: newTransport(guard, checkout.ModeTest),
+		live: newTransport(guard, checkout.ModeLive)}
 }
 
-// newTransport is used without an http.Client, which would look at redirects: one
-// would lead past what the merchant registered.
+// newTransport returns a transport. It is used without an http.Client, which would follow
+// redirects: a redirect leads to a URL that the merchant did not register.
 func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	dialer := guard.dialer(mode)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	return &http.Transport{
-		Proxy:                  nil, // a proxy would dial in the guard's place
+		Proxy:                  nil, // a proxy would dial past the guard
 		DialContext:            dialer.DialContext,
 		DialTLSContext:         dialTLS(&tls.Dialer{NetDialer: dialer, Config: config}),
 		TLSClientConfig:        config,
@@ -54,15 +55,13 @@ func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
 	}
 }
 
-// A connection is for one attempt. On one that is kept a receiver may hang up just
-// when the next attempt goes out on it, which is then lost for 30 seconds or more
-// and cannot be sent again safely; what a receiver says unasked would be taken for
-// the next answer; and merchants whose servers share a host would share
-// connections. It costs a handshake: BenchmarkPost.
+// Each connection serves one attempt. A receiver may close a kept connection just when the next
+// attempt uses it; that attempt is lost for 30 seconds or more and cannot safely be sent again.
+// Unrequested data on a kept connection would count as the next answer. Merchants whose servers
+// share a host would share connections. The price is a handshake per attempt: see BenchmarkPost.
 
-// http2Limits keep what a receiver can make us hold: left alone, Go would take
-// 4 MiB of a body that nobody reads. A connection that has fallen silent is given
-// up, or every later attempt would wait on it.
+// http2Limits limits the memory that a receiver can make this process use. Go's default buffers 4
+// MiB of an unread body. The limits also close a silent connection, so that no attempt waits on it.
 var http2Limits = &http.HTTP2Config{
 	MaxReceiveBufferPerStream:     4 * maxResponseBody,
 	MaxReceiveBufferPerConnection: 1 << 20,
@@ -70,13 +69,15 @@ var http2Limits = &http.HTTP2Config{
 	PingTimeout:                   5 * time.Second,
 }
 
-// errHandshake: a connection stood, but TLS on it did not.
+// errHandshake: the connection was made, but the TLS handshake failed.
 var errHandshake = errors.New("TLS handshake")
 
-// dialTLS marks what went wrong after the connection stood. Most of those errors
-// have no type of their own. The dialer's time-out covers the handshake too; the
-// transport would let it run on after its request has ended.
-func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialTLS marks errors that come after the connection was made, because most of them have no type
+// of their own. The dialer's time-out covers the handshake too; with the transport's own handshake
+// it could continue after its request has ended.
+func dialTLS(
+	dialer *tls.Dialer,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dialer.DialContext(ctx, network, address)
 		if err == nil {
@@ -90,35 +91,40 @@ func dialTLS(dialer *tls.Dialer) func(ctx context.Context, network, address stri
 	}
 }
 
-// post sends body once and says how the receiver took it. The 10 seconds cover
-// everything from resolving the name to the last header.
-func (r receivers) post(ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte) (status int, kind webhook.ErrorKind, response []byte) {
+// post sends body once and returns the receiver's answer. The 10 seconds cover everything from the
+// DNS lookup to the last header.
+func (r receivers) post(
+	ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte,
+) (status int, kind webhook.ErrorKind, response []byte) {
 	transport := r.test
 	if mode.Live() {
 		transport = r.live
 		if u, err := url.Parse(address); err != nil || u.Scheme != "https" {
-			return 0, webhook.ErrorBlockedAddress, nil // however it got into the row
+			return 0, webhook.ErrorBlockedAddress, nil // no check let this URL into the row
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, webhook.ResponseTimeout)
 	defer cancel()
-	var answered atomic.Bool // set by the transport's own goroutine
+	var answered atomic.Bool // the transport's goroutine sets it
 	req, err := newPost(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { answered.Store(true) },
 	}), address, headers, body)
 	if err != nil {
 		return 0, webhook.ErrorInternal, nil
 	}
+
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, classify(err, answered.Load()), nil
 	}
-	defer func() { _ = res.Body.Close() }() // the status has decided; nothing is left to learn
+	defer func() { _ = res.Body.Close() }() // the status has decided; a close error changes nothing
 	if res.StatusCode == http.StatusSwitchingProtocols {
-		// Its body is the raw connection, which no time-out ends.
+		// The body is the raw connection, and no time-out ends it.
 		return res.StatusCode, webhook.ErrorHTTP, nil
 	}
-	stop := time.AfterFunc(responseBodyTime, cancel) // a body that drips holds the worker no longer
+
+	stop := time.AfterFunc(responseBodyTime, cancel) // a slow body must not hold the worker longer
 	defer stop.Stop()
 	response, _ = io.ReadAll(io.LimitReader(res.Body, maxResponseBody))
 	if res.StatusCode < 200 || res.StatusCode > 299 {
@@ -127,10 +133,11 @@ func (r receivers) post(ctx context.Context, mode checkout.Mode, address string,
 	return res.StatusCode, "", response
 }
 
-// newPost returns a request that the transport sends at most once. With GetBody
-// it would send a POST again, up to seven times, to an HTTP/2 receiver that
-// resets the stream.
-func newPost(ctx context.Context, address string, headers http.Header, body []byte) (*http.Request, error) {
+// newPost returns a request that the transport sends at most once. With GetBody the transport would
+// send a POST up to seven times more when an HTTP/2 receiver resets the stream.
+func newPost(
+	ctx context.Context, address string, headers http.Header, body []byte,
+) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -141,8 +148,8 @@ func newPost(ctx context.Context, address string, headers http.Header, body []by
 	return req, nil
 }
 
-// classify names the kind of a failed request; answered says whether a first
-// byte of an answer came. Source: api/decisions.md, "kinds of failed attempts".
+// classify returns the kind of a failed request. answered says whether the first byte of an answer
+// came. Source: api/decisions.md, "kinds of failed attempts".
 func classify(err error, answered bool) webhook.ErrorKind {
 	var (
 		timeout net.Error
@@ -166,6 +173,6 @@ func classify(err error, answered bool) webhook.ErrorKind {
 	return webhook.ErrorHTTP
 }
 
-// isAlert reports a TLS alert. In TLS 1.3 the one for a missing client
-// certificate comes only after the handshake.
+// isAlert reports whether err is a TLS alert. In TLS 1.3 the alert for a missing client certificate
+// comes only after the handshake.
 func isAlert(err *net.OpError) bool { return err.Op == "remote error" || err.Op == "local error" }

@@ -24,8 +24,8 @@ func TestReceiver_LiveModeNeverSpeaksPlainHTTP(t *testing.T) {
 	require.Equal(t, webhook.ErrorBlockedAddress, kind, "the setting never opens live mode")
 }
 
-// A worker that shuts down says nothing about the receiver, wherever the attempt
-// is then.
+// When the worker shuts down during an attempt, the error is internal: it says nothing about the
+// receiver.
 func TestReceiver_AnAttemptThatWeStopIsOurFault(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -48,8 +48,7 @@ func TestReceiver_AnAttemptThatWeStopIsOurFault(t *testing.T) {
 	}
 }
 
-// TestReceiver_NeverFollowsARedirect tries all five, to where somebody would like
-// to look.
+// TestReceiver_NeverFollowsARedirect tries all five redirect codes, to an internal target.
 func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	t.Parallel()
 	target := listen(t, "127.0.0.1:0")
@@ -74,7 +73,7 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	}
 	require.Zero(t, target.connections.Load())
 
-	// An http.Client does follow, so the target would have noticed.
+	// An http.Client follows the redirect, so this check proves that the target would notice.
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://"+target.Addr().String()+"/", http.StatusTemporaryRedirect)
 	})
@@ -88,8 +87,7 @@ func TestReceiver_NeverFollowsARedirect(t *testing.T) {
 	t.Logf("%d redirects, none followed", refused)
 }
 
-// BenchmarkPost is an attempt at a receiver over TLS, with a connection for each
-// and with one that is kept.
+// BenchmarkPost measures an attempt over TLS, with a new connection each time and with a kept one.
 func BenchmarkPost(b *testing.B) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

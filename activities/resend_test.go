@@ -16,15 +16,14 @@ import (
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// postTo is one attempt at a fake.
+// postTo makes one attempt at a fake.
 func postTo(t *testing.T, r receivers, f *fake) (int, webhook.ErrorKind) {
 	t.Helper()
 	status, kind, _ := r.post(t.Context(), checkout.ModeTest, f.url, http.Header{}, []byte("{}"))
 	return status, kind
 }
 
-// A receiver may do with a connection what it likes once it has answered: no other
-// attempt suffers.
+// After its answer a receiver may do anything with the connection. No other attempt suffers.
 func TestReceiver_AConnectionIsForOneAttempt(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*wire){
@@ -48,14 +47,14 @@ func TestReceiver_AConnectionIsForOneAttempt(t *testing.T) {
 			require.Empty(t, kind, name)
 			require.EqualValues(t, n+1, f.requests.Load(), name)
 			if n%4 == 0 {
-				time.Sleep(20 * time.Millisecond) // for what the receiver does to arrive
+				time.Sleep(20 * time.Millisecond) // let the receiver's bytes arrive
 			}
 		}
 	}
 }
 
-// TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain: Go would, and some of the
-// reasons below are given by servers that have done the work.
+// TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain: Go's client would post again. But a server may
+// give some of these reasons after it has done the work.
 func TestReceiver_AnHTTP2StreamGivenUpIsNotPostedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// specialPurpose is a range of addresses that no receiver has.
+// specialPurpose is a range of addresses that no receiver can have.
 type specialPurpose struct {
 	prefix, name  string
 	before, after neighbour // the addresses next to the range
@@ -21,8 +21,8 @@ const (
 	public
 )
 
-// specialPurposes are the IANA IPv4 and IPv6 Special-Purpose Address Registries
-// (RFC 6890) and the ranges that are not in them for being defined elsewhere.
+// specialPurposes lists the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890), and
+// ranges that other documents define.
 var specialPurposes = []specialPurpose{
 	{"0.0.0.0/8", "this network", none, public},
 	{"0.0.0.0/32", "this host on this network", none, special},
@@ -88,8 +88,8 @@ var specialPurposes = []specialPurpose{
 	{"8000::/1", "not global unicast", special, none},
 }
 
-// TestAddressGuard_EverySpecialPurposeRange tries the first and the last address
-// of each range, and their neighbours outside.
+// TestAddressGuard_EverySpecialPurposeRange tries the first and last address of each range and the
+// addresses next to it.
 func TestAddressGuard_EverySpecialPurposeRange(t *testing.T) {
 	t.Parallel()
 	world := newDialWorld(t)

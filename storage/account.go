@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Accounts is the part of the store that seals and unseals nothing: merchants
-// and their API keys. It needs no master key.
+// Accounts reads and writes merchants, members, API keys, settings and the audit log. None of these
+// rows holds a sealed value, so Accounts needs no master key.
 type Accounts struct {
 	pool *pgxpool.Pool
 }
 
-const accountConns = 2 // of a command, which asks one thing after the other
+const accountConns = 2 // a command runs one query at a time
 
-// OpenAccounts connects to the database at url for a command that does one
-// thing. The schema must be there: see Migrate.
+// OpenAccounts connects to the database at url for a command-line program. It returns an error when
+// the schema is missing or old: see Migrate.
 func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
 	pool, err := newPool(ctx, url, accountConns)
 	if err != nil {
@@ -37,7 +37,7 @@ func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
 	return &Accounts{pool}, nil
 }
 
-// Close gives the connections back.
+// Close closes every connection.
 func (a *Accounts) Close() { a.pool.Close() }
 
 // inTx runs f in one transaction and commits when f returns nil.

@@ -10,19 +10,25 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CreateAPIKey stores the hash of secret, which must come from
-// checkout.NewAPIKey for the same mode, and with it what is to be noted in the
-// audit log. It returns checkout.ErrNotFound for an unknown merchant.
-func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry) error {
+// CreateAPIKey stores the hash of secret and writes note to the audit log, in one transaction. The
+// secret must come from checkout.NewAPIKey for the mode of k. It returns checkout.ErrAPIKey for a
+// secret of another shape, and checkout.ErrNotFound for an unknown merchant.
+func (a *Accounts) CreateAPIKey(
+	ctx context.Context, k checkout.APIKey, secret string, note ...checkout.AuditEntry,
+) error {
 	hash, ok := checkout.HashAPIKey(secret)
 	if !ok {
 		return checkout.ErrAPIKey
 	}
+
 	if k.Scopes == nil {
 		k.Scopes = checkout.Scopes{checkout.ScopeFull}
 	}
+
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		_, err := tx.Exec(ctx, `
+			INSERT INTO api_key (id, merchant_id, mode, label, scopes, hash, last4)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, hash, secret[len(secret)-4:])
 		if err != nil {
 			return err
@@ -38,8 +44,7 @@ func (a *Accounts) CreateAPIKey(ctx context.Context, k checkout.APIKey, secret s
 	return nil
 }
 
-// APIKeys returns a merchant's keys of both modes, newest first, revoked ones
-// included.
+// APIKeys returns the keys of a merchant in both modes, newest first. Revoked keys are included.
 func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.APIKey, error) {
 	rows, err := a.pool.Query(ctx, `
 		SELECT k.id, k.merchant_id, k.mode, k.label, k.scopes, k.last4, k.created_at, k.revoked_at,
@@ -50,7 +55,8 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 		return nil, fmt.Errorf("api keys: %w", err)
 	}
 	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k checkout.APIKey, err error) {
-		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt, &k.UsedAt)
+		err = row.Scan(&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt,
+			&k.RevokedAt, &k.UsedAt)
 		return k, err
 	})
 	if err != nil {
@@ -59,21 +65,30 @@ func (a *Accounts) APIKeys(ctx context.Context, merchantID string) ([]checkout.A
 	return keys, nil
 }
 
-// RevokeAPIKey makes every later Authenticate with the key fail, and adds note
-// to the audit log. Repeating it changes nothing and notes nothing; it returns
-// checkout.ErrNotFound for an unknown key.
-func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry) error {
+// RevokeAPIKey revokes a key and writes note to the audit log. Every later Authenticate with the
+// key fails. A repeat changes nothing and writes no note. It returns checkout.ErrNotFound for an
+// unknown key.
+func (a *Accounts) RevokeAPIKey(
+	ctx context.Context, ref checkout.Ref, note ...checkout.AuditEntry,
+) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE api_key SET revoked_at = now() WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
+		tag, err := tx.Exec(ctx, `
+			UPDATE api_key SET revoked_at = now()
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND revoked_at IS NULL`,
 			ref.ID, ref.MerchantID, ref.Mode)
 		if err != nil {
 			return err
 		}
+
 		if tag.RowsAffected() > 0 {
 			return auditAll(ctx, tx, note)
 		}
+
 		var there bool
-		err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM api_key WHERE id = $1 AND merchant_id = $2 AND mode = $3)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
+		err = tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM api_key
+				WHERE id = $1 AND merchant_id = $2 AND mode = $3)`,
+			ref.ID, ref.MerchantID, ref.Mode).Scan(&there)
 		if err == nil && !there {
 			return checkout.ErrNotFound
 		}
@@ -85,11 +100,13 @@ func (a *Accounts) RevokeAPIKey(ctx context.Context, ref checkout.Ref, note ...c
 	return nil
 }
 
-// APIKey returns one key for an operator who knows only its id. It returns
+// APIKey returns the key with this id, of any merchant. Only operators may call it. It returns
 // checkout.ErrNotFound.
 func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, error) {
 	var k checkout.APIKey
-	err := a.pool.QueryRow(ctx, `SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key WHERE id = $1`, id).Scan(
+	err := a.pool.QueryRow(ctx, `
+		SELECT id, merchant_id, mode, label, scopes, last4, created_at, revoked_at FROM api_key
+		WHERE id = $1`, id).Scan(
 		&k.ID, &k.MerchantID, &k.Mode, &k.Label, &k.Scopes, &k.Last4, &k.CreatedAt, &k.RevokedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkout.APIKey{}, checkout.ErrNotFound
@@ -100,46 +117,53 @@ func (a *Accounts) APIKey(ctx context.Context, id string) (checkout.APIKey, erro
 	return k, nil
 }
 
-// Caller is who makes a request: a key and its merchant.
+// Caller is the key and the merchant of one request.
 type Caller struct {
 	Key      checkout.APIKey
 	Merchant checkout.Merchant
 }
 
-// RequestKind has a token bucket of its own for each key.
+// RequestKind says which token bucket of a key a request uses.
 type RequestKind string
 
-// Kinds of requests.
+// Kinds of requests. Each key has one bucket for each.
 const (
 	RequestRead  RequestKind = "read"
 	RequestWrite RequestKind = "write"
 )
 
-// Rates are the rates of keys by their mode.
+// Rates holds the request rate of a key in each mode.
 type Rates struct{ Test, Live Rate }
 
-// Authenticate finds the caller by the hash of its key and takes a token for the
-// request. It asks PostgreSQL each time, so that a revoked key fails on the very
-// next request in every process. It returns checkout.ErrAPIKey when the key is
-// unknown or revoked; whether the allowance is OK is for the caller to look at.
-func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind, rates Rates) (Caller, Allowance, error) {
+// Authenticate finds the caller by the hash of its key and takes a token for the request. It asks
+// PostgreSQL each time, so a revoked key fails on its next request in every process. It returns
+// checkout.ErrAPIKey when the key is unknown or revoked. It does not refuse a request without a
+// token: the caller must look at Allowance.OK.
+func (s *Store) Authenticate(
+	ctx context.Context, hash []byte, kind RequestKind, rates Rates,
+) (Caller, Allowance, error) {
 	var (
 		c            Caller
 		ok           bool
 		tokens, rate float64
 		burst        int
 	)
+
 	k, m := &c.Key, &c.Merchant
 	err := s.pool.QueryRow(ctx, `
 		WITH caller AS (
-			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4, k.created_at AS key_created_at,
+			SELECT k.id AS key_id, k.mode, k.label, k.scopes, k.last4,
+				k.created_at AS key_created_at,
 				m.id, m.name, m.plan, m.fee_basis_points, m.payment_attempts, m.order_id_guard
 			FROM api_key k JOIN merchant m ON m.id = k.merchant_id
 			WHERE k.hash = $1 AND k.revoked_at IS NULL
 		), bucket AS (
 			INSERT INTO token_bucket AS b (owner, kind, rate, burst, tokens, allowed, at)
-			SELECT key_id, $2, CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END, CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
-				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp() FROM caller, `+unhurried+takeOne+`
+			SELECT key_id, $2,
+				CASE mode WHEN 'live' THEN $3::float8 ELSE $5::float8 END,
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END,
+				CASE mode WHEN 'live' THEN $4::int ELSE $6::int END - 1, true, clock_timestamp()
+			FROM caller, `+unhurried+takeOne+`
 		)
 		SELECT c.key_id, c.mode, c.label, c.scopes, c.last4, c.key_created_at,
 			c.id, c.name, c.plan, c.fee_basis_points, c.payment_attempts, c.order_id_guard,
@@ -155,6 +179,7 @@ func (s *Store) Authenticate(ctx context.Context, hash []byte, kind RequestKind,
 	if err != nil {
 		return Caller{}, Allowance{}, fmt.Errorf("authenticate: %w", err)
 	}
+
 	k.MerchantID = m.ID
 	return c, allowance(ok, tokens, rate, burst), nil
 }

@@ -18,35 +18,36 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Brand is what the hosted page shows of a merchant.
+// Brand is the look of a merchant's hosted page.
 type Brand struct {
 	MerchantID  string
 	Name        string
-	Color       string // "#rrggbb"; "" is the page's own color
-	LogoVersion string // 16 hex digits that change with the logo; "" is none
+	Color       string // "#rrggbb"; "" means the page's own color
+	LogoVersion string // 16 hex digits that change with the logo; "" means no logo
 }
 
-// HasLogo reports whether there is a logo.
+// HasLogo reports whether the merchant has a logo.
 func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
 
-// brandOf adds the brand of a session's merchant to a batch that reads the
-// session.
+// brandOf returns a function that adds a query to a batch. The query reads the brand of the
+// session's merchant.
 func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
 			SELECT m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, '')
-			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`, sessionID).QueryRow(func(row pgx.Row) error {
+			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`,
+			sessionID).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&into.MerchantID, &into.Name, &into.Color, &into.LogoVersion)
 		})
 	}
 }
 
-// Brand returns how a merchant's hosted page looks. It returns
-// checkout.ErrNotFound.
+// Brand returns the look of a merchant's hosted page. It returns checkout.ErrNotFound.
 func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) {
 	var b Brand
 	err := a.pool.QueryRow(ctx, `
-		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1`, merchantID).Scan(
+		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant
+		WHERE id = $1`, merchantID).Scan(
 		&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Brand{}, checkout.ErrNotFound
@@ -57,10 +58,14 @@ func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) 
 	return b, nil
 }
 
-// Logo returns a merchant's logo, a PNG, and its version. Anybody may see it:
-// every customer does. It returns checkout.ErrNotFound when there is none.
-func (a *Accounts) Logo(ctx context.Context, merchantID string) (content []byte, version string, err error) {
-	err = a.pool.QueryRow(ctx, `SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`, merchantID).Scan(&content, &version)
+// Logo returns a merchant's logo, a PNG, and its version. The logo is public, because every
+// customer sees it. It returns checkout.ErrNotFound when the merchant has no logo.
+func (a *Accounts) Logo(
+	ctx context.Context, merchantID string,
+) (content []byte, version string, err error) {
+	err = a.pool.QueryRow(ctx, `
+		SELECT logo, logo_version FROM merchant WHERE id = $1 AND logo IS NOT NULL`,
+		merchantID).Scan(&content, &version)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, "", checkout.ErrNotFound
 	}
@@ -70,16 +75,16 @@ func (a *Accounts) Logo(ctx context.Context, merchantID string) (content []byte,
 	return content, version, nil
 }
 
-// BrandChange is what SetBrand changes. What is nil stays; what is empty is
-// taken away.
+// BrandChange is a change of a brand. A nil field keeps its value; an empty one removes it.
 type BrandChange struct {
 	Color *string // see ParseColor
 	Logo  *[]byte // see EncodeLogo
-	// Was is what the person who changes it saw; nil does not look. See ChangedError.
+	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *Brand
 }
 
-// conflicts are the fields that c changes although they are not what was seen.
+// conflicts returns the fields that c changes and that somebody else changed since the editor saw
+// them.
 func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -93,28 +98,35 @@ func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
 	return fields
 }
 
-// SetBrand changes how a merchant's hosted page looks. Open pages show it when
-// they are loaded the next time. It returns ErrColor, ErrLogo for what
-// EncodeLogo has not made, *ChangedError, and checkout.ErrNotFound. by notes the
-// change in the same transaction.
-func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry) error {
+// SetBrand changes the look of a merchant's hosted page. An open page shows the change when it is
+// loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
+// ErrLogo for a logo that EncodeLogo did not make, *ChangedError, and checkout.ErrNotFound.
+func (a *Accounts) SetBrand(
+	ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry,
+) error {
 	var (
 		color *string
 		logo  []byte
 	)
+
 	if change.Color != nil && *change.Color != "" {
 		parsed, err := ParseColor(*change.Color)
 		if err != nil {
 			return err
 		}
+
 		color = &parsed
 	}
+
 	if change.Logo != nil && len(*change.Logo) > 0 {
 		logo = *change.Logo
 	}
+
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		var now Brand
-		err := tx.QueryRow(ctx, `SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1 FOR NO KEY UPDATE`,
+		err := tx.QueryRow(ctx, `
+			SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1
+			FOR NO KEY UPDATE`,
 			merchantID).Scan(&now.Color, &now.LogoVersion)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -122,11 +134,14 @@ func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change Brand
 		if err != nil {
 			return err
 		}
+
 		if fields := change.conflicts(now, deref(color)); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		_, err = tx.Exec(ctx, `
-			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END, logo = CASE WHEN $4 THEN $5 ELSE logo END
+			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,
+				logo = CASE WHEN $4 THEN $5 ELSE logo END
 			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
 		if err != nil {
 			return err
@@ -142,7 +157,7 @@ func (a *Accounts) SetBrand(ctx context.Context, merchantID string, change Brand
 	return nil
 }
 
-// Faults of a brand. Their texts may be shown to merchants.
+// Errors of a brand. Merchants may see their texts.
 var (
 	ErrColor     = errors.New("must be a color such as #0f5e63")
 	ErrLogo      = errors.New("must be a PNG or JPEG picture")
@@ -151,8 +166,8 @@ var (
 
 var colorPattern = regexp.MustCompile(`^#([0-9a-f]{3}|[0-9a-f]{6})$`)
 
-// ParseColor reads "#rrggbb" or "#rgb" in any case and returns "#rrggbb" in
-// lower case, or ErrColor.
+// ParseColor reads "#rrggbb" or "#rgb", in upper or lower case, and returns "#rrggbb" in lower
+// case. It returns ErrColor.
 func ParseColor(typed string) (string, error) {
 	c := strings.ToLower(strings.TrimSpace(typed))
 	if !colorPattern.MatchString(c) {
@@ -166,17 +181,17 @@ func ParseColor(typed string) (string, error) {
 
 const (
 	maxLogoUpload = 1 << 20   // bytes
-	maxLogoSide   = 1000      // pixels: what decoding may cost, 8 MB at most
-	maxLogo       = 128 << 10 // bytes that are stored
-	// The page shows a logo in 200 × 44 pixels at most; these are for screens
-	// with three dots a pixel.
+	maxLogoSide   = 1000      // pixels; decoding then takes 8 MB at most
+	maxLogo       = 128 << 10 // bytes, as stored
+	// The page shows a logo in 200 × 44 pixels at most. These sizes suit screens with three dots
+	// per pixel.
 	maxLogoWidth, maxLogoHeight = 600, 132
 )
 
-// EncodeLogo reads an uploaded picture and returns the PNG to store: no larger
-// than the page needs, and nothing in it but pixels. It returns ErrLogo for
-// what is not a PNG or JPEG, and ErrLogoLarge before it decodes what is more
-// than 1 MiB or 1,000 pixels on a side.
+// EncodeLogo reads an uploaded picture and returns the PNG to store. The PNG is no larger than the
+// page needs, and it holds pixels only: no metadata. It returns ErrLogo when the upload is neither
+// PNG nor JPEG. It returns ErrLogoLarge, without decoding, when the upload is larger than 1 MiB or
+// has more than 1,000 pixels on a side.
 func EncodeLogo(r io.Reader) ([]byte, error) {
 	upload, err := io.ReadAll(io.LimitReader(r, maxLogoUpload+1))
 	if err != nil {
@@ -198,11 +213,12 @@ func EncodeLogo(r io.Reader) ([]byte, error) {
 		if len(encoded) <= maxLogo {
 			return encoded, nil
 		}
-		width, height = max(1, width*3/4), max(1, height*3/4) // a photograph; 1 × 1 always fits
+		// A photograph compresses badly; 1 × 1 always fits.
+		width, height = max(1, width*3/4), max(1, height*3/4)
 	}
 }
 
-// decodeLogo looks at a picture's size before it decodes it.
+// decodeLogo checks the size of a picture before it decodes the pixels.
 func decodeLogo(upload []byte) (image.Image, error) {
 	size, decode := png.DecodeConfig, png.Decode
 	if bytes.HasPrefix(upload, []byte{0xff, 0xd8, 0xff}) {
@@ -222,8 +238,8 @@ func decodeLogo(upload []byte) (image.Image, error) {
 	return picture, nil
 }
 
-// fitLogo makes a size fit the page and keeps its proportions. It never makes
-// one larger.
+// fitLogo returns the size in which the picture fits the page. It keeps the proportions and never
+// makes a picture larger.
 func fitLogo(width, height int) (w, h int) {
 	w, h = width, height
 	if w > maxLogoWidth {

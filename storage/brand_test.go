@@ -18,7 +18,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// picture is width × height pixels, of one color or all different.
+// picture returns a picture of width × height pixels, of one color or, with noise, all different.
 func picture(width, height int, noise bool) *image.NRGBA {
 	p := image.NewNRGBA(image.Rect(0, 0, width, height))
 	for i := range p.Pix {
@@ -132,7 +132,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	t.Parallel()
 	upload := pngOf(t, picture(8, 8, false))
 	const secret = "GPS 52.5200 13.4050 <script>alert(1)</script>"
-	at := len(upload) - 12 // before IEND
+	at := len(upload) - 12 // just before IEND
 	upload = append(append(append([]byte(nil), upload[:at]...), textChunk(secret)...), upload[at:]...)
 	_, err := png.Decode(bytes.NewReader(upload))
 	require.NoError(t, err, "the upload is a PNG")
@@ -142,7 +142,7 @@ func TestEncodeLogo_KeepsPixelsOnly(t *testing.T) {
 	require.NotContains(t, string(got), "php")
 }
 
-// textChunk is a comment of a PNG.
+// textChunk returns a comment of a PNG.
 func textChunk(text string) []byte {
 	body := []byte("tEXt" + "Comment\x00" + text)
 	chunk := binary.BigEndian.AppendUint32(nil, uint32(len(body)-4))
@@ -153,7 +153,7 @@ func TestEncodeLogo_Refuses(t *testing.T) {
 	t.Parallel()
 	var animation bytes.Buffer
 	require.NoError(t, gif.Encode(&animation, picture(2, 2, false), nil))
-	// 100,000 × 100,000 pixels in a few bytes: never decoded.
+	// 100,000 × 100,000 pixels in a few bytes: EncodeLogo must not decode them.
 	bomb := pngOf(t, picture(1, 1, false))
 	binary.BigEndian.PutUint32(bomb[16:], 100_000)
 	binary.BigEndian.PutUint32(bomb[20:], 100_000)

@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// later lets time pass for every bucket.
+// later moves every bucket's last use back by d.
 func (f fixture) later(t *testing.T, d time.Duration) {
 	t.Helper()
 	f.exec(t, `UPDATE token_bucket SET at = at - $1::interval`, d)
@@ -138,8 +138,8 @@ func TestAuthenticate_HasABucketForEachKeyAndKind(t *testing.T) {
 	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM token_bucket`), "who is nobody has none")
 }
 
-// Addresses come and go: a row for each of them for as long as the log is kept
-// would be a table of strangers.
+// An address may send a single request. Keeping a row for each address as long as the log would
+// fill the table.
 func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -179,7 +179,8 @@ func TestDeleteOldBuckets_OfAddressesGoAfterAnHourThoseOfKeysWithTheLog(t *testi
 	require.EqualValues(t, 0, left(logAge))
 }
 
-// TestBuckets_WaitForNoDisk: and what comes after them on the same connection does.
+// TestBuckets_WaitForNoDisk also checks that the next statement of the same connection waits for
+// the disk.
 func TestBuckets_WaitForNoDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -194,7 +195,7 @@ func TestBuckets_WaitForNoDisk(t *testing.T) {
 	hash, ok := checkout.HashAPIKey(key)
 	require.True(t, ok)
 	rate := storage.Rate{PerSecond: 1, Burst: 5}
-	for range 2 { // the bucket is made, then changed
+	for range 2 { // the first call makes the bucket, the second changes it
 		_, err := f.Allow(t.Context(), storage.Bucket{Owner: "a", Kind: "k", Rate: rate})
 		require.NoError(t, err)
 		_, _, err = f.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// ChangedError tells which settings somebody else has changed since they were
-// seen: nothing is written over what nobody looked at.
+// ChangedError names the settings that another person changed since the editor saw them. The change
+// is refused, so the editor overwrites nothing unseen.
 type ChangedError struct{ Fields []string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s changed meanwhile", strings.Join(e.Fields, ", "))
 }
 
-// deref is what text points to, "" for nil.
+// deref returns the text, or "" for nil.
 func deref(text *string) string {
 	if text == nil {
 		return ""

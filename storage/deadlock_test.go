@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// PostgreSQL ends one of two transactions that wait for each other with an error,
-// after a second in which both of them hang.
+// When two transactions deadlock, both hang for a second. Then PostgreSQL ends one of them with an
+// error.
 func TestLocks_NobodyWaitsForEachOther(t *testing.T) {
 	t.Parallel()
 	for name, round := range map[string]func(t *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error{
@@ -43,14 +43,14 @@ func rotateAndSettings(_ *testing.T, f fixture, e webhook.Endpoint) []func(conte
 			return err
 		},
 		func(ctx context.Context) error {
-			name := checkout.NewID("name") // another one each time
+			name := checkout.NewID("name") // a new name each time
 			_, err := f.ChangeMerchant(ctx, storage.MerchantChange{MerchantID: f.merchant.ID, Mode: e.Mode, Name: &name, By: f.note()})
 			return err
 		},
 	}
 }
 
-// endAndBeginAgain is a worker that was taken for dead, and the one after it.
+// endAndBeginAgain returns the calls of a worker that was believed dead and of the worker after it.
 func endAndBeginAgain(t *testing.T, f fixture, e webhook.Endpoint) []func(context.Context) error {
 	_, d := f.publishTest(t, e, webhook.MerchantUpdated)
 	f.begin(t, d, "run-a", 1)

@@ -14,18 +14,18 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// call is one execution of something that decides. Its answer is in words.
+// call is one run of a decision. It returns the answer in words.
 type call func(ctx context.Context) (any, error)
 
-// decision is something that two processes may decide at once: the first was taken
-// for dead while PostgreSQL kept its COMMIT waiting.
+// decision is made by two processes at once: the first was believed dead while its COMMIT was
+// waiting.
 type decision struct {
 	name string
-	// arrange returns both calls; without a second one the first is made twice.
+	// arrange returns both calls. Without a second call the first is made twice.
 	arrange func(t *testing.T, f fixture) (first, second call)
-	// What both must answer; "" is any answer of the first, and same is the first's.
+	// The two expected answers. "" as first accepts any answer; same means the answer of the first.
 	first, second string
-	// What a statement then selects.
+	// rows is a query to run afterwards; hold is its expected result.
 	rows, hold string
 }
 
@@ -54,8 +54,8 @@ func TestDecisions_RunTwiceWhileTheFirstIsBeingCommitted(t *testing.T) {
 	}
 }
 
-// atOnce makes the second call while the COMMIT of the first one waits, lets the
-// first go on once the second waits as well or has its answer, and returns both answers.
+// atOnce makes the second call while the COMMIT of the first one waits. It lets the first go on
+// once the second waits too or has its answer. It returns both answers.
 func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.url)
@@ -100,7 +100,7 @@ func (f fixture) atOnce(t *testing.T, first, second call) (one, two string) {
 	return <-ones, <-twos
 }
 
-// decisions are all of them.
+// decisions lists every decision.
 func decisions() []decision {
 	var all []decision
 	for _, some := range [][]decision{sessionDecisions, paymentDecisions, payoutDecisions, deliveryDecisions, registrationDecisions, accountDecisions} {
@@ -130,7 +130,7 @@ var sessionDecisions = []decision{
 		}},
 	{name: "a session with an order id is created", first: "true", second: same, rows: sessionRows, hold: "(pending,f,0)",
 		arrange: func(t *testing.T, f fixture) (call, call) {
-			f.exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // then the order id is looked at first
+			f.exec(t, `REINDEX INDEX CONCURRENTLY checkout_session_pkey`) // PostgreSQL then checks the order id first
 			return f.creates(f.withOrderID()), nil
 		}},
 	{name: "two sessions of one order id are created", first: "true", second: "refused: order id in use", rows: sessionRows, hold: "(pending,f,0)",
@@ -332,7 +332,7 @@ var deliveryDecisions = []decision{
 		}},
 }
 
-// creates creates a session and answers whether it is the one that was asked for.
+// creates creates a session and answers whether it is the requested one.
 func (f fixture) creates(n storage.NewSession) call {
 	return func(ctx context.Context) (any, error) {
 		got, err := f.CreateSession(ctx, n, started)
@@ -352,7 +352,7 @@ func (f fixture) expires(s checkout.Session) call {
 	}
 }
 
-// asks notes a payment that a customer asks for.
+// asks creates a payment.
 func (f fixture) asks(t *testing.T, s checkout.Session) string {
 	t.Helper()
 	id := checkout.NewID(checkout.PrefixTransaction)
@@ -371,7 +371,7 @@ func (f fixture) drops(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) { return nil, f.DropPayment(ctx, s.ID, id) }
 }
 
-// charged is a session whose merchant hears of payments, with a payment in flight.
+// charged creates a session with a payment in flight; its merchant has a registration.
 func (f fixture) charged(t *testing.T, result checkout.ChargeResult) (checkout.Session, string) {
 	t.Helper()
 	f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted, webhook.CheckoutFailed, webhook.PayoutSent, webhook.PayoutFailed)
@@ -392,7 +392,7 @@ func (f fixture) finishes(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) { return f.FinishPayment(ctx, ref(s), id) }
 }
 
-// payout is the payout of a session that was paid.
+// payout creates a payout of a paid session.
 func (f fixture) payout(t *testing.T) checkout.Ref {
 	t.Helper()
 	s, id := f.charged(t, succeeded)
@@ -573,7 +573,7 @@ func (f fixture) claims() call {
 	}
 }
 
-// note is an entry of the audit log.
+// note returns an entry of the audit log.
 func (f fixture) note() checkout.AuditEntry {
 	return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID, Actor: "a@shop.example"}
 }
@@ -584,7 +584,7 @@ func (f fixture) invites(ctx context.Context, id, email string, role checkout.Ro
 	return f.InviteMember(ctx, m, []byte(id), time.Now().Add(time.Hour), f.note())
 }
 
-// owner is an owner who can sign in.
+// owner creates an owner who can sign in.
 func (f fixture) owner(t *testing.T, email string) string {
 	t.Helper()
 	id := checkout.NewID("mem")

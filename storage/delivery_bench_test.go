@@ -18,14 +18,16 @@ import (
 
 var logSize = flag.Int("deliveries", 100_000, "deliveries in the log of BenchmarkDeliveryLog")
 
-// The log of one busy merchant and nine others, 99 of 100 delivered, over 30 days.
+// The log of 30 days: one busy merchant, nine others, and 99 of 100 deliveries delivered.
 const (
 	benchMerchant = "mer_00000000000000000000000000"
 	benchEndpoint = "wh_00000000000000000000000000"
 )
 
-// BenchmarkDeliveryLog measures what merchants and workers ask of a log of
-// -deliveries deliveries, one attempt each: go test ./storage -run '^$' -bench DeliveryLog -deliveries 10000000
+// BenchmarkDeliveryLog measures the queries of merchants and workers on a log of -deliveries
+// deliveries, with one attempt each:
+//
+//	go test ./storage -run '^$' -bench DeliveryLog -deliveries 10000000
 func BenchmarkDeliveryLog(b *testing.B) {
 	s := fillLog(b, *logSize)
 	ctx := b.Context()
@@ -109,7 +111,7 @@ func fillLog(b *testing.B, n int) *storage.Store {
 	conn, err := pgx.Connect(b.Context(), url)
 	require.NoError(b, err)
 	defer func() { _ = conn.Close(context.Background()) }() // a benchmark's connection
-	// Indexes are made faster at once than row by row.
+	// Building an index at once is faster than row by row.
 	rows, err := conn.Query(b.Context(), `
 		SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('event', 'webhook_delivery', 'webhook_attempt') AND indexdef NOT LIKE '%UNIQUE%'`)
 	require.NoError(b, err)

@@ -106,9 +106,9 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	require.Equal(t, checkout.TransactionSucceeded, got.Transaction().Status)
 }
 
-// Whoever sends a payout may not be alone: a session and a Payout that Reconcile
-// started. A refusal of one and a signature of the other would be a transfer that
-// is told as failed.
+// A session and a Payout that Reconcile started may send the same payout. If the refusal of one and
+// the signature of the other were both recorded, the service would report a real transfer as
+// failed.
 func TestRecordTransfer_TheFirstStays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

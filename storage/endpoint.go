@@ -15,22 +15,25 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ErrTooManyEndpoints: the merchant has webhook.MaxEndpoints in this mode.
+// ErrTooManyEndpoints: the merchant already has webhook.MaxEndpoints in this mode.
 var ErrTooManyEndpoints = errors.New("too many webhook registrations")
 
-// CreateEndpoint stores a registration and the sealed digest of e.Secret, never
-// the secret. It returns e with its time of creation, or ErrTooManyEndpoints.
-// Repeating it with the same id changes nothing; it returns checkout.ErrNotFound
-// when the registration was deleted in the meantime.
+// CreateEndpoint stores a registration with the sealed digest of e.Secret, never the secret itself.
+// It returns e with its creation time. It returns ErrTooManyEndpoints. A repeat with the same id
+// changes nothing; it returns checkout.ErrNotFound when the registration has been deleted since.
 //
-// by notes the change in the same transaction; a repeat is noted no more.
-func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+// The entries by go to the audit log in the same transaction. A repeat writes none.
+func (s *Store) CreateEndpoint(
+	ctx context.Context, e webhook.Endpoint, by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// The merchant's row serializes its registrations, so that the limit holds.
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
+		// The lock on the merchant's row makes its registrations take turns, so the limit holds.
+		if _, err := tx.Exec(ctx, `
+			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, e.MerchantID); err != nil {
 			return err
 		}
-		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, e.MerchantID, e.Mode, e.ID)); {
+		switch again, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
+			e.MerchantID, e.Mode, e.ID)); {
 		case err == nil:
 			again.Secret = e.Secret
 			e = again
@@ -38,22 +41,27 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 		case !errors.Is(err, checkout.ErrNotFound):
 			return err
 		}
+
 		var count int
 		err := tx.QueryRow(ctx, `
 			SELECT count(*) FROM webhook_endpoint
-			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`, e.MerchantID, e.Mode).Scan(&count)
+			WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL`,
+			e.MerchantID, e.Mode).Scan(&count)
 		if err != nil {
 			return err
 		}
+
 		if count >= webhook.MaxEndpoints {
 			return ErrTooManyEndpoints
 		}
+
 		if err := s.insertEndpoint(ctx, tx, &e, nil); err != nil {
 			return err
 		}
 		return auditAll(ctx, tx, by)
 	})
-	if violates(err, "webhook_endpoint_pkey") { // the same request again, but what it created was deleted
+
+	if violates(err, "webhook_endpoint_pkey") { // a repeat, and the registration was deleted since
 		err = checkout.ErrNotFound
 	}
 	if err != nil {
@@ -62,23 +70,29 @@ func (s *Store) CreateEndpoint(ctx context.Context, e webhook.Endpoint, by ...ch
 	return e, nil
 }
 
-// insertSessionSecret stores the secret of one session's webhook_url as an
-// endpoint that is not listed and gets nothing else.
+// insertSessionSecret stores the secret for the webhook_url of one session. Its row is an endpoint
+// that no list shows and that receives no other events.
 func (s *Store) insertSessionSecret(ctx context.Context, tx pgx.Tx, n NewSession) (string, error) {
 	e := webhook.Endpoint{
 		Ref: n.Owner.Ref(n.OwnEndpoint()),
-		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: n.Secret,
+		URL: *n.WebhookURL, Events: webhook.EventTypes, Status: webhook.EndpointEnabled,
+		Secret: n.Secret,
 	}
 	err := s.insertEndpoint(ctx, tx, &e, &n.ID)
 	return e.ID, err
 }
 
-func (s *Store) insertEndpoint(ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string) error {
+func (s *Store) insertEndpoint(
+	ctx context.Context, tx pgx.Tx, e *webhook.Endpoint, sessionID *string,
+) error {
 	keyID, sealed := s.keys.seal(e.ID, webhook.SecretDigest(e.Secret))
 	return tx.QueryRow(ctx, `
-		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status, session_id, master_key_id, sealed_digest, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID, keyID, sealed).Scan(&e.CreatedAt)
+		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, description, status,
+			session_id, master_key_id, sealed_digest, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+			date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+		e.ID, e.MerchantID, e.Mode, e.URL, e.Events, e.Description, e.Status, sessionID,
+		keyID, sealed).Scan(&e.CreatedAt)
 }
 
 const (
@@ -88,11 +102,14 @@ const (
 	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
 )
 
-// ownEndpoint is the condition of a registration that is there.
-const ownEndpoint = `WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL AND w.deleted_at IS NULL`
+// ownEndpoint selects one registration that is not deleted.
+const ownEndpoint = `
+	WHERE w.merchant_id = $1 AND w.mode = $2 AND w.id = $3 AND w.session_id IS NULL
+		AND w.deleted_at IS NULL`
 
 func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status, &e.CreatedAt, &e.RotatingUntil)
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status,
+		&e.CreatedAt, &e.RotatingUntil)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
@@ -101,7 +118,8 @@ func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
 
 // Endpoint returns one registration. It returns checkout.ErrNotFound.
 func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoint, error) {
-	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
+	e, err := scanEndpoint(s.pool.QueryRow(ctx, selectEndpoint+ownEndpoint,
+		ref.MerchantID, ref.Mode, ref.ID))
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("webhook registration: %w", err)
 	}
@@ -109,7 +127,9 @@ func (s *Store) Endpoint(ctx context.Context, ref checkout.Ref) (webhook.Endpoin
 }
 
 // Endpoints lists registrations, newest first.
-func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page) ([]webhook.Endpoint, error) {
+func (s *Store) Endpoints(
+	ctx context.Context, owner checkout.Owner, status webhook.EndpointStatus, p Page,
+) ([]webhook.Endpoint, error) {
 	q := newList(owner, "w")
 	q.where("w.session_id IS NULL AND w.deleted_at IS NULL")
 	q.equal("w.status", string(status))
@@ -118,25 +138,27 @@ func (s *Store) Endpoints(ctx context.Context, owner checkout.Owner, status webh
 	if err != nil {
 		return nil, fmt.Errorf("webhook registrations: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
+	got, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (webhook.Endpoint, error) { return scanEndpoint(row) })
 	if err != nil {
 		return nil, fmt.Errorf("webhook registrations: %w", err)
 	}
 	return got, nil
 }
 
-// EndpointChange is what of a registration is to change; nil stays.
+// EndpointChange is a change of a registration. A nil field keeps its value.
 type EndpointChange struct {
 	URL              *string
 	Events           []webhook.EventType
 	Description      *string
 	ClearDescription bool
 	Status           *webhook.EndpointStatus
-	// Was is what the person who changes it saw; nil does not look. See ChangedError.
+	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *webhook.Endpoint
 }
 
-// conflicts are the fields that c changes although they are not what was seen.
+// conflicts returns the fields that c changes and that somebody else changed since the editor saw
+// them.
 func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -144,33 +166,43 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	if c.URL != nil && now.URL != c.Was.URL && now.URL != *c.URL {
 		fields = append(fields, "url")
 	}
-	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) && !slices.Equal(now.Events, c.Events) {
+	if c.Events != nil && !slices.Equal(now.Events, c.Was.Events) &&
+		!slices.Equal(now.Events, c.Events) {
 		fields = append(fields, "events")
 	}
-	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) && is != deref(c.Was.Description) && is != deref(c.Description) {
+	if is := deref(now.Description); (c.Description != nil || c.ClearDescription) &&
+		is != deref(c.Was.Description) && is != deref(c.Description) {
 		fields = append(fields, "description")
 	}
 	return fields
 }
 
-// ChangeEndpoint changes a registration and returns it. A new URL holds for the
-// attempts to come of deliveries that exist already; disabling puts all of them
-// on hold. It returns checkout.ErrNotFound and *ChangedError. by is as of
-// CreateEndpoint; its detail, what each field was and is, is written here.
-func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+// ChangeEndpoint changes a registration and returns it. Pending deliveries use a new URL from their
+// next attempt on. Disabling a registration holds all its pending deliveries. It returns
+// checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
+// in the detail: the old and new value of each field.
+func (s *Store) ChangeEndpoint(
+	ctx context.Context, ref checkout.Ref, c EndpointChange, by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID))
+		now, err := scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint+` FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID))
 		if err != nil {
 			return err
 		}
+
 		if fields := c.conflicts(now); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
-				UPDATE webhook_endpoint w SET url = coalesce($4, url), events = coalesce($5, events), status = coalesce($8, status),
-					changed_at = clock_timestamp(), description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END `+ownEndpoint+`
+				UPDATE webhook_endpoint w SET url = coalesce($4, url),
+					events = coalesce($5, events), status = coalesce($8, status),
+					changed_at = clock_timestamp(),
+					description = CASE WHEN $7 THEN NULL ELSE coalesce($6, description) END
+				`+ownEndpoint+`
 				RETURNING *
 			) `+selectEndpointColumns+`FROM w`,
 			ref.MerchantID, ref.Mode, ref.ID, c.URL, c.Events, c.Description, c.ClearDescription, c.Status))
@@ -185,8 +217,8 @@ func (s *Store) ChangeEndpoint(ctx context.Context, ref checkout.Ref, c Endpoint
 	return e, nil
 }
 
-// endpointChanged fills in what changed; nothing is noted when nothing did. Of a
-// URL the log has the host only: a path can be a secret.
+// endpointChanged fills in the detail of the audit entries. It returns none when nothing changed.
+// The log shows only the host of a URL, because a path can be a secret.
 func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []checkout.AuditEntry {
 	var detail []string
 	note := func(what, was, is string) {
@@ -211,13 +243,17 @@ func endpointChanged(by []checkout.AuditEntry, was, is webhook.Endpoint) []check
 	return noted
 }
 
-// DeleteEndpoint removes a registration: nothing more is sent to it, and
-// Reconcile cancels its pending deliveries. Its secret signs nothing more, for
-// sessions' own addresses either; see signerOf. Its row stays for the log. It
-// returns checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
+// DeleteEndpoint deletes a registration. Nothing more is sent to it, and Reconcile cancels its
+// pending deliveries. Its secret signs nothing more, not even for the webhook_url of a session: see
+// signerOf. Its row stays for the log. It returns checkout.ErrNotFound. by works as in
+// CreateEndpoint.
+func (s *Store) DeleteEndpoint(
+	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
+) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID)
+		tag, err := tx.Exec(ctx, `
+			UPDATE webhook_endpoint w SET deleted_at = clock_timestamp() `+ownEndpoint,
+			ref.MerchantID, ref.Mode, ref.ID)
 		if err != nil {
 			return err
 		}
@@ -232,39 +268,53 @@ func (s *Store) DeleteEndpoint(ctx context.Context, ref checkout.Ref, by ...chec
 	return nil
 }
 
-// RotateSecret gives a registration the new secret; the one before goes on
-// signing beside it for overlap, and the one before that stops at once.
-// Repeating it with the same secret changes nothing. It returns the registration
-// with the secret, or checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration, by ...checkout.AuditEntry) (webhook.Endpoint, error) {
+// RotateSecret gives a registration a new secret. The previous secret also signs until overlap is
+// over; an older one stops at once. A repeat with the same secret changes nothing. It returns the
+// registration with the secret. It returns checkout.ErrNotFound. by works as in CreateEndpoint.
+func (s *Store) RotateSecret(
+	ctx context.Context, ref checkout.Ref, secret string, overlap time.Duration,
+	by ...checkout.AuditEntry,
+) (webhook.Endpoint, error) {
 	var e webhook.Endpoint
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
 		)
-		err := tx.QueryRow(ctx, `SELECT master_key_id, sealed_digest FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`, ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
+
+		err := tx.QueryRow(ctx, `
+			SELECT master_key_id, sealed_digest
+			FROM webhook_endpoint w `+ownEndpoint+` FOR NO KEY UPDATE`,
+			ref.MerchantID, ref.Mode, ref.ID).Scan(&keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}
 		if err != nil {
 			return err
 		}
+
 		current, err := s.keys.unseal(keyID, ref.ID, sealed)
 		if err != nil {
 			return err
 		}
+
 		if subtle.ConstantTimeCompare(current, webhook.SecretDigest(secret)) == 1 {
-			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint, ref.MerchantID, ref.Mode, ref.ID))
+			e, err = scanEndpoint(tx.QueryRow(ctx, selectEndpoint+ownEndpoint,
+				ref.MerchantID, ref.Mode, ref.ID))
 			return err
 		}
+
 		keyID, sealed = s.keys.seal(ref.ID, webhook.SecretDigest(secret))
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
 			WITH w AS (
-				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id, previous_sealed_digest = sealed_digest,
-					previous_expires_at = date_trunc('milliseconds', clock_timestamp()) + $6::interval, master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
+				UPDATE webhook_endpoint w SET previous_master_key_id = master_key_id,
+					previous_sealed_digest = sealed_digest,
+					previous_expires_at =
+						date_trunc('milliseconds', clock_timestamp()) + $6::interval,
+					master_key_id = $4, sealed_digest = $5 `+ownEndpoint+`
 				RETURNING *
-			) `+selectEndpointColumns+`FROM w`, ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
+			) `+selectEndpointColumns+`FROM w`,
+			ref.MerchantID, ref.Mode, ref.ID, keyID, sealed, overlap))
 		if err != nil {
 			return err
 		}
@@ -273,37 +323,44 @@ func (s *Store) RotateSecret(ctx context.Context, ref checkout.Ref, secret strin
 	if err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("rotate secret: %w", err)
 	}
+
 	e.Secret = secret
 	return e, nil
 }
 
-// SigningKeys are what signs, or signed, for one registration, or for the
-// webhook_url of one session.
+// SigningKeys holds the present and the previous digest of one registration's secret, or of the
+// secret for the webhook_url of one session.
 type SigningKeys struct {
 	EndpointID string
-	SessionID  string // set: the secret of that session's webhook_url, not a registration's
-	Deleted    bool   // the registration is gone
+	SessionID  string // not empty: the secret is for this session's webhook_url
+	Deleted    bool   // the registration was deleted
 	Current    []byte
-	Previous   []byte     // nil when the secret was never rotated, or longer ago than ExplainedFor
-	Until      *time.Time // when Previous stopped or stops signing
+	Previous   []byte     // nil when never rotated, or when it stopped signing more than ExplainedFor ago
+	Until      *time.Time // when Previous stops or stopped signing
 }
 
-// ExplainedFor is how long after its end a previous secret is still known to
-// explain a signature: whoever deployed the new one late finds out in a week.
+// ExplainedFor is how long a previous secret can still explain a signature after it stopped
+// signing. A merchant that deploys the new secret late has a week to find out.
 const ExplainedFor = 7 * 24 * time.Hour
 
-// SigningKeys returns the digests that sign for each of the merchant's
-// registrations, and those that signed the deliveries of the event with that
-// id, deleted ones too, to find out which one signed something; eventID may be empty. They never
-// leave the process.
-func (s *Store) SigningKeys(ctx context.Context, owner checkout.Owner, eventID string) ([]SigningKeys, error) {
+// SigningKeys returns the digests that sign for the merchant's registrations. It adds the digests
+// that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
+// empty. Callers use them to find out which secret made a signature. The digests must not leave the
+// process.
+func (s *Store) SigningKeys(
+	ctx context.Context, owner checkout.Owner, eventID string,
+) ([]SigningKeys, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
-			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END, CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
-		FROM webhook_endpoint, LATERAL (SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
+			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
+				CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
+		FROM webhook_endpoint, LATERAL (
+			SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
 		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
-			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
-			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s JOIN event e ON e.session_id = s.id
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d
+				WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
+			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s
+				JOIN event e ON e.session_id = s.id
 				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
 		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
 	if err != nil {
@@ -321,7 +378,8 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 		k  SigningKeys
 		by = signature{Signer: &k.EndpointID}
 	)
-	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed, &by.PreviousKeyID, &by.Previous, &k.Until); err != nil {
+	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed,
+		&by.PreviousKeyID, &by.Previous, &k.Until); err != nil {
 		return k, err
 	}
 	digests, err := s.unsealDigests(by)
@@ -335,16 +393,20 @@ func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
 	return k, nil
 }
 
-// SigningEndpoint returns the registration whose secret signs what is sent to
-// url as a session's webhook_url: the oldest enabled one with that very URL,
-// else the oldest enabled one; "" when the merchant has none in this mode.
+// SigningEndpoint returns the id of the registration whose secret signs the events of a session
+// with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
+// the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode.
 // Source: api/decisions.md, "which secret signs".
-func (s *Store) SigningEndpoint(ctx context.Context, owner checkout.Owner, url string) (string, error) {
+func (s *Store) SigningEndpoint(
+	ctx context.Context, owner checkout.Owner, url string,
+) (string, error) {
 	var id string
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM webhook_endpoint
-		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL AND status = 'enabled'
-		ORDER BY url = $3 DESC, created_at, id LIMIT 1`, owner.MerchantID, owner.Mode, url).Scan(&id)
+		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
+			AND status = 'enabled'
+		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
+		owner.MerchantID, owner.Mode, url).Scan(&id)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return "", fmt.Errorf("signing registration: %w", err)
 	}

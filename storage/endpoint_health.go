@@ -10,11 +10,11 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// maxHealthDeliveries bounds the work for one endpoint; a busy one is judged by
-// its newest deliveries.
+// maxHealthDeliveries limits the work for one endpoint. The newest deliveries of a busy endpoint
+// are enough to judge it.
 const maxHealthDeliveries = 1000
 
-// EndpointHealth is how the newest deliveries of an endpoint fared.
+// EndpointHealth counts the newest deliveries of an endpoint by their state.
 type EndpointHealth struct {
 	EndpointID string
 	Total      int // at most 1,000
@@ -24,26 +24,37 @@ type EndpointHealth struct {
 	Retrying   int // pending, and an attempt has failed
 }
 
-// EndpointHealth returns how the deliveries of the last while fared, by the id of
-// each registration that had any; sessions' own URLs do not count.
-func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within time.Duration) (map[string]EndpointHealth, error) {
+// EndpointHealth counts the deliveries that were created less than within ago. The key of the map
+// is the id of a registration; registrations without deliveries have no entry. Deliveries to a
+// session's own webhook_url do not count.
+func (s *Store) EndpointHealth(
+	ctx context.Context, owner checkout.Owner, within time.Duration,
+) (map[string]EndpointHealth, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'), count(*) FILTER (WHERE d.status = 'failed'),
-			count(*) FILTER (WHERE d.status = 'pending'), count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
-				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run AND a.error_kind IS NOT NULL))
+		SELECT w.id, count(*), count(*) FILTER (WHERE d.status = 'delivered'),
+			count(*) FILTER (WHERE d.status = 'failed'),
+			count(*) FILTER (WHERE d.status = 'pending'),
+			count(*) FILTER (WHERE d.status = 'pending' AND EXISTS (
+				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
+					AND a.error_kind IS NOT NULL))
 		FROM webhook_endpoint w CROSS JOIN LATERAL (
 			SELECT d.id, d.status, d.run FROM webhook_delivery d
-			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url ORDER BY d.id DESC LIMIT $4
+			WHERE d.endpoint_id = w.id AND d.id >= $3 AND NOT d.session_url
+			ORDER BY d.id DESC LIMIT $4
 		) d
-		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL GROUP BY w.id`,
-		owner.MerchantID, owner.Mode, checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
+		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.session_id IS NULL AND w.deleted_at IS NULL
+		GROUP BY w.id`,
+		owner.MerchantID, owner.Mode,
+		checkout.FirstID(checkout.PrefixDelivery, time.Now().Add(-within)), maxHealthDeliveries)
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
+
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[EndpointHealth])
 	if err != nil {
 		return nil, fmt.Errorf("health of webhooks: %w", err)
 	}
+
 	health := map[string]EndpointHealth{}
 	for _, h := range list {
 		health[h.EndpointID] = h
@@ -51,11 +62,14 @@ func (s *Store) EndpointHealth(ctx context.Context, owner checkout.Owner, within
 	return health, nil
 }
 
-// CountPending returns how many deliveries to a registration have not ended.
-func (s *Store) CountPending(ctx context.Context, owner checkout.Owner, endpointID string) (n int, err error) {
+// CountPending returns the number of pending deliveries of a registration.
+func (s *Store) CountPending(
+	ctx context.Context, owner checkout.Owner, endpointID string,
+) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM webhook_delivery
-		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending' AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
+		WHERE merchant_id = $1 AND mode = $2 AND endpoint_id = $3 AND status = 'pending'
+			AND NOT session_url`, owner.MerchantID, owner.Mode, endpointID).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count pending deliveries: %w", err)
 	}

@@ -13,35 +13,38 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// publication is an event to be stored together with its deliveries.
+// publication is an event to store, with its deliveries.
 type publication struct {
-	checkout.Ref // evt_…, a new one when ""
+	checkout.Ref // evt_…; "" makes a new id
 
 	Type      webhook.EventType
 	SubjectID string
 	SessionID string
 	Data      any
 	At        time.Time
-	// WebhookURL replaces every registration for the events of its session;
-	// the secret of SigningEndpoint signs.
+	// WebhookURL replaces every registration for the events of its session. The secret of
+	// SigningEndpoint signs them.
 	WebhookURL      *string
 	SigningEndpoint *string
-	// Only is the one registration that gets a test event, whatever it lists.
+	// Only is the id of the one registration that gets a test event. Its list of event types does
+	// not matter.
 	Only *string
 }
 
-// publish stores the event, the exact bytes that will be sent, and one delivery
-// for each address that gets it. It must run at most once per subject and type
-// (a unique constraint holds it to that); published reads the result again.
+// publish stores the event, the exact bytes to send, and one delivery for each address. It must run
+// at most once per subject and type: a unique constraint refuses a second run. published returns
+// the deliveries of the first run.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
 		id = checkout.NewID(checkout.PrefixEvent)
 	}
+
 	body, err := webhook.Envelope(id, p.Type, p.At, p.Data)
 	if err != nil {
 		return nil, err
 	}
+
 	_, err = tx.Exec(ctx, `
 		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body)
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`,
@@ -49,23 +52,28 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	if err != nil {
 		return nil, err
 	}
-	// PostgreSQL picks as many of these ids as there are targets, which saves
-	// asking for the targets first.
+
+	// PostgreSQL takes one of these ids for each target. So no query is needed to count the targets
+	// first.
 	candidates := make([]string, webhook.MaxEndpoints)
 	for i := range candidates {
 		candidates[i] = checkout.NewID(checkout.PrefixDelivery)
 	}
+
 	slices.Sort(candidates)
 	rows, err := tx.Query(ctx, `
 		WITH target AS (
 			SELECT id, url, false AS session_url FROM webhook_endpoint
 			WHERE merchant_id = $2 AND mode = $3 AND session_id IS NULL AND deleted_at IS NULL
-			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END AND $7::text IS NULL
+			  AND CASE WHEN $9::text IS NULL THEN $4 = ANY (events) ELSE id = $9 END
+			  AND $7::text IS NULL
 			UNION ALL
 			SELECT $8, $7, true WHERE $7 IS NOT NULL
 		)
-		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, next_attempt_at, created_at)
-		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url, 'pending', $6, $6 FROM target
+		INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url,
+			session_url, status, next_attempt_at, created_at)
+		SELECT ($5::text[])[row_number() OVER (ORDER BY id)], $1, $2, $3, id, url, session_url,
+			'pending', $6, $6 FROM target
 		RETURNING id, `+laneEndpoint+`, url`,
 		id, p.MerchantID, p.Mode, p.Type, candidates, p.At, p.WebhookURL, p.SigningEndpoint, p.Only)
 	if err != nil {
@@ -74,11 +82,14 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	return collectDispatches(rows)
 }
 
-// published returns the deliveries of an event that publish stored before.
-func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType) ([]webhook.Dispatch, error) {
+// published returns the deliveries that publish stored for an event.
+func published(
+	ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType,
+) ([]webhook.Dispatch, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4 ORDER BY d.id`,
+		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4
+		ORDER BY d.id`,
 		owner.MerchantID, owner.Mode, subjectID, typ)
 	if err != nil {
 		return nil, err
@@ -86,9 +97,8 @@ func published(ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID s
 	return collectDispatches(rows)
 }
 
-// laneEndpoint is the endpoint of a webhook_delivery that bounds its attempts
-// under way. A session's own URL has none: another session may have the same URL
-// and another endpoint.
+// laneEndpoint is the endpoint whose lane limits the attempts of a webhook_delivery. A delivery to
+// a session's own URL gets "": another session may have the same URL and another endpoint.
 const laneEndpoint = `CASE WHEN session_url THEN '' ELSE endpoint_id END`
 
 func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
@@ -100,8 +110,8 @@ func collectDispatches(rows pgx.Rows) ([]webhook.Dispatch, error) {
 	})
 }
 
-// TestEvent is an event that only one registration gets, whatever event types
-// it lists. It has no session.
+// TestEvent is an event for one registration only, whatever event types the registration lists. It
+// belongs to no session.
 type TestEvent struct {
 	checkout.Owner
 
@@ -111,29 +121,35 @@ type TestEvent struct {
 	Data       func(at time.Time) any
 }
 
-// PublishTest stores a test event and its delivery; the caller starts its
-// workflow. Repeating it with the same subject changes nothing. It returns
-// checkout.ErrNotFound. by is as of CreateEndpoint.
-func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.AuditEntry) (webhook.Event, webhook.Dispatch, error) {
+// PublishTest stores a test event and its delivery. The caller starts the delivery's workflow. A
+// repeat with the same subject changes nothing. It returns checkout.ErrNotFound. by works as in
+// CreateEndpoint.
+func (s *Store) PublishTest(
+	ctx context.Context, t TestEvent, by ...checkout.AuditEntry,
+) (webhook.Event, webhook.Dispatch, error) {
 	var refs []webhook.Dispatch
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		var at time.Time
-		// A repeat is of the type that the first had, which may have been that of
-		// the registration's events at that time; it waits for a first that is being
-		// committed.
+		// A repeat must use the type of the first call: the type may come from the registration's
+		// events, which may have changed since. The lock makes a repeat wait for a first call that
+		// is committing.
 		_, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, t.SubjectID)
 		if err != nil {
 			return err
 		}
+
 		err = tx.QueryRow(ctx, `
 			SELECT date_trunc('milliseconds', clock_timestamp()), coalesce(
-				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3), $4)`,
+				(SELECT type FROM event WHERE subject_id = $1 AND merchant_id = $2 AND mode = $3),
+				$4)`,
 			t.SubjectID, t.MerchantID, t.Mode, t.Type).Scan(&at, &t.Type)
 		if err != nil {
 			return err
 		}
+
 		refs, err = publish(ctx, tx, publication{
-			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID, Data: t.Data(at), At: at, Only: &t.EndpointID,
+			Ref: checkout.Ref{Owner: t.Owner}, Type: t.Type, SubjectID: t.SubjectID,
+			Data: t.Data(at), At: at, Only: &t.EndpointID,
 		})
 		if err == nil && len(refs) == 0 {
 			err = checkout.ErrNotFound
@@ -143,7 +159,8 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 		}
 		return auditAll(ctx, tx, by)
 	})
-	if violates(err, "event_subject_type_key") { // the same request again
+
+	if violates(err, "event_subject_type_key") { // the request was repeated
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type)
 			if err == nil && len(refs) == 0 {
@@ -152,9 +169,12 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 			return err
 		})
 	}
+
 	var event webhook.Event
 	if err == nil {
-		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`, t.SubjectID, t.MerchantID, t.Mode))
+		event, err = scanEvent(s.pool.QueryRow(ctx, selectEvent+`
+			WHERE e.subject_id = $1 AND e.merchant_id = $2 AND e.mode = $3`,
+			t.SubjectID, t.MerchantID, t.Mode))
 	}
 	if err != nil {
 		return webhook.Event{}, webhook.Dispatch{}, fmt.Errorf("publish test event: %w", err)
@@ -162,16 +182,20 @@ func (s *Store) PublishTest(ctx context.Context, t TestEvent, by ...checkout.Aud
 	return event, refs[0], nil
 }
 
-const selectEvent = `SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, e.body FROM event e `
+const selectEvent = `
+	SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''),
+		e.created_at, e.body FROM event e `
 
 func scanEvent(row pgx.Row) (e webhook.Event, err error) {
-	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt, &e.Body)
+	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt,
+		&e.Body)
 	return e, err
 }
 
 // Event returns one event. It returns checkout.ErrNotFound.
 func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, error) {
-	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
+	e, err := scanEvent(s.pool.QueryRow(ctx, selectEvent+`
+		WHERE e.id = $1 AND e.merchant_id = $2 AND e.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return webhook.Event{}, checkout.ErrNotFound
 	}
@@ -181,14 +205,16 @@ func (s *Store) Event(ctx context.Context, ref checkout.Ref) (webhook.Event, err
 	return e, nil
 }
 
-// EventFilter chooses events; what is empty does not choose.
+// EventFilter selects events. An empty field selects all.
 type EventFilter struct {
 	Type      webhook.EventType
 	SessionID string
 }
 
 // Events lists events, newest first.
-func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter, p Page) ([]webhook.Event, error) {
+func (s *Store) Events(
+	ctx context.Context, owner checkout.Owner, f EventFilter, p Page,
+) ([]webhook.Event, error) {
 	q := newList(owner, "e")
 	q.equal("e.type", string(f.Type))
 	q.equal("e.session_id", f.SessionID)
@@ -197,7 +223,8 @@ func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter,
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
+	got, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (webhook.Event, error) { return scanEvent(row) })
 	if err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
@@ -207,7 +234,9 @@ func (s *Store) Events(ctx context.Context, owner checkout.Owner, f EventFilter,
 // EventDeliveries returns the deliveries of an event, oldest first.
 func (s *Store) EventDeliveries(ctx context.Context, ref checkout.Ref) ([]webhook.Dispatch, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`, ref.MerchantID, ref.Mode, ref.ID)
+		SELECT id, `+laneEndpoint+`, url FROM webhook_delivery
+		WHERE merchant_id = $1 AND mode = $2 AND event_id = $3 ORDER BY id`,
+		ref.MerchantID, ref.Mode, ref.ID)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries of an event: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// FailedDelivery is a delivery that is permanently failed now.
+// FailedDelivery is a permanently failed delivery.
 type FailedDelivery struct {
 	checkout.Ref
 
@@ -21,13 +21,15 @@ type FailedDelivery struct {
 	FailedAt  time.Time
 }
 
-// FailedDeliveries returns up to limit deliveries that are permanently failed
-// now, those that ended last first. It is for operators: it looks at all merchants.
+// FailedDeliveries returns up to limit permanently failed deliveries of all merchants. The one that
+// failed last comes first. Only operators may call it.
 func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDelivery, error) {
-	// Each of the two conditions says the same; the second is that of the partial index.
+	// The second condition repeats the first: PostgreSQL needs it to use the partial index.
 	rows, err := a.pool.Query(ctx, `
-		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE d.status = 'failed' AND d.status <> 'delivered' ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
+		SELECT d.id, d.merchant_id, d.mode, e.type, d.url, d.run, d.finished_at
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE d.status = 'failed' AND d.status <> 'delivered'
+		ORDER BY d.finished_at DESC, d.id LIMIT $1`, limit)
 	if err != nil {
 		return nil, fmt.Errorf("failed deliveries: %w", err)
 	}

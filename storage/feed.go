@@ -13,51 +13,52 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// deliveryChannel is where the trigger of webhook_delivery tells of changes:
-// "merchant mode", at most once a second.
+// deliveryChannel is the channel on which the trigger of webhook_delivery announces changes. The
+// payload is "merchant mode". The trigger announces at most once a second.
 const deliveryChannel = "delivery"
 
-// FeedPace is a little more than the second for which the trigger tells of
-// nothing more.
+// FeedPace is the shortest useful time between two looks at the deliveries: a little more than the
+// second in which the trigger announces nothing more.
 const FeedPace = 1200 * time.Millisecond
 
 // How the feed keeps itself alive.
 const (
-	watchLease   = time.Minute      // how long a trigger tells of changes for somebody who does not renew
-	watchRenewal = 20 * time.Second // also how soon a dead connection is noticed
-	renewTimeout = 5 * time.Second  // for a connection that answers no more
-	feedRetry    = time.Second      // after a connection that was lost
+	watchLease   = time.Minute      // the trigger announces for this long after a renewal
+	watchRenewal = 20 * time.Second // also the time in which a dead connection is noticed
+	renewTimeout = 5 * time.Second  // for a connection that does not answer
+	feedRetry    = time.Second      // after a lost connection
 )
 
-// watched is whose deliveries somebody looks at.
+// watched names the merchant and mode of a subscription.
 type watched struct {
 	merchantID string
 	mode       checkout.Mode
 }
 
-// Feed tells who subscribes that deliveries of a merchant and mode changed. It
-// has one connection to PostgreSQL for all subscribers, none before the first.
+// Feed tells its subscribers that deliveries of a merchant and mode changed. It has one connection
+// to PostgreSQL for all subscribers, and no connection before the first subscription.
 type Feed struct {
 	store *Store
 
 	mu          sync.Mutex
 	closed      bool
 	subscribers map[watched]map[*Subscription]struct{}
-	first       chan struct{} // closed with the first subscription
+	first       chan struct{} // closed by the first subscription
 	once        sync.Once
 }
 
-// NewFeed returns a feed that does nothing until Run.
+// NewFeed returns a feed. It does nothing until Run.
 func (s *Store) NewFeed() *Feed {
-	return &Feed{store: s, subscribers: map[watched]map[*Subscription]struct{}{}, first: make(chan struct{})}
+	return &Feed{store: s, subscribers: map[watched]map[*Subscription]struct{}{},
+		first: make(chan struct{})}
 }
 
-// Subscription is one subscriber's.
+// Subscription tells one subscriber of changes.
 type Subscription struct {
-	// Changes has a value when deliveries change, or may have. Changes of the next
-	// FeedPace come without another: look at once, and again after that. It never
-	// holds more than one: who is slow looks once, at everything. It is closed when
-	// the feed ends.
+	// Changes has a value when deliveries may have changed. Changes within the next FeedPace bring
+	// no second value: look at the deliveries at once, and again after FeedPace. The channel holds
+	// one value at most, so a slow subscriber misses no change and looks only once. The feed closes
+	// the channel when it ends.
 	Changes <-chan struct{}
 
 	changes chan struct{}
@@ -65,11 +66,12 @@ type Subscription struct {
 	feed    *Feed
 }
 
-// Subscribe begins a subscription, which must be closed. Its first change comes
-// once the feed listens, so that what happened in between is looked at.
+// Subscribe adds a subscription. The caller must close it. The first value comes once the feed
+// listens, so the subscriber sees every change since Subscribe.
 func (f *Feed) Subscribe(ctx context.Context, owner checkout.Owner) (*Subscription, error) {
 	changes := make(chan struct{}, 1)
-	sub := &Subscription{Changes: changes, changes: changes, of: watched{owner.MerchantID, owner.Mode}, feed: f}
+	sub := &Subscription{Changes: changes, changes: changes,
+		of: watched{owner.MerchantID, owner.Mode}, feed: f}
 	if err := renew(ctx, f.store.pool, []watched{sub.of}); err != nil {
 		return nil, err
 	}
@@ -102,12 +104,12 @@ func (sub *Subscription) Close() {
 func (sub *Subscription) tell() {
 	select {
 	case sub.changes <- struct{}{}:
-	default: // it has not taken the last one yet
+	default: // the subscriber has not yet taken the last value
 	}
 }
 
-// Run listens until ctx ends, and then ends every subscription. It connects
-// again by itself; what happened in between is told as a change to everybody.
+// Run listens until ctx ends and then ends every subscription. It connects again when the
+// connection breaks, and then tells every subscriber of a possible change.
 func (f *Feed) Run(ctx context.Context) {
 	defer f.close()
 	select {
@@ -126,7 +128,7 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// listen passes changes on until its connection breaks.
+// listen passes changes on until the connection breaks.
 func (f *Feed) listen(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, f.store.pool.Config().ConnConfig.Copy())
 	if err != nil {
@@ -135,7 +137,7 @@ func (f *Feed) listen(ctx context.Context) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), feedRetry)
 		defer cancel()
-		_ = conn.Close(ctx) // it holds nothing
+		_ = conn.Close(ctx) // the connection has no open transaction
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+deliveryChannel); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (f *Feed) listen(ctx context.Context) error {
 	}
 }
 
-// pass passes changes on until it is time to renew.
+// pass passes changes on until the next renewal.
 func (f *Feed) pass(ctx context.Context, conn *pgx.Conn) error {
 	until, cancel := context.WithTimeout(ctx, watchRenewal)
 	defer cancel()
@@ -168,7 +170,7 @@ func (f *Feed) pass(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// tell tells those whom a payload concerns; an empty one concerns everybody.
+// tell informs the subscribers that payload names; "" informs all of them.
 func (f *Feed) tell(payload string) {
 	merchantID, mode, _ := strings.Cut(payload, " ")
 	f.mu.Lock()
@@ -183,7 +185,7 @@ func (f *Feed) tell(payload string) {
 	}
 }
 
-// watched returns whose deliveries somebody looks at.
+// watched returns the merchants and modes that have subscribers.
 func (f *Feed) watched() []watched {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,8 +208,8 @@ func (f *Feed) close() {
 	clear(f.subscribers)
 }
 
-// renew makes the trigger tell of changes for watchLease. Rows are taken in one
-// order, so that two processes cannot wait for each other.
+// renew makes the trigger announce changes for another watchLease. Every process takes the rows in
+// the same order, so two processes cannot deadlock.
 func renew(ctx context.Context, to executor, all []watched) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -217,8 +219,11 @@ func renew(ctx context.Context, to executor, all []watched) error {
 	}
 	_, err := to.Exec(ctx, `
 		INSERT INTO delivery_watch (merchant_id, mode, until, told_at)
-		SELECT m, o, clock_timestamp() + $3::interval, '-infinity' FROM unnest($1::text[], $2::text[]) AS w (m, o) ORDER BY m, o
-		ON CONFLICT (merchant_id, mode) DO UPDATE SET until = greatest(delivery_watch.until, excluded.until)`, merchants, modes, watchLease)
+		SELECT m, o, clock_timestamp() + $3::interval, '-infinity'
+		FROM unnest($1::text[], $2::text[]) AS w (m, o) ORDER BY m, o
+		ON CONFLICT (merchant_id, mode)
+			DO UPDATE SET until = greatest(delivery_watch.until, excluded.until)`,
+		merchants, modes, watchLease)
 	if err != nil {
 		return fmt.Errorf("watch deliveries: %w", err)
 	}

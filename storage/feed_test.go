@@ -14,10 +14,10 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// feedPatience is how long a busy computer may take to tell of a change.
+// feedPatience is how long a busy computer may take to announce a change.
 const feedPatience = 30 * time.Second
 
-// takeChange waits for a change; more is false when the subscription has ended.
+// takeChange waits for a change. more is false when the subscription has ended.
 func takeChange(t *testing.T, sub *storage.Subscription) (more bool) {
 	t.Helper()
 	select {
@@ -29,11 +29,11 @@ func takeChange(t *testing.T, sub *storage.Subscription) (more bool) {
 	}
 }
 
-// runFeed runs a feed with subscriptions until it listens.
+// runFeed runs a feed with subscriptions and returns once it listens.
 func runFeed(t *testing.T, feed *storage.Feed, subs ...*storage.Subscription) (stop func()) {
 	t.Helper()
 	for _, sub := range subs {
-		takeChange(t, sub) // that of the subscription itself
+		takeChange(t, sub) // the first value of the subscription
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -41,7 +41,7 @@ func runFeed(t *testing.T, feed *storage.Feed, subs ...*storage.Subscription) (s
 	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
 	for _, sub := range subs {
-		takeChange(t, sub) // it listens
+		takeChange(t, sub) // the feed listens
 	}
 	return stop
 }
@@ -81,7 +81,7 @@ func TestFeed_TellsThoseWhomItConcernsAndWaitsForNobody(t *testing.T) {
 	runFeed(t, feed, mine, again, live, other)
 	f.testDelivery(t)
 	takeChange(t, mine)
-	// again has not taken the first change; that holds nobody up.
+	// again has not taken its first change; the other subscribers must not wait for it.
 	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
 	f.testDelivery(t)
 	takeChange(t, mine)
@@ -105,7 +105,7 @@ func TestFeed_ConnectsAgainAndThenLooksAtEverything(t *testing.T) {
 	runFeed(t, feed, sub)
 	f.exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE '%INSERT INTO delivery_watch%' AND pid <> pg_backend_pid()`)
-	takeChange(t, sub) // what happened meanwhile
+	takeChange(t, sub) // changes during the interruption
 	f.exec(t, `UPDATE delivery_watch SET told_at = '-infinity'`)
 	f.testDelivery(t)
 	takeChange(t, sub)
@@ -123,11 +123,11 @@ func TestFeed_EndsEverySubscription(t *testing.T) {
 
 	idle, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.NewFeed().Run(idle) // without a subscriber it has nothing to end
+	f.NewFeed().Run(idle) // without a subscriber Run ends no subscription
 }
 
-// TestFeed_NothingIsToldUnlessSomebodyLooks: commits that notify take turns, and
-// deliveries must not wait for that.
+// TestFeed_NothingIsToldUnlessSomebodyLooks: commits that notify take turns. Deliveries must not
+// wait for them when nobody looks.
 func TestFeed_NothingIsToldUnlessSomebodyLooks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -25,7 +25,7 @@ func fingerprint(body string) []byte {
 	return sum[:]
 }
 
-// claim claims a request that nobody has answered yet and returns its seed.
+// claim claims a request that has no answer yet and returns its seed.
 func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) []byte {
 	t.Helper()
 	kept, seed, err := f.ClaimRequest(t.Context(), r, fingerprint(body))
@@ -35,7 +35,7 @@ func (f fixture) claim(t *testing.T, r storage.IdempotentRequest, body string) [
 	return seed
 }
 
-// claimsRunOut lets the time pass that a claim lasts.
+// claimsRunOut makes every claim older than claimFor.
 func (f fixture) claimsRunOut(t *testing.T) {
 	t.Helper()
 	f.exec(t, `UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
@@ -139,7 +139,7 @@ func TestCreateSession_AgainWithTheSameIDStartsNothingAndFindsIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.OwnEndpoint(), *first.SigningEndpoint)
 
-	f.claimsRunOut(t) // its process has died
+	f.claimsRunOut(t) // the process of the claim has died
 	require.Equal(t, n.ID, checkout.SeededID(checkout.PrefixSession, f.claim(t, r, "a")))
 	for _, secret := range []string{n.Secret, ""} {
 		n.Secret = secret
@@ -153,8 +153,7 @@ func TestCreateSession_AgainWithTheSameIDStartsNothingAndFindsIt(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_endpoint`))
 }
 
-// TestCreateSession_WhileTheFirstIsStillBeingCommitted is a process that was
-// taken for dead.
+// TestCreateSession_WhileTheFirstIsStillBeingCommitted: the first process was believed dead.
 func TestCreateSession_WhileTheFirstIsStillBeingCommitted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

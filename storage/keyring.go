@@ -16,20 +16,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrWrongMasterKey: the key with this id is missing or is not the one that
-// sealed what is in the database. A process that meets it at its start must not
-// start: it would sign wrongly. One that runs has met what another process, which
-// has a newer key, sealed meanwhile: it is Unavailable to this one.
+// ErrWrongMasterKey: the master key with this id is missing, or it is not the key that sealed a
+// value in the database. A process that gets this error at its start must stop, because it would
+// sign with wrong secrets. A running process gets it when another process with a newer key has
+// sealed a value since; Unavailable then reports true.
 var ErrWrongMasterKey = errors.New("wrong master key")
 
-// Keyring seals webhook secrets' digests. The first key seals; all unseal.
+// Keyring seals the digests of webhook secrets and other values. The first key seals; every key
+// unseals.
 type Keyring struct {
 	current string
 	aeads   map[string]cipher.AEAD
 }
 
-// ParseKeyring reads "id:base64,id:base64,…"; each key has 32 bytes. The errors
-// never quote a key.
+// ParseKeyring reads "id:base64,id:base64,…"; each key has 32 bytes. Its errors never quote a key.
 func ParseKeyring(text string) (*Keyring, error) {
 	k := &Keyring{aeads: map[string]cipher.AEAD{}}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -37,21 +37,26 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if !ok || id == "" {
 			return nil, errors.New(`must be "id:key", or several separated by commas`)
 		}
+
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		if err != nil || len(raw) != 32 {
 			return nil, fmt.Errorf("key %q must be 32 bytes in base64", id)
 		}
+
 		if k.aeads[id] != nil {
 			return nil, fmt.Errorf("key %q is there twice", id)
 		}
+
 		block, err := aes.NewCipher(raw)
 		if err != nil {
 			return nil, err
 		}
+
 		aead, err := cipher.NewGCM(block)
 		if err != nil {
 			return nil, err
 		}
+
 		k.aeads[id] = aead
 		if k.current == "" {
 			k.current = id
@@ -67,10 +72,10 @@ func NewMasterKey(id string) string {
 	return id + ":" + base64.StdEncoding.EncodeToString(b[:])
 }
 
-// ids names the keys.
+// ids returns the ids of the keys, in any order.
 func (k *Keyring) ids() []string { return slices.Collect(maps.Keys(k.aeads)) }
 
-// seal encrypts plain, bound to owner: moved to another row it does not unseal.
+// seal encrypts plain and binds it to owner. A sealed value does not unseal in another owner's row.
 func (k *Keyring) seal(owner string, plain []byte) (keyID string, sealed []byte) {
 	aead := k.aeads[k.current]
 	nonce := make([]byte, aead.NonceSize())
@@ -78,33 +83,36 @@ func (k *Keyring) seal(owner string, plain []byte) (keyID string, sealed []byte)
 	return k.current, aead.Seal(nonce, nonce, plain, []byte(owner))
 }
 
-// unseal is the inverse of seal; it returns ErrWrongMasterKey.
+// unseal is the inverse of seal. It returns ErrWrongMasterKey.
 func (k *Keyring) unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 	aead := k.aeads[keyID]
 	if aead == nil || len(sealed) < aead.NonceSize() {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}
-	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(owner))
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():],
+		[]byte(owner))
 	if err != nil {
 		return nil, fmt.Errorf("%w: key %q", ErrWrongMasterKey, keyID)
 	}
 	return plain, nil
 }
 
-// keyCheck is what master_key.check_value holds, sealed.
+// keyCheck is the plain text of master_key.check_value.
 const keyCheck = "checkout master key"
 
-// checkKeys proves every key that sealed something here, and only then registers
-// the current one: a process that is refused must leave nothing behind that
-// would refuse the right one. It proves once more, in case another process
-// registered another key in the same moment.
+// checkKeys proves that the keyring holds every key that sealed a value here. Only then it
+// registers the current key: a refused process must not register a key that would make the right
+// process fail. It checks again afterwards, because another process may register a key at the same
+// time.
 func (s *Store) checkKeys(ctx context.Context) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if err := s.proveKeys(ctx, tx); err != nil {
 			return err
 		}
 		id, sealed := s.keys.seal("", []byte(keyCheck))
-		if _, err := tx.Exec(ctx, `INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, sealed); err != nil {
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+			id, sealed); err != nil {
 			return err
 		}
 		return s.proveKeys(ctx, tx)

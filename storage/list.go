@@ -8,22 +8,21 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Page chooses a part of a list: at most Limit entries older than Before, and
-// created in [Since, Until). What is zero does not choose.
+// Page selects a part of a list: at most Limit entries, older than Before, created in [Since,
+// Until). A zero field does not limit.
 type Page struct {
-	Before string // the id of the last entry that was seen
+	Before string // id of the last entry of the previous page
 	Since  time.Time
 	Until  time.Time
 	Limit  int
 }
 
-// clockSkew is how far the time inside an id may be from created_at: ids are
-// made by this process, created_at by PostgreSQL.
+// clockSkew is the largest difference between the time in an id and created_at. This process makes
+// the id; PostgreSQL sets created_at.
 const clockSkew = time.Hour
 
-// list builds the end of a query that lists a merchant's rows of one mode,
-// newest first, by keyset: it costs the same at the end of a long list as at
-// its beginning.
+// list builds the end of a query over the rows of one merchant and mode, newest first. It pages by
+// keyset, so the last page costs no more than the first.
 type list struct {
 	sql  string
 	args []any
@@ -36,7 +35,7 @@ func newList(owner checkout.Owner, table string) *list {
 	}
 }
 
-// where adds a condition; ? stands for value.
+// where adds a condition. The placeholder ? stands for value.
 func (l *list) where(condition string, value ...any) {
 	for _, v := range value {
 		l.args = append(l.args, v)
@@ -52,17 +51,18 @@ func (l *list) equal(column, value string) {
 	}
 }
 
-// page ends the query. The bounds of the ids, which the index has, come before
-// the exact times.
+// page ends the query. It adds bounds of the id, which the index covers, before the exact times.
 func (l *list) page(prefix, table string, p Page) {
 	if p.Before != "" {
 		l.where(table+".id < ?", p.Before)
 	}
 	if !p.Since.IsZero() {
-		l.where(table+".id >= ? AND "+table+".created_at >= ?", checkout.FirstID(prefix, p.Since.Add(-clockSkew)), p.Since)
+		l.where(table+".id >= ? AND "+table+".created_at >= ?",
+			checkout.FirstID(prefix, p.Since.Add(-clockSkew)), p.Since)
 	}
 	if !p.Until.IsZero() {
-		l.where(table+".id < ? AND "+table+".created_at < ?", checkout.FirstID(prefix, p.Until.Add(clockSkew)), p.Until)
+		l.where(table+".id < ? AND "+table+".created_at < ?",
+			checkout.FirstID(prefix, p.Until.Add(clockSkew)), p.Until)
 	}
 	l.args = append(l.args, p.Limit)
 	l.sql += fmt.Sprintf(" ORDER BY %s.id DESC LIMIT $%d", table, len(l.args))

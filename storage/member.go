@@ -11,32 +11,41 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-const memberColumns = `m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
+const memberColumns = `
+	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
 
 func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
-	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt, &m.SignedInAt, &m.InvitationExpiresAt}, more...)...)
+	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
+		&m.SignedInAt, &m.InvitationExpiresAt}, more...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
 	return m, err
 }
 
-// InviteMember stores a member without a password. Whoever has the token of
-// invitationHash, its SHA-256, may set one until expires. It returns
-// checkout.ErrEmailInUse when somebody has that address with this merchant, and
-// checkout.ErrNotFound for an unknown merchant. What other merchants' people have
-// is no matter, nor is an invitation that has run out: this one takes its place.
-func (a *Accounts) InviteMember(ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time, by checkout.AuditEntry) error {
+// InviteMember stores a member without a password. The holder of the token may set a password until
+// expires; invitationHash is the token's SHA-256. It returns checkout.ErrEmailInUse when the
+// merchant already has a member with this address, and checkout.ErrNotFound for an unknown
+// merchant. A member of another merchant may have the same address. An expired invitation is
+// replaced.
+func (a *Accounts) InviteMember(
+	ctx context.Context, m checkout.Member, invitationHash []byte, expires time.Time,
+	by checkout.AuditEntry,
+) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
-			WHERE merchant_id = $1 AND lower(email) = lower($2) AND removed_at IS NULL AND password_hash IS NULL
+			UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
+				invitation_expires_at = NULL
+			WHERE merchant_id = $1 AND lower(email) = lower($2) AND removed_at IS NULL
+				AND password_hash IS NULL
 			  AND invitation_expires_at <= clock_timestamp()`, m.MerchantID, m.Email)
 		if err != nil {
 			return err
 		}
+
 		_, err = tx.Exec(ctx, `
-			INSERT INTO member (id, merchant_id, email, role, invitation_hash, invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			INSERT INTO member (id, merchant_id, email, role, invitation_hash,
+				invitation_expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			m.ID, m.MerchantID, m.Email, m.Role, invitationHash, expires)
 		if err != nil {
 			return err
@@ -65,41 +74,52 @@ func (a *Accounts) Invite(ctx context.Context, m checkout.Member, by string) (to
 	return token, err
 }
 
-// RenewInvitation gives a member who has no password yet another link. It
-// returns checkout.ErrNotFound.
-func (a *Accounts) RenewInvitation(ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time, by checkout.AuditEntry) error {
-	return a.changeMember(ctx, by, `UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
-		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`, memberID, merchantID, invitationHash, expires)
+// RenewInvitation gives a new link to a member who has no password yet. It returns
+// checkout.ErrNotFound.
+func (a *Accounts) RenewInvitation(
+	ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time,
+	by checkout.AuditEntry,
+) error {
+	return a.changeMember(ctx, by, `
+		UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
+		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`,
+		memberID, merchantID, invitationHash, expires)
 }
 
-// Invitation returns the member whom an invitation that has not run out is for,
-// and the name of the merchant. It returns checkout.ErrNotFound.
+// Invitation returns the member of an invitation that has not expired, and the merchant's name. It
+// returns checkout.ErrNotFound.
 func (a *Accounts) Invitation(ctx context.Context, hash []byte) (checkout.Member, string, error) {
 	var merchant string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, r.name FROM member m JOIN merchant r ON r.id = m.merchant_id
-		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL`, hash), &merchant)
+		WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
+			AND m.removed_at IS NULL`, hash), &merchant)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("invitation: %w", err)
 	}
 	return m, merchant, nil
 }
 
-// AcceptInvitation sets the first password. The invitation is used up, and the
-// audit log has who accepted it from which IP address. It returns
-// checkout.ErrNotFound when it is unknown or has run out.
-func (a *Accounts) AcceptInvitation(ctx context.Context, hash []byte, passwordHash, address string) (m checkout.Member, err error) {
+// AcceptInvitation sets the first password and uses up the invitation. The audit log gets the
+// member and the IP address. It returns checkout.ErrNotFound when the invitation is unknown or
+// expired.
+func (a *Accounts) AcceptInvitation(
+	ctx context.Context, hash []byte, passwordHash, address string,
+) (m checkout.Member, err error) {
 	err = a.inTx(ctx, func(tx pgx.Tx) (err error) {
 		m, err = scanMember(tx.QueryRow(ctx, `
-			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
-			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp() AND m.removed_at IS NULL
+			UPDATE member m SET password_hash = $2, joined_at = clock_timestamp(),
+				invitation_hash = NULL, invitation_expires_at = NULL
+			WHERE m.invitation_hash = $1 AND m.invitation_expires_at > clock_timestamp()
+				AND m.removed_at IS NULL
 			RETURNING `+memberColumns, hash, passwordHash))
 		if err != nil {
 			return err
 		}
 		return audit(ctx, tx, checkout.AuditEntry{
 			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
-			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role), Address: address,
+			Action: "member.joined", Subject: m.ID, Detail: "as " + string(m.Role),
+			Address: address,
 		})
 	})
 	if err != nil {
@@ -109,103 +129,136 @@ func (a *Accounts) AcceptInvitation(ctx context.Context, hash []byte, passwordHa
 }
 
 // Member returns one member. It returns checkout.ErrNotFound.
-func (a *Accounts) Member(ctx context.Context, merchantID, memberID string) (checkout.Member, error) {
+func (a *Accounts) Member(
+	ctx context.Context, merchantID, memberID string,
+) (checkout.Member, error) {
 	m, err := scanMember(a.pool.QueryRow(ctx, `
-		SELECT `+memberColumns+` FROM member m WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
+		SELECT `+memberColumns+` FROM member m
+		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL`, memberID, merchantID))
 	if err != nil {
 		return checkout.Member{}, fmt.Errorf("member: %w", err)
 	}
 	return m, nil
 }
 
-// Members returns who may sign in for a merchant, oldest first.
+// Members returns the members of a merchant, oldest first.
 func (a *Accounts) Members(ctx context.Context, merchantID string) ([]checkout.Member, error) {
-	rows, err := a.pool.Query(ctx, `SELECT `+memberColumns+` FROM member m WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
+	rows, err := a.pool.Query(ctx, `
+		SELECT `+memberColumns+` FROM member m
+		WHERE m.merchant_id = $1 AND m.removed_at IS NULL ORDER BY m.id`, merchantID)
 	if err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
-	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) })
+	members, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (checkout.Member, error) { return scanMember(row) })
 	if err != nil {
 		return nil, fmt.Errorf("members: %w", err)
 	}
 	return members, nil
 }
 
-// MemberByEmail returns a member who can sign in, and the hash of the password.
-// An address may be known to several merchants: merchantID says which; "" is the
-// one that knew it first, so that nobody can come between a person and a merchant
-// by inviting the address. It returns checkout.ErrNotFound.
-func (a *Accounts) MemberByEmail(ctx context.Context, email, merchantID string) (checkout.Member, string, error) {
-	return a.memberWithPassword(ctx, `lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
+// MemberByEmail returns a member who can sign in, and the hash of the password. Several merchants
+// may have a member with the same address: merchantID selects one. With "" it returns the member of
+// the merchant that had the address first. So an invitation from another merchant cannot redirect a
+// person's sign-in. It returns checkout.ErrNotFound.
+func (a *Accounts) MemberByEmail(
+	ctx context.Context, email, merchantID string,
+) (checkout.Member, string, error) {
+	return a.memberWithPassword(ctx, `
+		lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2)`, email, merchantID)
 }
 
-// MemberPassword returns the hash of a member's password, to confirm what is
-// dangerous. It returns checkout.ErrNotFound.
-func (a *Accounts) MemberPassword(ctx context.Context, merchantID, memberID string) (string, error) {
+// MemberPassword returns the hash of a member's password. Dangerous actions ask for the password
+// again. It returns checkout.ErrNotFound.
+func (a *Accounts) MemberPassword(
+	ctx context.Context, merchantID, memberID string,
+) (string, error) {
 	_, hash, err := a.memberWithPassword(ctx, `m.id = $1 AND m.merchant_id = $2`, memberID, merchantID)
 	return hash, err
 }
 
-func (a *Accounts) memberWithPassword(ctx context.Context, where string, args ...any) (checkout.Member, string, error) {
+func (a *Accounts) memberWithPassword(
+	ctx context.Context, where string, args ...any,
+) (checkout.Member, string, error) {
 	var hash string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
 		SELECT `+memberColumns+`, m.password_hash FROM member m
-		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
+		WHERE `+where+` AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
+		ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1`, args...), &hash)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("member: %w", err)
 	}
 	return m, hash, nil
 }
 
-// SetPassword replaces a member's password and signs every browser out. It
-// returns checkout.ErrNotFound.
-func (a *Accounts) SetPassword(ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry) error {
+// SetPassword replaces a member's password and signs the member out of every browser. It returns
+// checkout.ErrNotFound.
+func (a *Accounts) SetPassword(
+	ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry,
+) error {
 	return a.changeMember(ctx, by, `
 		WITH gone AS (DELETE FROM member_session WHERE member_id = $1)
-		UPDATE member SET password_hash = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		UPDATE member SET password_hash = $3
+		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NOT NULL`,
 		memberID, merchantID, passwordHash)
 }
 
-// SetRole gives a member another role. It returns checkout.ErrNotFound, and
-// checkout.ErrLastOwner when nobody would be left who is one.
-func (a *Accounts) SetRole(ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry) error {
-	return a.changeMember(ctx, by, `UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
+// SetRole changes the role of a member. It returns checkout.ErrNotFound, and checkout.ErrLastOwner
+// when the merchant would have no owner left.
+func (a *Accounts) SetRole(
+	ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry,
+) error {
+	return a.changeMember(ctx, by, `
+		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
 		memberID, merchantID, role)
 }
 
-// RemoveMember takes a member's access away at once. Errors as SetRole.
-func (a *Accounts) RemoveMember(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
+// RemoveMember removes a member's access at once. It returns the errors of SetRole.
+func (a *Accounts) RemoveMember(
+	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
+) error {
 	return a.changeMember(ctx, by, `
-		WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.id = $1 AND m.merchant_id = $2)
-		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL, invitation_expires_at = NULL
+		WITH gone AS (DELETE FROM member_session s USING member m
+			WHERE m.id = s.member_id AND m.id = $1 AND m.merchant_id = $2)
+		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
+			invitation_expires_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
 }
 
-// changeMember changes one member, whose merchant is the second argument, and
-// notes it. Changes of one merchant's members take turns, so that two cannot
-// both take the last owner away.
-func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, statement string, args ...any) error {
+// changeMember runs statement on one member and writes by to the audit log. args[1] must be the id
+// of the merchant. Changes of one merchant's members take turns; otherwise two changes could
+// together remove the last owner.
+func (a *Accounts) changeMember(
+	ctx context.Context, by checkout.AuditEntry, statement string, args ...any,
+) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		merchantID := args[1]
-		// Not FOR UPDATE: whoever signs in has the member's row and notes it, which refers to the merchant.
-		if _, err := tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
+		// Not FOR UPDATE: a sign-in holds the member's row and inserts an audit entry, which takes
+		// a key-share lock on the merchant. The two would deadlock.
+		if _, err := tx.Exec(ctx, `
+			SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, merchantID); err != nil {
 			return err
 		}
+
 		before, err := owners(ctx, tx, merchantID)
 		if err != nil {
 			return err
 		}
+
 		tag, err := tx.Exec(ctx, statement, args...)
 		if err != nil {
 			return err
 		}
+
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
 		}
+
 		after, err := owners(ctx, tx, merchantID)
 		if err != nil {
 			return err
 		}
+
 		if after == 0 && before > 0 {
 			return checkout.ErrLastOwner
 		}
@@ -217,10 +270,11 @@ func (a *Accounts) changeMember(ctx context.Context, by checkout.AuditEntry, sta
 	return nil
 }
 
-// owners counts who can sign in as owner.
+// owners counts the owners who can sign in.
 func owners(ctx context.Context, tx pgx.Tx, merchantID any) (n int, err error) {
 	err = tx.QueryRow(ctx, `
-		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		SELECT count(*) FROM member WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL
+			AND password_hash IS NOT NULL`,
 		merchantID).Scan(&n)
 	return n, err
 }

@@ -16,14 +16,21 @@ const (
 	memberLifetime = 24 * time.Hour
 )
 
-// SignIn remembers a browser by hash, the SHA-256 of its token. by notes it in the
-// same transaction.
-func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte, by ...checkout.AuditEntry) error {
+// SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
+// audit log in the same transaction.
+func (a *Accounts) SignIn(
+	ctx context.Context, memberID string, hash []byte, by ...checkout.AuditEntry,
+) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			WITH now AS (UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id),
-			     old AS (DELETE FROM member_session WHERE member_id = $1 AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval))
-			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`, memberID, hash, memberIdle, memberLifetime)
+			WITH now AS (
+				UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id
+			), old AS (
+				DELETE FROM member_session WHERE member_id = $1
+					AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval)
+			)
+			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`,
+			memberID, hash, memberIdle, memberLifetime)
 		if err != nil {
 			return err
 		}
@@ -35,19 +42,21 @@ func (a *Accounts) SignIn(ctx context.Context, memberID string, hash []byte, by 
 	return nil
 }
 
-// SignedIn returns the member of a browser and the name of the merchant. It is
-// asked on each request, so that a removed member or a changed role holds from
-// the next one on. It returns checkout.ErrNotFound.
+// SignedIn returns the member of a browser and the merchant's name. Callers ask on each request, so
+// a removal or a new role takes effect with the next request. It returns checkout.ErrNotFound.
 func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, string, error) {
 	var merchant string
 	m, err := scanMember(a.pool.QueryRow(ctx, `
 		WITH seen AS ( -- a write a minute is enough to know who is idle
 			UPDATE member_session SET seen_at = clock_timestamp()
-			WHERE hash = $1 AND seen_at < clock_timestamp() - interval '1 minute' AND seen_at > clock_timestamp() - $2::interval
+			WHERE hash = $1 AND seen_at < clock_timestamp() - interval '1 minute'
+				AND seen_at > clock_timestamp() - $2::interval
 		)
-		SELECT `+memberColumns+`, r.name FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
+		SELECT `+memberColumns+`, r.name
+		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
 		WHERE s.hash = $1 AND m.removed_at IS NULL
-		  AND s.seen_at > clock_timestamp() - $2::interval AND s.created_at > clock_timestamp() - $3::interval`,
+		  AND s.seen_at > clock_timestamp() - $2::interval
+		  AND s.created_at > clock_timestamp() - $3::interval`,
 		hash, memberIdle, memberLifetime), &merchant)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("signed in: %w", err)
@@ -55,7 +64,7 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 	return m, merchant, nil
 }
 
-// SignOut forgets a browser. Repeating it changes nothing.
+// SignOut deletes a signed-in browser. A repeat changes nothing.
 func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
 	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = $1`, hash); err != nil {
 		return fmt.Errorf("sign out: %w", err)
@@ -63,9 +72,10 @@ func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
 	return nil
 }
 
-// SignOutEverywhere forgets every browser of a member.
+// SignOutEverywhere deletes every signed-in browser of a member.
 func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string) error {
-	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
+	if _, err := a.pool.Exec(ctx, `
+		DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
 		return fmt.Errorf("sign out: %w", err)
 	}
 	return nil

@@ -12,9 +12,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant: two transactions take the
-// locks of what they change and of the entry in the audit log in turn. The entry
-// refers to the merchant, which must not be locked against that.
+// TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant: each transaction locks the row that it
+// changes, then inserts an entry into the audit log. The entry refers to the merchant. So the lock
+// on the merchant must allow such references.
 func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -25,7 +25,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	}
 	require.NoError(t, f.InviteMember(t.Context(), member, []byte("hash"), time.Now().Add(time.Hour), entry()))
 	for name, c := range map[string]struct {
-		holds, wants string // of the one transaction, by id of the merchant, and of the member or registration
+		holds, wants string // SQL of one transaction; $1 is the merchant, $2 the member or registration
 		id           string
 		other        func(ctx context.Context) error
 	}{
@@ -64,7 +64,7 @@ func TestNoDeadlock_OfAChangeAndAnEntryOfTheSameMerchant(t *testing.T) {
 	}
 }
 
-// waitForLock returns when somebody waits for a lock.
+// waitForLock returns when a transaction waits for a lock.
 func (f fixture) waitForLock(t *testing.T) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.url)
@@ -77,8 +77,8 @@ func (f fixture) waitForLock(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond)
 }
 
-// TestMemberByEmail_TheFirstMerchantThatKnewTheAddressIsMeant: an older
-// invitation that is accepted later comes between nobody and the own account.
+// TestMemberByEmail_TheFirstMerchantThatKnewTheAddressIsMeant: a person has an account and then
+// accepts an older invitation of another merchant. The sign-in still finds the own account.
 func TestMemberByEmail_TheFirstMerchantThatKnewTheAddressIsMeant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

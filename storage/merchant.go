@@ -10,12 +10,16 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CreateMerchant stores a merchant with payout addresses for mode. Repeating it
-// with the same id changes nothing.
-func (a *Accounts) CreateMerchant(ctx context.Context, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress) error {
+// CreateMerchant stores a merchant with its payout addresses in mode. A repeat with the same id
+// changes nothing.
+func (a *Accounts) CreateMerchant(
+	ctx context.Context, m checkout.Merchant, mode checkout.Mode,
+	addresses []checkout.PayoutAddress,
+) error {
 	return a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts, order_id_guard)
+			INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts,
+				order_id_guard)
 			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
@@ -24,7 +28,8 @@ func (a *Accounts) CreateMerchant(ctx context.Context, m checkout.Merchant, mode
 		for _, to := range addresses {
 			_, err := tx.Exec(ctx, `
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
-				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`, m.ID, mode, to.Currency, to.Network, to.Address)
+				VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
+				m.ID, mode, to.Currency, to.Network, to.Address)
 			if err != nil {
 				return fmt.Errorf("create payout address: %w", err)
 			}
@@ -36,11 +41,12 @@ func (a *Accounts) CreateMerchant(ctx context.Context, m checkout.Merchant, mode
 const merchantColumns = `id, name, plan, fee_basis_points, payment_attempts, order_id_guard, created_at`
 
 func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
-	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard, &m.CreatedAt)
+	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard,
+		&m.CreatedAt)
 	return m, err
 }
 
-// Merchants returns every merchant, newest first, for an operator.
+// Merchants returns every merchant, newest first. Only operators may call it.
 func (a *Accounts) Merchants(ctx context.Context) ([]checkout.Merchant, error) {
 	rows, err := a.pool.Query(ctx, `SELECT `+merchantColumns+` FROM merchant ORDER BY id DESC`)
 	if err != nil {
@@ -69,8 +75,10 @@ func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, 
 	return m, nil
 }
 
-// PayoutAddresses returns where a merchant is paid in one mode, by currency.
-func (a *Accounts) PayoutAddresses(ctx context.Context, owner checkout.Owner) ([]checkout.PayoutAddress, error) {
+// PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
+func (a *Accounts) PayoutAddresses(
+	ctx context.Context, owner checkout.Owner,
+) ([]checkout.PayoutAddress, error) {
 	return payoutAddresses(ctx, a.pool, owner)
 }
 
@@ -79,9 +87,12 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-func payoutAddresses(ctx context.Context, from querier, owner checkout.Owner) ([]checkout.PayoutAddress, error) {
+func payoutAddresses(
+	ctx context.Context, from querier, owner checkout.Owner,
+) ([]checkout.PayoutAddress, error) {
 	rows, err := from.Query(ctx, `
-		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`, owner.MerchantID, owner.Mode)
+		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2
+		ORDER BY currency`, owner.MerchantID, owner.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("payout addresses: %w", err)
 	}
@@ -92,10 +103,14 @@ func payoutAddresses(ctx context.Context, from querier, owner checkout.Owner) ([
 	return addresses, nil
 }
 
-// HasPayoutAddress reports whether the merchant can be paid in currency.
-func (s *Store) HasPayoutAddress(ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency) (bool, error) {
+// HasPayoutAddress reports whether the merchant has a payout address for currency.
+func (s *Store) HasPayoutAddress(
+	ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency,
+) (bool, error) {
 	var ok bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3)`,
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM payout_address
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3)`,
 		owner.MerchantID, owner.Mode, currency).Scan(&ok)
 	if err != nil {
 		return false, fmt.Errorf("payout address: %w", err)

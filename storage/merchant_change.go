@@ -16,42 +16,45 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// MerchantChange changes settings; nil leaves one as it is.
+// MerchantChange is a change of a merchant's settings. A nil field keeps its value.
 type MerchantChange struct {
 	MerchantID      string
 	Name            *string
 	Plan            *checkout.Plan
 	PaymentAttempts *int
 	OrderIDGuard    *bool
-	// Addresses are of Mode; one with an empty address is removed. The other
-	// settings are of both modes.
+	// Addresses belong to Mode. An entry with an empty address removes the address. The other
+	// settings hold in both modes.
 	Mode      checkout.Mode
 	Addresses []checkout.PayoutAddress
-	// Was and WereAddresses are what the person who changes it saw; nil does not
-	// look. See ChangedError.
+	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See
+	// ChangedError.
 	Was           *checkout.Merchant
-	WereAddresses map[checkout.PayoutCurrency]string // "" for none
-	By            checkout.AuditEntry                // Detail is written by ChangeMerchant
+	WereAddresses map[checkout.PayoutCurrency]string // "" means no address
+	By            checkout.AuditEntry                // ChangeMerchant fills in Detail
 }
 
-// MerchantUpdated is one merchant.updated event that a change caused.
+// MerchantUpdated names one merchant.updated event of a change.
 type MerchantUpdated struct {
 	Mode    checkout.Mode
 	EventID string
 }
 
-// ChangeMerchant changes settings in one transaction with the merchant.updated
-// events, their deliveries and the entry of the audit log, which says what each
-// was and is. It returns the events, whose workflows the caller starts, or
-// Reconcile; none when nothing is different. It returns checkout.ErrNotFound and
-// *ChangedError.
-func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events []MerchantUpdated, err error) {
+// ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
+// their deliveries and the entry of the audit log, with the old and new values. It returns the
+// events; none when nothing changed. The caller starts their workflows; Reconcile starts them
+// otherwise. It returns checkout.ErrNotFound and *ChangedError.
+func (a *Accounts) ChangeMerchant(
+	ctx context.Context, c MerchantChange,
+) (events []MerchantUpdated, err error) {
 	err = a.inTx(ctx, func(tx pgx.Tx) error {
 		events = nil
-		rows, err := tx.Query(ctx, `SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
+		rows, err := tx.Query(ctx, `
+			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
 			return err
 		}
+
 		m, err := pgx.CollectExactlyOneRow(rows, scanMerchant)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -59,14 +62,17 @@ func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events
 		if err != nil {
 			return err
 		}
+
 		if fields := c.conflicts(m); len(fields) > 0 {
 			return &ChangedError{fields}
 		}
+
 		before := m
 		shared := c.settings(&m)
 		if err := updateMerchant(ctx, tx, m); err != nil {
 			return err
 		}
+
 		detail := settingsDetail(before, m)
 		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 			event, addresses, err := c.tellMode(ctx, tx, m, mode, shared)
@@ -78,9 +84,11 @@ func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events
 				events = append(events, *event)
 			}
 		}
+
 		if len(events) == 0 {
 			return nil
 		}
+
 		c.By.Detail = strings.Join(detail, "; ")
 		return audit(ctx, tx, c.By)
 	})
@@ -90,9 +98,12 @@ func (a *Accounts) ChangeMerchant(ctx context.Context, c MerchantChange) (events
 	return events, nil
 }
 
-// tellMode applies the addresses of a mode and stores the event of what changed
-// in it; nil when nothing did. detail says what the addresses were and are.
-func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any) (*MerchantUpdated, []string, error) {
+// tellMode applies the payout addresses of a mode and stores the event for the changes in this
+// mode. The event is nil when nothing changed. The second result lists the old and new addresses in
+// words.
+func (c MerchantChange) tellMode(
+	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, shared map[string]any,
+) (*MerchantUpdated, []string, error) {
 	previous := maps.Clone(shared)
 	before, after, err := c.payoutAddresses(ctx, tx, mode)
 	if err != nil {
@@ -109,8 +120,8 @@ func (c MerchantChange) tellMode(ctx context.Context, tx pgx.Tx, m checkout.Merc
 	return &MerchantUpdated{mode, id}, detail, err
 }
 
-// conflicts are the settings of both modes that c changes although they are not
-// what was seen.
+// conflicts returns the settings of both modes that c changes and that somebody else changed since
+// the editor saw them.
 func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.Was == nil {
 		return nil
@@ -118,13 +129,15 @@ func (c MerchantChange) conflicts(now checkout.Merchant) (fields []string) {
 	if c.Name != nil && now.Name != c.Was.Name && now.Name != *c.Name {
 		fields = append(fields, "name")
 	}
-	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts && now.PaymentAttempts != *c.PaymentAttempts {
+	if c.PaymentAttempts != nil && now.PaymentAttempts != c.Was.PaymentAttempts &&
+		now.PaymentAttempts != *c.PaymentAttempts {
 		fields = append(fields, "payment_attempts")
 	}
-	return fields // somebody else can only have set OrderIDGuard to the same
+	// OrderIDGuard cannot conflict: another editor can only have set it to the same value.
+	return fields
 }
 
-// settingsDetail says for the audit log what the settings were and are.
+// settingsDetail returns the old and new values of the settings in words, for the audit log.
 func settingsDetail(before, after checkout.Merchant) (detail []string) {
 	note := func(what string, was, is any) {
 		if was != is {
@@ -138,16 +151,18 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
 	note("plan", plan(before), plan(after))
 	note("failed payments that end a session", before.PaymentAttempts, after.PaymentAttempts)
-	note("refusal of a second session for an order", guard[before.OrderIDGuard], guard[after.OrderIDGuard])
+	note("refusal of a second session for an order", guard[before.OrderIDGuard],
+		guard[after.OrderIDGuard])
 	return detail
 }
 
-// addressesDetail is settingsDetail for payout addresses. They are in full: a
-// shortened one can look like another, and who reads the log may see them anyway.
+// addressesDetail is settingsDetail for payout addresses. It writes addresses in full: a shortened
+// one can look like another, and readers of the log may see addresses anyway.
 func addressesDetail(before, after []checkout.PayoutAddress) (detail []string) {
 	for _, c := range checkout.PayoutCurrencies {
 		if was, is := addressOf(before, c), addressOf(after, c); was != is {
-			detail = append(detail, fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
+			detail = append(detail,
+				fmt.Sprintf("%s: %s → %s", c, cmp.Or(was, "none"), cmp.Or(is, "none")))
 		}
 	}
 	return detail
@@ -162,8 +177,8 @@ func addressOf(all []checkout.PayoutAddress, c checkout.PayoutCurrency) string {
 	return all[i].Address
 }
 
-// settings applies the settings of both modes to m and returns what those that
-// are different were, by the names of merchant.updated.
+// settings applies the settings of both modes to m. It returns the old values of the changed ones,
+// under the names that merchant.updated uses.
 func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	previous := map[string]any{}
 	if c.Name != nil && *c.Name != m.Name {
@@ -172,7 +187,8 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	if c.Plan != nil && (c.Plan.Name != m.Plan || c.Plan.FeeBasisPoints != m.FeeBasisPoints) {
 		previous["plan"], m.Plan, m.FeeBasisPoints = m.Plan, c.Plan.Name, c.Plan.FeeBasisPoints
 	}
-	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}
+	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts,
+		OrderIDGuard: m.OrderIDGuard}
 	after := before
 	if c.PaymentAttempts != nil {
 		after.PaymentAttempts = *c.PaymentAttempts
@@ -188,46 +204,59 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 }
 
 func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
-	_, err := tx.Exec(ctx, `UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, payment_attempts = $5, order_id_guard = $6 WHERE id = $1`,
+	_, err := tx.Exec(ctx, `
+		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, payment_attempts = $5,
+			order_id_guard = $6 WHERE id = $1`,
 		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.PaymentAttempts, m.OrderIDGuard)
 	return err
 }
 
-// payoutAddresses applies the addresses to mode and returns what they were and
-// what they are.
-func (c MerchantChange) payoutAddresses(ctx context.Context, tx pgx.Tx, mode checkout.Mode) (before, after []checkout.PayoutAddress, err error) {
-	if before, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
+// payoutAddresses applies the new addresses when mode is c.Mode. It returns the addresses before
+// and after.
+func (c MerchantChange) payoutAddresses(
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode,
+) (before, after []checkout.PayoutAddress, err error) {
+	if before, err = payoutAddresses(ctx, tx,
+		checkout.Owner{MerchantID: c.MerchantID, Mode: mode}); err != nil || mode != c.Mode {
 		return before, before, err
 	}
+
 	if err := c.addressConflicts(before); err != nil {
 		return nil, nil, err
 	}
+
 	for _, to := range c.Addresses {
 		if to.Address == "" {
-			_, err = tx.Exec(ctx, `DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3`, c.MerchantID, mode, to.Currency)
+			_, err = tx.Exec(ctx, `
+				DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2
+					AND currency = $3`, c.MerchantID, mode, to.Currency)
 		} else {
 			_, err = tx.Exec(ctx, `
-				INSERT INTO payout_address (merchant_id, mode, currency, network, address) VALUES ($1, $2, $3, $4, $5)
-				ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET network = excluded.network, address = excluded.address`,
+				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
+				VALUES ($1, $2, $3, $4, $5)
+				ON CONFLICT (merchant_id, mode, currency)
+					DO UPDATE SET network = excluded.network, address = excluded.address`,
 				c.MerchantID, mode, to.Currency, to.Network, to.Address)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 	}
+
 	after, err = payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: mode})
 	return before, after, err
 }
 
-// addressConflicts returns *ChangedError for the addresses that c changes
-// although they are not what was seen.
+// addressConflicts returns *ChangedError for the addresses that c changes and that somebody else
+// changed since the editor saw them.
 func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 	if c.WereAddresses == nil {
 		return nil
 	}
 	var fields []string
 	for _, to := range c.Addresses {
-		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] && is != to.Address {
+		if is := addressOf(now, to.Currency); is != c.WereAddresses[to.Currency] &&
+			is != to.Address {
 			fields = append(fields, string(to.Currency))
 		}
 	}
@@ -238,19 +267,25 @@ func (c MerchantChange) addressConflicts(now []checkout.PayoutAddress) error {
 }
 
 // publishMerchantUpdate stores the event of one mode and returns its id.
-func publishMerchantUpdate(ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode, addresses []checkout.PayoutAddress, previous map[string]any) (string, error) {
+func publishMerchantUpdate(
+	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
+	addresses []checkout.PayoutAddress, previous map[string]any,
+) (string, error) {
 	var at time.Time
-	if err := tx.QueryRow(ctx, `SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
+	if err := tx.QueryRow(ctx, `
+		SELECT date_trunc('milliseconds', clock_timestamp())`).Scan(&at); err != nil {
 		return "", err
 	}
-	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses, Previous: previous}
+	update := checkout.MerchantUpdate{Merchant: m, Mode: mode, Addresses: addresses,
+		Previous: previous}
 	for name := range previous {
 		update.Changed = append(update.Changed, name)
 	}
 	slices.Sort(update.Changed)
 	id := checkout.NewID(checkout.PrefixEvent)
 	_, err := publish(ctx, tx, publication{
-		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated, SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
+		Ref: m.Owner(mode).Ref(id), Type: webhook.MerchantUpdated,
+		SubjectID: checkout.NewID(checkout.PrefixChange), Data: update, At: at,
 	})
 	return id, err
 }

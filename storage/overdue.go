@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Overdue is a row whose run should have done something by now. Whether it has
-// a run, only Temporal knows.
+// Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether
+// the run exists.
 type Overdue struct {
 	checkout.Ref // of a session, payout, delivery or bulk replay; also the workflow id
 
@@ -23,39 +23,49 @@ type Overdue struct {
 	Host       string // of a delivery
 }
 
-// unfinished selects everything that should have a run, whoever's it is:
+// unfinished selects every row of every merchant that should have a run. It has no owner because
 // Reconcile works for all merchants.
 const unfinished = `
 	SELECT s.id, s.merchant_id, s.mode, s.expires_at,
-			coalesce((SELECT t.id FROM transaction t WHERE t.session_id = s.id AND t.status = 'processing'), '') AS payment_id,
+			coalesce((SELECT t.id FROM transaction t
+				WHERE t.session_id = s.id AND t.status = 'processing'), '') AS payment_id,
 			'' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
 		FROM checkout_session s WHERE s.status = 'pending'
 	UNION ALL
-	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p WHERE p.status = 'pending'
+	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p
+	WHERE p.status = 'pending'
 	UNION ALL
-	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url, d.next_attempt_at
-		FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.status = 'pending' AND d.parked_at IS NULL
+	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url,
+			d.next_attempt_at
+		FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
-	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r WHERE r.status = 'running'`
+	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r
+	WHERE r.status = 'running'`
 
-// Overdue returns up to limit rows that are overdue by more than margin, in the
-// order of their ids, after the id after. PostgreSQL finds them by the indexes of
-// what is pending: clock_timestamp() would be no condition of an index.
-func (s *Store) Overdue(ctx context.Context, margin time.Duration, after string, limit int) ([]Overdue, error) {
-	return s.overdue(ctx, `due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
+// Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
+// after the id after. The query uses statement_timestamp(): PostgreSQL cannot use an index with
+// clock_timestamp().
+func (s *Store) Overdue(
+	ctx context.Context, margin time.Duration, after string, limit int,
+) ([]Overdue, error) {
+	return s.overdue(ctx, `
+		due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
 
-// Unfinished returns those of ids that should have a run, parked deliveries
-// included.
+// Unfinished returns the rows among ids that should have a run. Parked deliveries are included.
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)
 		UNION ALL
 		SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, `+laneEndpoint+`, d.url
-			FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
+			FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+			WHERE d.parked_at IS NOT NULL AND d.status = 'pending' AND d.id = ANY ($1)`, ids)
 }
 
 func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overdue, error) {
-	rows, err := s.pool.Query(ctx, `SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url FROM (`+unfinished+`) u WHERE `+where, args...)
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, merchant_id, mode, expires_at, payment_id, type, endpoint_id, url
+		FROM (`+unfinished+`) u WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("overdue: %w", err)
 	}
@@ -64,7 +74,8 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 			address   string
 			expiresAt *time.Time
 		)
-		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.EventType, &o.EndpointID, &address)
+		err = row.Scan(&o.ID, &o.MerchantID, &o.Mode, &expiresAt, &o.PaymentID, &o.EventType,
+			&o.EndpointID, &address)
 		if expiresAt != nil {
 			o.ExpiresAt = *expiresAt
 		}
@@ -77,28 +88,36 @@ func (s *Store) overdue(ctx context.Context, where string, args ...any) ([]Overd
 	return got, nil
 }
 
-// wakeable is the condition of a delivery d that came due while on hold and is on
-// hold no longer.
+// wakeable selects the deliveries d that came due while on hold and are no longer on hold.
 const wakeable = `d.parked_at IS NOT NULL AND NOT d.held AND (d.session_url OR w.status = 'enabled')`
 
-// ParkedDeliveries returns up to limit deliveries, after the id after, that
-// came due while on hold and are on hold no longer.
-func (s *Store) ParkedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
+// ParkedDeliveries returns up to limit deliveries, after the id after, that came due while on hold
+// and are no longer on hold.
+func (s *Store) ParkedDeliveries(
+	ctx context.Context, after string, limit int,
+) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
-		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+		SELECT d.id, d.merchant_id, d.mode FROM webhook_delivery d
+		JOIN webhook_endpoint w ON w.id = d.endpoint_id
 		WHERE `+wakeable+` AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-// OrphanedDeliveries returns up to limit pending deliveries, after the id
-// after, whose registration was deleted.
-func (s *Store) OrphanedDeliveries(ctx context.Context, after string, limit int) ([]checkout.Ref, error) {
+// OrphanedDeliveries returns up to limit pending deliveries, after the id after, whose registration
+// was deleted.
+func (s *Store) OrphanedDeliveries(
+	ctx context.Context, after string, limit int,
+) ([]checkout.Ref, error) {
 	return s.deliveryRefs(ctx, `
 		SELECT d.id, d.merchant_id, d.mode FROM webhook_endpoint w
-			JOIN webhook_delivery d ON d.merchant_id = w.merchant_id AND d.mode = w.mode AND d.endpoint_id = w.id AND d.status = 'pending'
-		WHERE w.deleted_at IS NOT NULL AND NOT d.session_url AND d.status <> 'delivered' AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
+			JOIN webhook_delivery d ON d.merchant_id = w.merchant_id AND d.mode = w.mode
+				AND d.endpoint_id = w.id AND d.status = 'pending'
+		WHERE w.deleted_at IS NOT NULL AND NOT d.session_url AND d.status <> 'delivered'
+			AND d.id > $1 ORDER BY d.id LIMIT $2`, after, limit)
 }
 
-func (s *Store) deliveryRefs(ctx context.Context, query string, args ...any) ([]checkout.Ref, error) {
+func (s *Store) deliveryRefs(
+	ctx context.Context, query string, args ...any,
+) ([]checkout.Ref, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)

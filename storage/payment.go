@@ -14,14 +14,17 @@ import (
 
 // transactionColumns and transactionJoin read a checkout.Transaction.
 const (
-	transactionColumns = `t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
+	transactionColumns = `
+		t.id, t.session_id, t.merchant_id, t.mode, t.status, s.amount, s.currency, s.payout_currency,
 		t.fee, t.net, t.exchange_rate, t.customer_email, s.metadata, t.payment_method, t.failure,
-		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at, t.completed_at`
-	transactionJoin = ` FROM transaction t JOIN checkout_session s ON s.id = t.session_id AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
+		coalesce(t.attempt, 0) AS attempt, t.attempts_remaining, t.session_status, t.created_at,
+		t.completed_at`
+	transactionJoin = `
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+			AND s.merchant_id = t.merchant_id AND s.mode = t.mode`
 )
 
-// NewPayment is what the hosted page knows of a payment before the session's
-// workflow has accepted it.
+// NewPayment is a payment that the session's workflow has not accepted yet.
 type NewPayment struct {
 	ID            string // txn_…
 	SessionID     string
@@ -30,17 +33,19 @@ type NewPayment struct {
 	CustomerEmail *string
 }
 
-// CreatePayment notes a payment that a customer asks for. It charges nothing
-// and changes no session; the workflow may still refuse it. It returns
-// checkout.ErrNotPending when the session cannot be paid any more, and
-// checkout.ErrPaymentExists when there is a payment of this id: the page's form
-// was sent twice. The customer has no key: the merchant and mode are the
-// session's own.
+// CreatePayment stores a payment that a customer asks for. It charges nothing and changes no
+// session; the workflow may still refuse the payment. The customer has no API key, so the query
+// takes the merchant and mode from the session. It returns checkout.ErrNotPending when the session
+// can no longer be paid, and checkout.ErrPaymentExists when the id is taken: the browser sent the
+// form twice.
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email, card_token, payment_method, created_at)
-		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, date_trunc('milliseconds', clock_timestamp())
-		FROM checkout_session WHERE id = $2 AND status = 'pending' AND expires_at > clock_timestamp()`,
+		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
+			card_token, payment_method, created_at)
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5,
+			date_trunc('milliseconds', clock_timestamp())
+		FROM checkout_session WHERE id = $2 AND status = 'pending'
+			AND expires_at > clock_timestamp()`,
 		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method)
 	if violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
@@ -54,33 +59,40 @@ func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	return nil
 }
 
-// DropPayment forgets a payment that the workflow refused, and with it the
-// card's token. A payment that was accepted stays.
+// DropPayment deletes a payment that the workflow refused, and with it the card's token. An
+// accepted payment stays.
 func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`, id, sessionID)
+	_, err := s.pool.Exec(ctx, `
+		DELETE FROM transaction WHERE id = $1 AND session_id = $2 AND status = 'created'`,
+		id, sessionID)
 	if err != nil {
 		return fmt.Errorf("drop payment: %w", err)
 	}
 	return nil
 }
 
-// HasPayment reports whether the customer asked for this payment of the session,
-// whatever became of it. The customer has no key: see CustomerSession.
+// HasPayment reports whether the session has a payment with this id, in any state. The customer has
+// no key: see CustomerSession.
 func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
 	var there bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`, id, sessionID).Scan(&there)
+	err := s.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM transaction WHERE id = $1 AND session_id = $2)`,
+		id, sessionID).Scan(&there)
 	if err != nil {
 		return false, fmt.Errorf("find payment: %w", err)
 	}
 	return there, nil
 }
 
-// PaymentAction returns where the customer must go to confirm the payment that
-// is in flight (3-D Secure), or "" when there is nothing to confirm. The
-// customer has no key: see CustomerSession.
-func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactionID, actionURL string, err error) {
+// PaymentAction returns the id of the payment in flight and the URL where the customer confirms it
+// (3-D Secure). The URL is "" when nothing needs confirming; both are "" when no payment is in
+// flight. The customer has no key: see CustomerSession.
+func (s *Store) PaymentAction(
+	ctx context.Context, sessionID string,
+) (transactionID, actionURL string, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT id, coalesce(action_url, '') FROM transaction WHERE session_id = $1 AND status = 'processing'`,
+		SELECT id, coalesce(action_url, '') FROM transaction
+		WHERE session_id = $1 AND status = 'processing'`,
 		sessionID).Scan(&transactionID, &actionURL)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", nil
@@ -91,12 +103,16 @@ func (s *Store) PaymentAction(ctx context.Context, sessionID string) (transactio
 	return transactionID, actionURL, nil
 }
 
-// PaymentCurrencies returns what a payment is in and what it will be paid out
-// in. It returns checkout.ErrNotFound.
-func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transactionID string) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
+// PaymentCurrencies returns the currency of a payment and the currency of its payout. It returns
+// checkout.ErrNotFound.
+func (s *Store) PaymentCurrencies(
+	ctx context.Context, ref checkout.Ref, transactionID string,
+) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
 	err = s.pool.QueryRow(ctx, `
-		SELECT s.currency, s.payout_currency FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
-		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
+		SELECT s.currency, s.payout_currency FROM checkout_session s
+		JOIN transaction t ON t.session_id = s.id AND t.id = $4
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", "", checkout.ErrNotFound
 	}
@@ -106,20 +122,21 @@ func (s *Store) PaymentCurrencies(ctx context.Context, ref checkout.Ref, transac
 	return from, to, nil
 }
 
-// BeginPayment marks the payment as in flight, locks its exchange rate (payout
-// currency for one unit of its currency, decimal), and returns what to charge,
-// without ReturnURL. It is the last moment at which a session's time can be found
-// over: after it the session does not expire until the payment is decided.
-// Repeating it returns the same, and keeps the first rate. It returns
-// checkout.ErrNotPending when the session has ended or its time is over,
-// checkout.ErrPaymentInFlight when another payment is, and checkout.ErrNotFound,
-// also of a payment that was given up before it began.
-func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionID, rate string) (checkout.ChargeRequest, error) {
+// BeginPayment marks the payment as in flight, locks its exchange rate and returns the charge to
+// make, without ReturnURL. The rate is the payout currency for one unit of the payment's currency,
+// a decimal. This is the last check of the session's time: afterwards the session does not expire
+// until the payment is decided. A repeat returns the same charge and keeps the first rate.
+//
+// It returns checkout.ErrNotPending when the session has ended or its time is over,
+// checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
+// payment does not exist or was given up before it began.
+func (s *Store) BeginPayment(
+	ctx context.Context, ref checkout.Ref, transactionID, rate string,
+) (checkout.ChargeRequest, error) {
 	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// The lock comes before the clock is read: a reader that sees the time
-		// over after us must see this payment too. The payment itself is locked
-		// as well: one that DropPayment takes away at this moment is not found.
+		// Lock first, then read the clock: a reader that later sees the time over must also see
+		// this payment. Lock the payment too: DropPayment may delete it at this moment.
 		var (
 			status   checkout.Status
 			inFlight bool
@@ -127,23 +144,27 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 			answered bool
 			attempts int
 		)
+
 		err := tx.QueryRow(ctx, `
 			WITH locked AS (
 				SELECT id, status, payment_in_flight, expires_at, attempts, amount, currency
 				FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
-			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts, l.amount, l.currency,
+			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts,
+				l.amount, l.currency,
 			       coalesce(t.attempt, 0), coalesce(t.card_token, ''), t.outcome IS NOT NULL
-			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4 FOR NO KEY UPDATE OF t`,
+			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
+			FOR NO KEY UPDATE OF t`,
 			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency, &req.Attempt, &req.Token, &answered)
+			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency,
+			&req.Attempt, &req.Token, &answered)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return checkout.ErrNotFound
 		case err != nil:
 			return err
-		case req.Attempt > 0: // begun before
+		case req.Attempt > 0: // the payment began in an earlier call
 			return nil
-		case answered: // given up before it began: this call was taken for dead
+		case answered: // CancelPayment gave it up: this call was believed dead
 			return checkout.ErrNotFound
 		case status != checkout.StatusPending:
 			return checkout.ErrNotPending
@@ -152,12 +173,15 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 		case !inTime:
 			return checkout.ErrNotPending
 		}
+
 		req.Attempt = attempts + 1
 		_, err = tx.Exec(ctx, `
 			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
-			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending')
+			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
+			                   AND status = 'pending')
 			UPDATE transaction SET status = 'processing', attempt = $4, exchange_rate = $6
-			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'`,
+			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+				AND status = 'created'`,
 			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID, rate)
 		return err
 	})
@@ -167,30 +191,38 @@ func (s *Store) BeginPayment(ctx context.Context, ref checkout.Ref, transactionI
 	return req, nil
 }
 
-// RecordCharge notes what the card network said of a payment that is not decided,
-// and returns what stands. The first final answer does: an answer that comes late,
-// from a call that was taken for dead, changes nothing. A network that gives up a
-// charge which never reached it knows no card; then the one that was tokenized
-// stays. It decides nothing; FinishPayment does. It returns checkout.ErrNotFound.
-func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult) (checkout.PaymentOutcome, checkout.FailureCode, error) {
+// RecordCharge stores the card network's answer about an undecided payment and returns the answer
+// that counts. The first final answer counts: a late answer, from a call that was believed dead,
+// changes nothing. When the network gives up a charge that never reached it, it names no card; then
+// the tokenized card stays. RecordCharge decides nothing: see FinishPayment. It returns
+// checkout.ErrNotFound.
+func (s *Store) RecordCharge(
+	ctx context.Context, ref checkout.Ref, transactionID string, result checkout.ChargeResult,
+) (checkout.PaymentOutcome, checkout.FailureCode, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE transaction SET outcome = $5, failure = $6, action_url = nullif($7, ''),
 		       payment_method = CASE WHEN $9 THEN $8 ELSE payment_method END
-		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status IN ('created', 'processing')
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+			AND status IN ('created', 'processing')
 		  AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure, result.ActionURL, result.Method, result.Method.Last4 != "")
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, result.Outcome, result.Failure,
+		result.ActionURL, result.Method, result.Method.Last4 != "")
 	if err != nil {
 		return "", "", fmt.Errorf("record charge: %w", err)
 	}
+
 	if tag.RowsAffected() == 1 {
 		return result.Outcome, result.Failure, nil
 	}
+
 	var (
 		outcome checkout.PaymentOutcome
 		failure checkout.FailureCode
 	)
+
 	err = s.pool.QueryRow(ctx, `
-		SELECT coalesce(outcome, ''), failure FROM transaction WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
+		SELECT coalesce(outcome, ''), failure FROM transaction
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&outcome, &failure)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -201,7 +233,7 @@ func (s *Store) RecordCharge(ctx context.Context, ref checkout.Ref, transactionI
 	return outcome, failure, nil
 }
 
-// Settlement is what follows from a decision: what the workflow has to start.
+// Settlement lists the runs that the workflow must start after a decision.
 type Settlement struct {
 	Status     checkout.Status // of the session
 	EventType  webhook.EventType
@@ -209,14 +241,17 @@ type Settlement struct {
 	PayoutID   string             // "" unless the session was completed
 }
 
-// FinishPayment decides the payment by the outcome that RecordCharge noted, in
-// one transaction: the transaction, the session (completed, failed, or pending
-// for another try), the event, its deliveries and the payout. Repeating it
-// changes nothing and returns the same, also while the first call is committing. A
-// payment that never began is not decided, and nothing follows. It returns
-// checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is
-// noted, and checkout.ErrNotPending when the session ended otherwise.
-func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transactionID string) (Settlement, error) {
+// FinishPayment decides the payment by the outcome that RecordCharge stored. One transaction writes
+// the transaction, the session (completed, failed, or pending for another try), the event, its
+// deliveries and the payout. A repeat changes nothing and returns the same settlement, even while
+// the first call is committing. A payment that never began is not decided, and its settlement
+// starts nothing.
+//
+// It returns checkout.ErrNotFound, checkout.ErrPaymentUndecided when no final outcome is stored,
+// and checkout.ErrNotPending when the session ended without this payment.
+func (s *Store) FinishPayment(
+	ctx context.Context, ref checkout.Ref, transactionID string,
+) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayment(ctx, tx, ref, transactionID)
@@ -239,8 +274,7 @@ func (s *Store) FinishPayment(ctx context.Context, ref checkout.Ref, transaction
 	return got, nil
 }
 
-// payment is a transaction together with what of its session and merchant
-// decides about it.
+// payment is a transaction with the columns of its session and merchant that its decision needs.
 type payment struct {
 	checkout.Transaction
 	Outcome         checkout.PaymentOutcome
@@ -252,24 +286,33 @@ type payment struct {
 	FeeBasisPoints  int64
 }
 
-// lockPayment locks the session, then the payment, and reads both when it has the
-// session's lock: a statement that waits for one row goes on with what the others
-// were before it waited.
-func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (payment, error) {
-	_, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+// lockPayment locks the session, then the payment. A second statement reads both after the session
+// is locked: a single statement that waits for one row would read the other rows as they were
+// before the wait.
+func lockPayment(
+	ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string,
+) (payment, error) {
+	_, err := tx.Exec(ctx, `
+		SELECT FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
+		FOR NO KEY UPDATE`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return payment{}, err
 	}
+
 	rows, err := tx.Query(ctx, `
-		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome, date_trunc('milliseconds', clock_timestamp()) AS now,
-		       s.status AS current_status, s.max_attempts, s.webhook_url, s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
+		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
+		       date_trunc('milliseconds', clock_timestamp()) AS now,
+		       s.status AS current_status, s.max_attempts, s.webhook_url,
+		       s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
-		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3 FOR NO KEY UPDATE OF t`,
+		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
+		FOR NO KEY UPDATE OF t`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID)
 	if err != nil {
 		return payment{}, err
 	}
+
 	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[payment])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return payment{}, checkout.ErrNotFound
@@ -277,14 +320,15 @@ func lockPayment(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID
 	return p, err
 }
 
-// decide applies the outcome to everything that depends on it.
+// decide applies the outcome to the transaction, the session, the event and the payout.
 func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	if p.CurrentStatus != checkout.StatusPending {
 		return Settlement{}, checkout.ErrNotPending
 	}
 	switch {
 	case p.Outcome == checkout.OutcomeSucceeded:
-		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded, checkout.StatusCompleted
+		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded,
+			checkout.StatusCompleted
 		p.Fee = p.Amount.Percentage(p.FeeBasisPoints)
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:
@@ -297,10 +341,12 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	default:
 		return Settlement{}, checkout.ErrPaymentUndecided
 	}
+
 	p.CompletedAt = &p.Now
 	if err := p.write(ctx, tx); err != nil {
 		return Settlement{}, err
 	}
+
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
@@ -308,9 +354,11 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
+
 	var err error
 	got.Deliveries, err = publish(ctx, tx, publication{
-		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Transaction,
+		Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
+		SessionID: p.SessionID, Data: p.Transaction,
 		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 	})
 	return got, err
@@ -323,17 +371,20 @@ func (p *payment) eventType() webhook.EventType {
 	return webhook.CheckoutFailed
 }
 
-// write stores the decision; the session's new status is a compare-and-set.
+// write stores the decision. The session's new status is a compare-and-set.
 func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	tag, err := tx.Exec(ctx, `
 		WITH decided AS (
-			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8, attempts_remaining = $9,
+			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8,
+				attempts_remaining = $9,
 			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL
-			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing')
+			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+				AND status = 'processing')
 		UPDATE checkout_session SET status = $10, payment_in_flight = false,
 		       ended_at = CASE WHEN $10 = 'pending' THEN NULL ELSE $11::timestamptz END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
-		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate, p.AttemptsRemaining,
+		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate,
+		p.AttemptsRemaining,
 		p.SessionStatus, p.Now)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = checkout.ErrNotPending
@@ -341,26 +392,31 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// insertPayout creates the pending payout. A merchant without an address gets
-// one that the network will refuse, so that payout.failed tells it so.
+// insertPayout creates the pending payout. A merchant without a payout address gets a payout with
+// an empty one; the network refuses it, and payout.failed tells the merchant.
 func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency, network, destination,
+		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency,
+			network, destination,
 			source_amount, source_currency, exchange_rate, created_at)
-		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''), $8, $9, $10, $11
-		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5 AND a.currency = $6`,
-		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(), p.Net, p.Currency, p.ExchangeRate, p.Now)
+		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''),
+			$8, $9, $10, $11
+		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5
+			AND a.currency = $6`,
+		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(),
+		p.Net, p.Currency, p.ExchangeRate, p.Now)
 	return err
 }
 
-// settled reads back what decide did when it ran before.
+// settled reads the settlement of an earlier decide.
 func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	var err error
 	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType); err != nil {
 		return Settlement{}, err
 	}
-	err = tx.QueryRow(ctx, `SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
+	err = tx.QueryRow(ctx, `
+		SELECT id FROM payout WHERE transaction_id = $1 AND merchant_id = $2 AND mode = $3`,
 		p.ID, p.MerchantID, p.Mode).Scan(&got.PayoutID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Settlement{}, err

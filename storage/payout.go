@@ -14,15 +14,21 @@ import (
 
 // payoutColumns and payoutJoin read a checkout.Payout.
 const (
-	payoutColumns = `p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency, p.network, p.destination,
-		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure, s.metadata, p.created_at, p.sent_at, p.failed_at`
-	payoutJoin = ` FROM payout p JOIN checkout_session s ON s.id = p.session_id AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
+	payoutColumns = `
+		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency,
+		p.network, p.destination,
+		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
+		s.metadata, p.created_at, p.sent_at, p.failed_at`
+	payoutJoin = `
+		FROM payout p JOIN checkout_session s ON s.id = p.session_id
+			AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
 )
 
-// Payout returns one payout and the transfer that was signed for it, nil before
-// RecordTransfer. It returns checkout.ErrNotFound.
+// Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
+// returns checkout.ErrNotFound.
 func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
@@ -41,14 +47,16 @@ func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, 
 	return got.Payout, got.Signed, nil
 }
 
-// PayoutFilter chooses payouts; what is empty does not choose.
+// PayoutFilter selects payouts. An empty field selects all.
 type PayoutFilter struct {
 	Status    checkout.PayoutStatus
 	SessionID string
 }
 
 // Payouts lists payouts, newest first.
-func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page) ([]checkout.Payout, error) {
+func (s *Store) Payouts(
+	ctx context.Context, owner checkout.Owner, f PayoutFilter, p Page,
+) ([]checkout.Payout, error) {
 	q := newList(owner, "p")
 	q.equal("p.status", string(f.Status))
 	q.equal("p.session_id", f.SessionID)
@@ -64,13 +72,16 @@ func (s *Store) Payouts(ctx context.Context, owner checkout.Owner, f PayoutFilte
 	return got, nil
 }
 
-// RecordTransfer stores a signed transfer before it is sent, or that the network
-// refuses to sign one. The first that is recorded stays: it returns what another
-// process recorded in the meantime. It returns checkout.ErrNotFound.
-func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout.Transfer) ([]byte, checkout.PayoutFailure, error) {
+// RecordTransfer stores a signed transfer before it is sent, or the network's refusal to sign one.
+// The first record stays: when another process was faster, RecordTransfer returns that process's
+// record. It returns checkout.ErrNotFound.
+func (s *Store) RecordTransfer(
+	ctx context.Context, ref checkout.Ref, t checkout.Transfer,
+) ([]byte, checkout.PayoutFailure, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND signed_transfer IS NULL AND failure = ''`,
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+			AND signed_transfer IS NULL AND failure = ''`,
 		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed)
 	if err != nil {
 		return nil, "", fmt.Errorf("record transfer: %w", err)
@@ -82,27 +93,33 @@ func (s *Store) RecordTransfer(ctx context.Context, ref checkout.Ref, t checkout
 	return signed, p.Failure, err
 }
 
-// FinishPayout decides the payout, sent when failure is "", in one transaction
-// with its event and deliveries. Repeating it changes nothing and returns the
-// same. It returns checkout.ErrNotFound.
-func (s *Store) FinishPayout(ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure) (Settlement, error) {
+// FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
+// failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
+// It returns checkout.ErrNotFound.
+func (s *Store) FinishPayout(
+	ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure,
+) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
+
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
 			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType)
 			return err
 		}
+
 		if err := p.decide(ctx, tx, failure); err != nil {
 			return err
 		}
+
 		got.EventType = payoutEventType(p.Status)
 		got.Deliveries, err = publish(ctx, tx, publication{
-			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID, SessionID: p.SessionID, Data: p.Payout,
+			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
+			SessionID: p.SessionID, Data: p.Payout,
 			At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
 		})
 		return err
@@ -120,7 +137,7 @@ func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
 	return webhook.PayoutFailed
 }
 
-// lockedPayout is a payout with what of its session its event needs.
+// lockedPayout is a payout with the columns of its session that its event needs.
 type lockedPayout struct {
 	checkout.Payout
 	Now             time.Time
@@ -129,9 +146,11 @@ type lockedPayout struct {
 }
 
 func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout, error) {
-	rows, err := tx.Query(ctx, `SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
+	rows, err := tx.Query(ctx, `
+		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`, ref.ID, ref.MerchantID, ref.Mode)
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`,
+		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return lockedPayout{}, err
 	}
@@ -142,7 +161,9 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	return p, err
 }
 
-func (p *lockedPayout) decide(ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure) error {
+func (p *lockedPayout) decide(
+	ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure,
+) error {
 	if failure == "" {
 		p.Status, p.SentAt = checkout.PayoutSent, &p.Now
 	} else {

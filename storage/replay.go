@@ -12,67 +12,84 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// replayed is the condition of the deliveries that a bulk replay starts again.
+// replayed selects the deliveries that a bulk replay starts again.
 const replayed = `
-	d.merchant_id = $1 AND d.mode = $2 AND d.endpoint_id = $3 AND NOT d.session_url AND d.created_at >= $4 AND d.created_at < $5 AND d.status = $6
+	d.merchant_id = $1 AND d.mode = $2 AND d.endpoint_id = $3 AND NOT d.session_url
+		AND d.created_at >= $4 AND d.created_at < $5 AND d.status = $6
 	AND d.id >= $7 AND d.id < $8`
 
-// replayedArgs ends with bounds of the ids, which the index has.
+// replayedArgs returns the arguments of replayed. The last two bound the ids, which the index
+// covers.
 func replayedArgs(r webhook.Replay) []any {
 	return []any{
 		r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter,
-		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-clockSkew)), checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(clockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Since.Add(-clockSkew)),
+		checkout.FirstID(checkout.PrefixDelivery, r.Until.Add(clockSkew)),
 	}
 }
 
-// PreviewReplay returns how many deliveries r would start again. It returns
-// checkout.ErrNotFound when there is no such registration.
+// PreviewReplay returns how many deliveries r would start again. It returns checkout.ErrNotFound
+// for an unknown registration.
 func (s *Store) PreviewReplay(ctx context.Context, r webhook.Replay) (int, error) {
 	if _, err := s.Endpoint(ctx, r.Owner.Ref(r.EndpointID)); err != nil {
 		return 0, err
 	}
 	var n int
-	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM webhook_delivery d WHERE `+replayed, replayedArgs(r)...).Scan(&n); err != nil {
+	if err := s.pool.QueryRow(ctx, `
+		SELECT count(*) FROM webhook_delivery d WHERE `+replayed,
+		replayedArgs(r)...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("preview replay: %w", err)
 	}
 	return n, nil
 }
 
-// CreateReplay stores a bulk replay, which is running from then on; the caller
-// starts its workflow, and Reconcile does if that failed. It returns r with its
-// total, status and time; the same request again returns what is stored. It
-// returns checkout.ErrNotFound, webhook.ErrReplayRunning and
-// webhook.ErrReplayRate. by is as of CreateEndpoint; its detail is put behind the
-// total.
-func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry) (webhook.Replay, error) {
+// CreateReplay stores a running bulk replay. The caller starts its workflow; Reconcile starts it if
+// the caller fails. It returns r with its total, status and creation time. A repeat returns the
+// stored bulk replay. It returns checkout.ErrNotFound, webhook.ErrReplayRunning and
+// webhook.ErrReplayRate. by works as in CreateEndpoint; CreateReplay puts the total before its
+// detail.
+func (s *Store) CreateReplay(
+	ctx context.Context, r webhook.Replay, by ...checkout.AuditEntry,
+) (webhook.Replay, error) {
 	total, err := s.PreviewReplay(ctx, r)
 	if err != nil {
 		return webhook.Replay{}, err
 	}
+
 	r.Total, r.Status = total, webhook.ReplayRunning
 	by = slices.Clone(by)
 	for i := range by {
 		by[i].Detail = fmt.Sprintf("%d %s", total, by[i].Detail)
 	}
+
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		// The registrations of a merchant may be replayed at once, but not by more than the merchant's rate, so all wait here.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`, r.MerchantID); err != nil {
+		// All bulk replays of a merchant share one rate limit, so their creations take turns here.
+		if _, err := tx.Exec(ctx, `
+			SELECT pg_advisory_xact_lock(hashtextextended('replay ' || $1, 0))`,
+			r.MerchantID); err != nil {
 			return err
 		}
-		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
-		if err == nil { // the same request again
+
+		stored, err := scanReplay(tx.QueryRow(ctx, selectReplay+`
+			WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, r.ID, r.MerchantID, r.Mode))
+		if err == nil { // the request was repeated
 			r = stored
 		}
 		if !errors.Is(err, checkout.ErrNotFound) {
 			return err
 		}
+
 		if err := mayReplay(ctx, tx, r); err != nil {
 			return err
 		}
+
 		err = tx.QueryRow(ctx, `
-			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter, rate, status, total, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
-			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate, r.Status, r.Total).Scan(&r.CreatedAt)
+			INSERT INTO webhook_replay (id, merchant_id, mode, endpoint_id, since, until, filter,
+				rate, status, total, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+				date_trunc('milliseconds', clock_timestamp())) RETURNING created_at`,
+			r.ID, r.MerchantID, r.Mode, r.EndpointID, r.Since, r.Until, r.Filter, r.Rate,
+			r.Status, r.Total).Scan(&r.CreatedAt)
 		if err != nil {
 			return err
 		}
@@ -84,15 +101,17 @@ func (s *Store) CreateReplay(ctx context.Context, r webhook.Replay, by ...checko
 	return r, nil
 }
 
-// mayReplay looks at the merchant's bulk replays that are running, of both modes.
+// mayReplay checks r against the merchant's running bulk replays, of both modes.
 func mayReplay(ctx context.Context, tx pgx.Tx, r webhook.Replay) error {
 	var (
 		same bool
 		rate int
 	)
 	err := tx.QueryRow(ctx, `
-		SELECT coalesce(bool_or(endpoint_id = $2), false), coalesce(sum(rate), 0) FROM webhook_replay
-		WHERE merchant_id = $1 AND status = 'running'`, r.MerchantID, r.EndpointID).Scan(&same, &rate)
+		SELECT coalesce(bool_or(endpoint_id = $2), false), coalesce(sum(rate), 0)
+		FROM webhook_replay
+		WHERE merchant_id = $1 AND status = 'running'`,
+		r.MerchantID, r.EndpointID).Scan(&same, &rate)
 	switch {
 	case err != nil:
 		return err
@@ -105,11 +124,13 @@ func mayReplay(ctx context.Context, tx pgx.Tx, r webhook.Replay) error {
 }
 
 const selectReplay = `
-	SELECT r.id, r.merchant_id, r.mode, r.endpoint_id, r.since, r.until, r.filter, r.rate, r.status, r.total, r.after, r.started, r.skipped,
+	SELECT r.id, r.merchant_id, r.mode, r.endpoint_id, r.since, r.until, r.filter, r.rate, r.status,
+		r.total, r.after, r.started, r.skipped,
 		r.created_at, r.finished_at FROM webhook_replay r `
 
 func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
-	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter, &r.Rate, &r.Status, &r.Total, &r.After, &r.Started,
+	err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.EndpointID, &r.Since, &r.Until, &r.Filter,
+		&r.Rate, &r.Status, &r.Total, &r.After, &r.Started,
 		&r.Skipped, &r.CreatedAt, &r.FinishedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -119,15 +140,18 @@ func scanReplay(row pgx.Row) (r webhook.Replay, err error) {
 
 // Replay returns one bulk replay. It returns checkout.ErrNotFound.
 func (s *Store) Replay(ctx context.Context, ref checkout.Ref) (webhook.Replay, error) {
-	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
+	r, err := scanReplay(s.pool.QueryRow(ctx, selectReplay+`
+		WHERE r.id = $1 AND r.merchant_id = $2 AND r.mode = $3`, ref.ID, ref.MerchantID, ref.Mode))
 	if err != nil {
 		return webhook.Replay{}, fmt.Errorf("replay: %w", err)
 	}
 	return r, nil
 }
 
-// Replays lists bulk replays, newest first; endpointID may be empty.
-func (s *Store) Replays(ctx context.Context, owner checkout.Owner, endpointID string, p Page) ([]webhook.Replay, error) {
+// Replays lists bulk replays, newest first. An empty endpointID selects all registrations.
+func (s *Store) Replays(
+	ctx context.Context, owner checkout.Owner, endpointID string, p Page,
+) ([]webhook.Replay, error) {
 	q := newList(owner, "r")
 	q.equal("r.endpoint_id", endpointID)
 	q.page(checkout.PrefixReplay, "r", p)
@@ -135,25 +159,29 @@ func (s *Store) Replays(ctx context.Context, owner checkout.Owner, endpointID st
 	if err != nil {
 		return nil, fmt.Errorf("replays: %w", err)
 	}
-	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Replay, error) { return scanReplay(row) })
+	got, err := pgx.CollectRows(rows,
+		func(row pgx.CollectableRow) (webhook.Replay, error) { return scanReplay(row) })
 	if err != nil {
 		return nil, fmt.Errorf("replays: %w", err)
 	}
 	return got, nil
 }
 
-// ReplayedDelivery is one delivery that a bulk replay starts again.
+// ReplayedDelivery is a delivery that a bulk replay starts again.
 type ReplayedDelivery struct {
 	webhook.Dispatch
 	EventType webhook.EventType
 }
 
-// ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest
-// first.
-func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit int) ([]ReplayedDelivery, error) {
+// ReplayedDeliveries returns the next limit deliveries of a bulk replay, oldest first.
+func (s *Store) ReplayedDeliveries(
+	ctx context.Context, r webhook.Replay, limit int,
+) ([]ReplayedDelivery, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d JOIN event e ON e.id = d.event_id
-		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`, append(replayedArgs(r), r.After, limit)...)
+		SELECT d.id, d.endpoint_id, d.url, e.type FROM webhook_delivery d
+		JOIN event e ON e.id = d.event_id
+		WHERE `+replayed+` AND d.id > $9 ORDER BY d.id LIMIT $10`,
+		append(replayedArgs(r), r.After, limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("replayed deliveries: %w", err)
 	}
@@ -169,12 +197,13 @@ func (s *Store) ReplayedDeliveries(ctx context.Context, r webhook.Replay, limit 
 	return got, nil
 }
 
-// RecordReplay notes how far a running bulk replay has come, or that it ended.
-// Repeating it changes nothing, and one that comes late takes nothing back.
+// RecordReplay stores the progress of a running bulk replay, or its end. A repeat changes nothing,
+// and a late call never lowers the progress.
 func (s *Store) RecordReplay(ctx context.Context, r webhook.Replay) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_replay SET started = CASE WHEN $7 >= after THEN $4 ELSE started END,
-			skipped = CASE WHEN $7 >= after THEN $5 ELSE skipped END, after = greatest(after, $7), status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
+			skipped = CASE WHEN $7 >= after THEN $5 ELSE skipped END, after = greatest(after, $7),
+				status = $6, finished_at = CASE WHEN $6 <> 'running' THEN clock_timestamp() END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'running'`,
 		r.ID, r.MerchantID, r.Mode, r.Started, r.Skipped, r.Status, r.After)
 	if err != nil {

@@ -40,7 +40,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	gone := old(ref, true)
 	_, ref = f.publishTest(t, e, webhook.PayoutSent)
 	end(ref)
-	fresh := old(ref, false) // old, but replayed and ended just now
+	fresh := old(ref, false) // an old delivery whose replay ended just now
 	_, ref = f.publishTest(t, e, webhook.PayoutSent)
 	f.begin(t, ref, "run", 1)
 	unfinished := old(ref, false)
@@ -61,7 +61,7 @@ func TestDeleteFinished_RemovesWhatEndedLongAgoAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 
-	// An event that no address ever got, as when the merchant had no registration.
+	// An event without a delivery: the merchant had no registration.
 	f.exec(t, `DELETE FROM webhook_attempt WHERE delivery_id = $1`, young.ID)
 	f.exec(t, `DELETE FROM webhook_delivery WHERE id = $1`, young.ID)
 	_, n, err = f.DeleteUnsentEvents(t.Context(), age, "", 100)

@@ -14,21 +14,20 @@ import (
 // revealLifetime is how long a secret waits for the page that shows it.
 const revealLifetime = 5 * time.Minute
 
-// Reveal is a secret that one browser is to be shown, once. It is sealed, and
-// gone when it was shown, after revealLifetime, and when the browser signs out.
+// Reveal is a secret that one browser may see once. It is stored sealed. It is deleted when it was
+// shown, after revealLifetime, and when the browser signs out.
 type Reveal struct {
-	Browser []byte // SHA-256 of its token
-	Form    string // the token of the form that makes the secret
+	Browser []byte // SHA-256 of the browser's token
+	Form    string // token of the form that makes the secret
 	checkout.Owner
 
-	Subject string // the id of what the secret is of
+	Subject string // id of the object that the secret belongs to
 	Secret  string
 }
 
-// KeepReveal keeps a secret before it is of any use: who makes something that
-// has one keeps the secret first, so that none is made that nobody sees. It
-// returns false and the subject of the first time when the form was sent before:
-// then nothing is kept, and nothing may be made again.
+// KeepReveal stores a secret before the object that it belongs to is created. So no object exists
+// with a secret that its owner can never see. It returns first = false and the first subject when
+// the same form was sent before: it stores nothing then, and the caller must not create anything.
 func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first bool, err error) {
 	keyID, sealed := s.keys.seal(r.Subject, []byte(r.Secret))
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
@@ -36,13 +35,17 @@ func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id, sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (session_hash, form) DO NOTHING`, r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
+			INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id,
+				sealed) VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (session_hash, form) DO NOTHING`,
+			r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject, keyID, sealed)
 		if err != nil {
 			return err
 		}
 		first = tag.RowsAffected() > 0
-		return tx.QueryRow(ctx, `SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4`,
+		return tx.QueryRow(ctx, `
+			SELECT subject FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3
+				AND mode = $4`,
 			r.Browser, r.Form, r.MerchantID, r.Mode).Scan(&subject)
 	})
 	if err != nil {
@@ -51,9 +54,11 @@ func (s *Store) KeepReveal(ctx context.Context, r Reveal) (subject string, first
 	return subject, first, nil
 }
 
-// DropReveal undoes KeepReveal: what the secret would be of could not be made.
+// DropReveal undoes KeepReveal after the object could not be created.
 func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
-	_, err := s.pool.Exec(ctx, `DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4 AND subject = $5`,
+	_, err := s.pool.Exec(ctx, `
+		DELETE FROM reveal WHERE session_hash = $1 AND form = $2 AND merchant_id = $3 AND mode = $4
+			AND subject = $5`,
 		r.Browser, r.Form, r.MerchantID, r.Mode, r.Subject)
 	if err != nil {
 		return fmt.Errorf("drop secret: %w", err)
@@ -61,19 +66,21 @@ func (s *Store) DropReveal(ctx context.Context, r Reveal) error {
 	return nil
 }
 
-// TakeReveal returns the secret of r.Subject for r.Browser, the newest, and
-// forgets it. It returns checkout.ErrNotFound when there is none: it was shown,
-// or waited too long.
+// TakeReveal returns the newest secret of r.Subject for r.Browser and deletes it. It returns
+// checkout.ErrNotFound when the secret was shown already or waited too long.
 func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var (
 			keyID  string
 			sealed []byte
 		)
+
 		err := tx.QueryRow(ctx, `
 			SELECT form, master_key_id, sealed FROM reveal
-			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4 AND sealed IS NOT NULL
-			  AND created_at > clock_timestamp() - $5::interval ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4
+				AND sealed IS NOT NULL
+			  AND created_at > clock_timestamp() - $5::interval
+			ORDER BY created_at DESC LIMIT 1 FOR UPDATE`,
 			r.Browser, r.MerchantID, r.Mode, r.Subject, revealLifetime).Scan(&r.Form, &keyID, &sealed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
@@ -81,14 +88,17 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 		if err != nil {
 			return err
 		}
+
 		plain, err := s.keys.unseal(keyID, r.Subject, sealed)
 		if err != nil {
 			return err
 		}
+
 		secret = string(plain)
 		_, err = tx.Exec(ctx, `
 			UPDATE reveal SET master_key_id = NULL, sealed = NULL
-			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`, r.Browser, r.MerchantID, r.Mode, r.Subject)
+			WHERE session_hash = $1 AND merchant_id = $2 AND mode = $3 AND subject = $4`,
+			r.Browser, r.MerchantID, r.Mode, r.Subject)
 		return err
 	})
 	if err != nil {
@@ -97,14 +107,15 @@ func (s *Store) TakeReveal(ctx context.Context, r Reveal) (secret string, err er
 	return secret, nil
 }
 
-// ForgetReveals removes the secrets that nobody came for in time. Of all
-// merchants: it is housekeeping.
+// ForgetReveals deletes the secrets of all merchants that waited too long. Housekeeping calls it.
 func (s *Store) ForgetReveals(ctx context.Context) error { return forgetReveals(ctx, s.pool) }
 
 func forgetReveals(ctx context.Context, in executor) error {
 	_, err := in.Exec(ctx, `
 		UPDATE reveal SET master_key_id = NULL, sealed = NULL WHERE (session_hash, form) IN (
-			SELECT session_hash, form FROM reveal WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval FOR UPDATE SKIP LOCKED)`, revealLifetime)
+			SELECT session_hash, form FROM reveal
+			WHERE sealed IS NOT NULL AND created_at < clock_timestamp() - $1::interval
+			FOR UPDATE SKIP LOCKED)`, revealLifetime)
 	if err != nil {
 		return fmt.Errorf("forget secrets: %w", err)
 	}

@@ -11,15 +11,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// SandboxCard is a card as the sandbox's card network keeps it. These tables
-// stand for systems outside the service, so they have no merchant.
+// SandboxCard is a card in the sandbox's card network. The sandbox tables stand for systems outside
+// the service, so they have no merchant.
 type SandboxCard struct {
 	Token    string
 	Behavior string
 	Method   checkout.PaymentMethod
 }
 
-// SandboxCharge is a charge as the sandbox's card network keeps it.
+// SandboxCharge is a charge in the sandbox's card network.
 type SandboxCharge struct {
 	TransactionID string
 	SessionID     string
@@ -30,14 +30,16 @@ type SandboxCharge struct {
 	Outcome       checkout.PaymentOutcome
 	Failure       checkout.FailureCode
 	ReturnURL     string
-	Calls         int        // how often the charge was asked for
-	SettleAt      *time.Time // when a processing charge is decided, and then called back
-	Callbacks     int        // still to be made
+	Calls         int        // number of calls for this charge
+	SettleAt      *time.Time // when a processing charge is decided and the first callback is due
+	Callbacks     int        // callbacks that remain
 }
 
 // CreateSandboxCard stores a token.
 func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`, c.Token, c.Behavior, c.Method)
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO sandbox_card (token, behavior, method) VALUES ($1, $2, $3)`,
+		c.Token, c.Behavior, c.Method)
 	if err != nil {
 		return fmt.Errorf("create sandbox card: %w", err)
 	}
@@ -46,24 +48,29 @@ func (s *Store) CreateSandboxCard(ctx context.Context, c SandboxCard) error {
 
 // SandboxCard returns the card of a token, or checkout.ErrNotFound.
 func (s *Store) SandboxCard(ctx context.Context, token string) (SandboxCard, error) {
-	rows, err := s.pool.Query(ctx, `SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
+	rows, err := s.pool.Query(ctx, `
+		SELECT token, behavior, method FROM sandbox_card WHERE token = $1`, token)
 	if err != nil {
 		return SandboxCard{}, fmt.Errorf("sandbox card: %w", err)
 	}
 	return exactlyOne[SandboxCard](rows, "sandbox card")
 }
 
-const sandboxChargeColumns = `transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, calls, settle_at, callbacks`
+const sandboxChargeColumns = `
+	transaction_id, session_id, behavior, method, amount, currency, outcome, failure,
+	return_url, calls, settle_at, callbacks`
 
-// CreateSandboxCharge stores a charge; a repeat of the same transaction counts
-// the call and returns the first one.
+// CreateSandboxCharge stores a charge. A repeat for the same transaction counts the call and
+// returns the first charge.
 func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (SandboxCharge, error) {
 	rows, err := s.pool.Query(ctx, `
-		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, failure, return_url, settle_at, callbacks)
+		INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency,
+			outcome, failure, return_url, settle_at, callbacks)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 		ON CONFLICT (transaction_id) DO UPDATE SET calls = sandbox_charge.calls + 1
 		RETURNING `+sandboxChargeColumns,
-		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome, c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
+		c.TransactionID, c.SessionID, c.Behavior, c.Method, c.Amount, c.Currency, c.Outcome,
+		c.Failure, c.ReturnURL, c.SettleAt, c.Callbacks)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("create sandbox charge: %w", err)
 	}
@@ -72,27 +79,32 @@ func (s *Store) CreateSandboxCharge(ctx context.Context, c SandboxCharge) (Sandb
 
 // SandboxCharge returns the charge of a transaction, or checkout.ErrNotFound.
 func (s *Store) SandboxCharge(ctx context.Context, transactionID string) (SandboxCharge, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`, transactionID)
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+sandboxChargeColumns+` FROM sandbox_charge WHERE transaction_id = $1`,
+		transactionID)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("sandbox charge: %w", err)
 	}
 	return exactlyOne[SandboxCharge](rows, "sandbox charge")
 }
 
-// DecideSandboxCharge gives an undecided charge its outcome and returns the
-// charge; a decided one keeps its own. It returns checkout.ErrNotFound.
-func (s *Store) DecideSandboxCharge(ctx context.Context, transactionID string, outcome checkout.PaymentOutcome, failure checkout.FailureCode) (SandboxCharge, error) {
+// DecideSandboxCharge sets the outcome of an undecided charge and returns the charge. A decided
+// charge keeps its outcome. It returns checkout.ErrNotFound.
+func (s *Store) DecideSandboxCharge(
+	ctx context.Context, transactionID string, outcome checkout.PaymentOutcome,
+	failure checkout.FailureCode,
+) (SandboxCharge, error) {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE sandbox_charge SET outcome = $2, failure = $3
-		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`, transactionID, outcome, failure)
+		WHERE transaction_id = $1 AND outcome IN ('action_required', 'processing')`,
+		transactionID, outcome, failure)
 	if err != nil {
 		return SandboxCharge{}, fmt.Errorf("decide sandbox charge: %w", err)
 	}
 	return s.SandboxCharge(ctx, transactionID)
 }
 
-// DueSandboxCallbacks returns up to 100 charges whose decision is due and must
-// be called back, earliest first.
+// DueSandboxCallbacks returns up to 100 charges whose next callback is due, earliest first.
 func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+sandboxChargeColumns+` FROM sandbox_charge
@@ -103,9 +115,11 @@ func (s *Store) DueSandboxCallbacks(ctx context.Context) ([]SandboxCharge, error
 	return pgx.CollectRows(rows, pgx.RowToStructByName[SandboxCharge])
 }
 
-// CountSandboxCallback notes that one callback was made.
+// CountSandboxCallback records that one callback was made.
 func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET callbacks = callbacks - 1 WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
+	_, err := s.pool.Exec(ctx, `
+		UPDATE sandbox_charge SET callbacks = callbacks - 1
+		WHERE transaction_id = $1 AND callbacks > 0`, transactionID)
 	if err != nil {
 		return fmt.Errorf("count sandbox callback: %w", err)
 	}
@@ -113,20 +127,24 @@ func (s *Store) CountSandboxCallback(ctx context.Context, transactionID string) 
 }
 
 // PostponeSandboxCallback makes the next callback due after delay.
-func (s *Store) PostponeSandboxCallback(ctx context.Context, transactionID string, delay time.Duration) error {
-	_, err := s.pool.Exec(ctx, `UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval WHERE transaction_id = $1`, transactionID, delay)
+func (s *Store) PostponeSandboxCallback(
+	ctx context.Context, transactionID string, delay time.Duration,
+) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE sandbox_charge SET settle_at = clock_timestamp() + $2::interval
+		WHERE transaction_id = $1`, transactionID, delay)
 	if err != nil {
 		return fmt.Errorf("postpone sandbox callback: %w", err)
 	}
 	return nil
 }
 
-// BroadcastSandboxTransfer puts a transfer on the sandbox's chain; the same one
-// again changes nothing but a count.
+// BroadcastSandboxTransfer puts a transfer on the sandbox's chain. A repeat only raises a counter.
 func (s *Store) BroadcastSandboxTransfer(ctx context.Context, txHash, payoutID string) error {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO sandbox_transfer (tx_hash, payout_id) VALUES ($1, $2)
-		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`, txHash, payoutID)
+		ON CONFLICT (tx_hash) DO UPDATE SET broadcasts = sandbox_transfer.broadcasts + 1`,
+		txHash, payoutID)
 	if err != nil {
 		return fmt.Errorf("broadcast sandbox transfer: %w", err)
 	}

@@ -11,8 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// OrderIDInUseError tells which session holds the order id. It is a
-// checkout.ErrOrderIDInUse.
+// OrderIDInUseError names the session that has the order id. It wraps checkout.ErrOrderIDInUse.
 type OrderIDInUseError struct{ SessionID string }
 
 func (e *OrderIDInUseError) Error() string { return checkout.ErrOrderIDInUse.Error() }
@@ -20,29 +19,30 @@ func (e *OrderIDInUseError) Error() string { return checkout.ErrOrderIDInUse.Err
 // Unwrap makes errors.Is(err, checkout.ErrOrderIDInUse) true.
 func (e *OrderIDInUseError) Unwrap() error { return checkout.ErrOrderIDInUse }
 
-// NewSession is a session to be created. ID, the owner, the payment's terms and
-// MaxAttempts come from Session; its times and status are set by CreateSession.
+// NewSession is a session to create. The caller sets the owner, ID, the terms of payment and
+// MaxAttempts of Session; CreateSession sets its times and status.
 type NewSession struct {
 	checkout.Session
 	Lifetime time.Duration
-	// Secret signs for WebhookURL when no registration's secret can; "" when
-	// one can.
+	// Secret signs for WebhookURL. It is "" when a registration's secret signs.
 	Secret string
 }
 
-// CreateSession inserts a pending session, calls start with it inside the same
-// transaction and commits when start succeeds: no session is ever visible
-// without its workflow. A crash after start leaves a workflow whose row does
-// not exist; it finds that out at its end and closes quietly. The same id again
-// starts nothing and returns the session that is there. It returns
-// *OrderIDInUseError when another pending or completed session has the order id.
-func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error) (checkout.Session, error) {
+// CreateSession inserts a pending session and calls start inside the transaction. It commits when
+// start succeeds, so no visible session lacks its workflow. A crash after start leaves a workflow
+// without a row; the workflow finds no row at its end and closes quietly. A repeat with the same id
+// starts nothing and returns the existing session. It returns *OrderIDInUseError when another
+// pending or completed session has the order id.
+func (s *Store) CreateSession(
+	ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error,
+) (checkout.Session, error) {
 	select {
 	case s.creates <- struct{}{}:
 		defer func() { <-s.creates }()
 	case <-ctx.Done():
 		return checkout.Session{}, ctx.Err()
 	}
+
 	session := n.Session
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		if n.Secret != "" {
@@ -52,14 +52,18 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 			}
 			session.SigningEndpoint = &endpoint
 		}
+
 		err := tx.QueryRow(ctx, `
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
-			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
-				customer_email, redirect_url, webhook_url, signing_endpoint_id, order_id, max_attempts, created_at, expires_at)
-			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14 FROM clock
+			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
+				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,
+				order_id, max_attempts, created_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14
+			FROM clock
 			RETURNING status, created_at, expires_at`,
-			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency, session.PayoutCurrency, session.Metadata,
-			session.CustomerEmail, session.RedirectURL, session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
+			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency,
+			session.PayoutCurrency, session.Metadata, session.CustomerEmail, session.RedirectURL,
+			session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
 			n.Lifetime,
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
@@ -67,8 +71,9 @@ func (s *Store) CreateSession(ctx context.Context, n NewSession, start func(cont
 		}
 		return start(ctx, session)
 	})
-	// The same request again, after a crash or an unknown outcome. Which of its own
-	// keys it meets first is up to PostgreSQL: the order of the indexes changes.
+
+	// The client repeated the request, after a crash or an unknown outcome. PostgreSQL may report
+	// any of the three constraints first: the order of its indexes changes.
 	held := violates(err, "checkout_session_order_id_key")
 	if held || violates(err, "checkout_session_pkey") || violates(err, "webhook_endpoint_pkey") {
 		again, err := s.Session(ctx, session.Ref)
@@ -88,43 +93,49 @@ func (s *Store) orderIDInUse(ctx context.Context, session checkout.Session) erro
 	var holder OrderIDInUseError
 	err := s.pool.QueryRow(ctx, `
 		SELECT id FROM checkout_session
-		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3 AND status IN ('pending', 'completed')`,
+		WHERE merchant_id = $1 AND mode = $2 AND order_id = $3
+			AND status IN ('pending', 'completed')`,
 		session.MerchantID, session.Mode, session.OrderID).Scan(&holder.SessionID)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // no row: freed in this moment; the caller may try again
+	// No row: the order id has just become free; the caller may try again.
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("find order id: %w", err)
 	}
 	return &holder
 }
 
-// pastItsTime says that the time of the pending session s is over, although its
-// end is not written yet; see sessionColumns.
+// pastItsTime is true for a pending session s whose time is over and whose end is not stored yet.
+// See sessionColumns.
 const pastItsTime = `s.status = 'pending' AND NOT s.payment_in_flight AND s.expires_at <= clock_timestamp()`
 
-// sessionColumns reads a session as the world sees it: expired once its time is
-// over with no payment in flight, even while every worker is down.
+// sessionColumns reads a session as merchants and customers see it: expired once its time is over
+// with no payment in flight, even while every worker is down.
 const sessionColumns = `
 	id, merchant_id, mode, amount, currency, payout_currency,
-	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp() THEN 'expired' ELSE status END AS status,
-	metadata, customer_email, redirect_url, webhook_url, order_id, signing_endpoint_id AS signing_endpoint,
+	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp()
+		THEN 'expired' ELSE status END AS status,
+	metadata, customer_email, redirect_url, webhook_url, order_id,
+	signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
-// Session returns one session with its decided transactions and its payout.
-// It returns checkout.ErrNotFound, or checkout.ErrWrongMode when the merchant
-// owns it in the other mode.
+// Session returns one session with its decided transactions and its payout. It returns
+// checkout.ErrNotFound, and checkout.ErrWrongMode when the merchant owns the session in the other
+// mode.
 func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session, error) {
-	session, err := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	const own = `id = $1 AND merchant_id = $2 AND mode = $3`
+	session, err := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode)
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return session, err
 	}
-	if _, otherErr := s.readSession(ctx, `id = $1 AND merchant_id = $2 AND mode = $3`, ref.ID, ref.MerchantID, ref.Mode.Other()); otherErr == nil {
+	_, otherErr := s.readSession(ctx, own, ref.ID, ref.MerchantID, ref.Mode.Other())
+	if otherErr == nil {
 		return checkout.Session{}, checkout.ErrWrongMode
 	}
 	return checkout.Session{}, err
 }
 
-// CustomerSession returns the session that a customer opened on the hosted page
-// and the merchant's brand, in one round trip. The customer has no key: whoever
-// knows the 128-bit id may see the page. It returns checkout.ErrNotFound.
+// CustomerSession returns the session of a hosted page and the merchant's brand, in one round trip.
+// The customer has no API key: the 128-bit id is enough to see the page. It returns
+// checkout.ErrNotFound.
 func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, Brand, error) {
 	var brand Brand
 	session, err := s.readSessionAnd(ctx, brandOf(&brand, id), `id = $1`, id)
@@ -132,40 +143,56 @@ func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Sessio
 }
 
 // readSession reads a session, its transactions and its payout in one round trip.
-func (s *Store) readSession(ctx context.Context, where string, args ...any) (checkout.Session, error) {
+func (s *Store) readSession(
+	ctx context.Context, where string, args ...any,
+) (checkout.Session, error) {
 	return s.readSessionAnd(ctx, func(*pgx.Batch) {}, where, args...)
 }
 
-// readSessionAnd is readSession with more to read in the same round trip.
-func (s *Store) readSessionAnd(ctx context.Context, more func(*pgx.Batch), where string, args ...any) (checkout.Session, error) {
+// readSessionAnd is readSession with more queries in the same round trip.
+func (s *Store) readSessionAnd(
+	ctx context.Context, more func(*pgx.Batch), where string, args ...any,
+) (checkout.Session, error) {
 	session, err := s.readSessionOnce(ctx, more, where, "", args...)
 	if err == nil && session.Status == checkout.StatusExpired && session.EndedAt == nil {
-		// Past its time, but not yet ended by its workflow: a payment that was
-		// accepted in time may hold the row's lock right now. Wait for it.
+		// The time is over, but the workflow has not ended the session. An accepted payment may
+		// hold the row's lock right now: wait for it.
 		session, err = s.readSessionOnce(ctx, more, where, " FOR SHARE", args...)
 	}
 	return session, err
 }
 
-func (s *Store) readSessionOnce(ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any) (checkout.Session, error) {
+func (s *Store) readSessionOnce(
+	ctx context.Context, more func(*pgx.Batch), where, lock string, args ...any,
+) (checkout.Session, error) {
 	var (
 		session checkout.Session
 		batch   pgx.Batch
 	)
+
 	owned := `SELECT id FROM checkout_session WHERE ` + where
-	batch.Queue(`SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock, args...).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(`
+		SELECT `+sessionColumns+` FROM checkout_session WHERE `+where+lock,
+		args...).Query(func(rows pgx.Rows) (err error) {
 		session, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByNameLax[checkout.Session])
 		return err
 	})
+
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
-		session.Transactions, err = pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
+		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed')
+			ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
+		session.Transactions, err = pgx.CollectRows(rows,
+			pgx.RowToStructByNameLax[checkout.Transaction])
 		return err
 	})
-	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`, args...).Query(func(rows pgx.Rows) (err error) {
+
+	batch.Queue(`
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id IN (`+owned+`)`,
+		args...).Query(func(rows pgx.Rows) (err error) {
 		session.Payout, err = optionalRow[checkout.Payout](rows)
 		return err
 	})
+
 	more(&batch)
 	err := s.pool.SendBatch(ctx, &batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -186,33 +213,40 @@ func optionalRow[T any](rows pgx.Rows) (*T, error) {
 	return got, err
 }
 
-// SessionFilter chooses sessions; what is empty does not choose.
+// SessionFilter selects sessions. An empty field selects all.
 type SessionFilter struct {
 	Status   checkout.Status
-	OrderID  string // metadata.order_id, whether the merchant guards order ids or not
+	OrderID  string // metadata.order_id, with or without the order id guard
 	Currency checkout.Currency
-	// Search is an id of the session, of one of its payments or of its payout, an
-	// order id, or the customer's e-mail address in any case; the whole of it.
+	// Search is a session id, payment id, payout id, order id or customer e-mail address. Upper and
+	// lower case do not matter in the address. It must match the whole value.
 	Search string
 }
 
-// found is the ids of the sessions that a search ($3) finds, each by an index.
+// found selects the ids of the sessions that match a search ($3). Each part uses an index.
 const found = `
 	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
-	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
-	UNION SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
-	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
+	UNION SELECT id FROM checkout_session
+	WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
+	UNION SELECT id FROM checkout_session
+	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
+	UNION SELECT session_id FROM transaction
+	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
-func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFilter, p Page) ([]checkout.Session, error) {
+func (s *Store) Sessions(
+	ctx context.Context, owner checkout.Owner, f SessionFilter, p Page,
+) ([]checkout.Session, error) {
 	q := newList(owner, "s")
 	if f.Search != "" {
 		q.args = append(q.args, f.Search)
-		q.where("s.id = ANY (ARRAY(" + found + "))") // not IN: the ids are few, and come before the list
+		// Not IN: PostgreSQL must find these few ids before it reads the list.
+		q.where("s.id = ANY (ARRAY(" + found + "))")
 	}
+
 	switch f.Status {
 	case "":
 	case checkout.StatusExpired:
@@ -220,13 +254,16 @@ func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFil
 	default:
 		q.where(`s.status <> 'expired' AND s.status = ? AND NOT (`+pastItsTime+`)`, f.Status)
 	}
+
 	q.equal("s.metadata->>'order_id'", f.OrderID)
 	q.equal("s.currency", string(f.Currency))
 	q.page(checkout.PrefixSession, "s", p)
-	rows, err := s.pool.Query(ctx, `SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+sessionColumns+` FROM checkout_session s `+q.sql, q.args...)
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
+
 	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Session])
 	if err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
@@ -234,16 +271,17 @@ func (s *Store) Sessions(ctx context.Context, owner checkout.Owner, f SessionFil
 	return sessions, s.readPayments(ctx, sessions)
 }
 
-// readPayments fills in the transactions and payouts of sessions, in one round
-// trip.
+// readPayments fills in the transactions and payouts of sessions, in one round trip.
 func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) error {
 	ids, byID := make([]string, len(sessions)), map[string]*checkout.Session{}
 	for i := range sessions {
 		ids[i], byID[sessions[i].ID] = sessions[i].ID, &sessions[i]
 	}
+
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed') ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
+		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed')
+		ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
 		for _, t := range all {
 			session := byID[t.SessionID]
@@ -251,49 +289,58 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 		}
 		return err
 	})
-	batch.Queue(`SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`, ids).Query(func(rows pgx.Rows) error {
+
+	batch.Queue(`
+		SELECT `+payoutColumns+payoutJoin+` WHERE p.session_id = ANY ($1)`,
+		ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByNameLax[checkout.Payout])
 		for _, p := range all {
 			byID[p.SessionID].Payout = p
 		}
 		return err
 	})
+
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("payments of sessions: %w", err)
 	}
 	return nil
 }
 
-// Expiry is a wish to end a session without a payment.
+// Expiry asks to end a session without a payment.
 type Expiry struct {
-	At    time.Time // when it expires
-	Early bool      // somebody asked for it; else PostgreSQL's clock has to say that the time is over
-	Now   time.Time // zero: PostgreSQL's clock; tests of workflows skip time
+	At    time.Time // expires_at of the session
+	Early bool      // true: somebody asked for it; false: PostgreSQL's clock must say that the time is over
+	Now   time.Time // zero means PostgreSQL's clock; workflow tests set it because they skip time
 }
 
-// Expired says how a session stands after ExpireSession. One that is still pending
-// has a payment in flight, which must be decided first, or time left.
+// Expired is the state of a session after ExpireSession. A session that is still pending has a
+// payment in flight, which must be decided first, or time left.
 type Expired struct {
 	Status   checkout.Status
-	InFlight string // the payment
+	InFlight string // id of the payment in flight
 	Left     time.Duration
 }
 
-// ExpireSession ends a pending session that has no payment in flight and whose
-// time is over, and returns how it stands then, so that repeating it changes
-// nothing. A session that expires at another time than x.At is another one: a
-// creation that was rolled back and came again keeps its id. It returns
-// checkout.ErrNotFound.
-func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (got Expired, err error) {
+// ExpireSession ends a pending session that has no payment in flight, when its time is over or
+// x.Early is set. It returns the state of the session, so a repeat changes nothing. If expires_at
+// differs from x.At, the row belongs to a retried creation; ErrNotFound is returned. It returns
+// checkout.ErrNotFound for an unknown session too.
+func (s *Store) ExpireSession(
+	ctx context.Context, ref checkout.Ref, x Expiry,
+) (got Expired, err error) {
 	var now *time.Time
 	if !x.Now.IsZero() {
 		now = &x.Now
 	}
+
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var inFlight bool
 		err := tx.QueryRow(ctx, `
-			SELECT status, payment_in_flight, CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz, clock_timestamp()) END
-			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND expires_at = $4 FOR NO KEY UPDATE`,
+			SELECT status, payment_in_flight,
+				CASE WHEN $5 THEN interval '0' ELSE expires_at - coalesce($6::timestamptz,
+				clock_timestamp()) END
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
+				AND expires_at = $4 FOR NO KEY UPDATE`,
 			ref.ID, ref.MerchantID, ref.Mode, x.At, x.Early, now).Scan(&got.Status, &inFlight, &got.Left)
 		got.Left = max(0, got.Left)
 		switch {
@@ -305,15 +352,20 @@ func (s *Store) ExpireSession(ctx context.Context, ref checkout.Ref, x Expiry) (
 			got.Left = 0
 			return nil
 		case inFlight:
-			return tx.QueryRow(ctx, `SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'`,
+			return tx.QueryRow(ctx, `
+				SELECT id FROM transaction WHERE session_id = $1 AND merchant_id = $2 AND mode = $3
+					AND status = 'processing'`,
 				ref.ID, ref.MerchantID, ref.Mode).Scan(&got.InFlight)
 		case got.Left > 0:
 			return nil
 		}
+
 		got.Status = checkout.StatusExpired
 		_, err = tx.Exec(ctx, `
-			UPDATE checkout_session SET status = 'expired', ended_at = date_trunc('milliseconds', clock_timestamp())
-			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`, ref.ID, ref.MerchantID, ref.Mode)
+			UPDATE checkout_session SET status = 'expired',
+				ended_at = date_trunc('milliseconds', clock_timestamp())
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+			ref.ID, ref.MerchantID, ref.Mode)
 		return err
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func TestCreateSession_GuardsTheOrderID(t *testing.T) {
 
 	_, err = f.ExpireSession(t.Context(), ref(first), storage.Expiry{At: first.ExpiresAt, Early: true})
 	require.NoError(t, err)
-	f.create(t, again) // expired frees it
+	f.create(t, again) // the expired session frees the order id
 }
 
 func TestSession_IsNotFoundForOthersAndWrongModeForItsOwner(t *testing.T) {
@@ -108,7 +108,7 @@ func TestExpireSession_IsRefusedWhileAPaymentIsInFlight(t *testing.T) {
 	require.Equal(t, storage.Expired{Status: checkout.StatusPending, InFlight: id}, got)
 }
 
-// The timer that asks is Temporal's, and so is its clock.
+// The timer is Temporal's, and Temporal's clock may be ahead of PostgreSQL's.
 func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -127,8 +127,8 @@ func TestExpireSession_OnTimeWaitsForPostgreSQLsClock(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// A creation that was rolled back comes again with the same id; its first run may
-// still be there.
+// A creation that was rolled back comes again with the same id. The run of the first try may still
+// exist.
 func TestExpireSession_LeavesTheSessionOfALaterTryAlone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -335,7 +335,7 @@ func TestAuthenticate_FailsOnTheNextCallAfterRevocation(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrAPIKey)
 }
 
-// authenticate is Authenticate with limits that nobody meets.
+// authenticate calls Authenticate with limits that no test reaches.
 func (f fixture) authenticate(t *testing.T, hash []byte) (storage.Caller, error) {
 	t.Helper()
 	plenty := storage.Rate{PerSecond: 1000, Burst: 1000}
@@ -344,8 +344,8 @@ func (f fixture) authenticate(t *testing.T, hash []byte) (storage.Caller, error)
 	return c, err
 }
 
-// BenchmarkSession is what PostgreSQL costs a create, without a workflow, and what
-// each poll of a merchant costs.
+// BenchmarkSession measures PostgreSQL's time for a creation without a workflow, and for a
+// merchant's poll.
 func BenchmarkSession(b *testing.B) {
 	f := newFixture(b)
 	b.Run("create", func(b *testing.B) {

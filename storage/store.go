@@ -1,9 +1,9 @@
-// Package storage keeps everything that is looked up, in PostgreSQL. One file
-// per noun. Every query names the merchant and the mode; the few that cannot
-// (a key's hash, the hosted page's session id) say why.
+// Package storage keeps the service's tables in PostgreSQL. Each noun has a file. Every query names
+// the merchant and the mode; a query that cannot do so (by a key's hash, by the hosted page's
+// session id) says why.
 //
-// One clock decides when a session's time is over: PostgreSQL's. Times are cut
-// to milliseconds, the precision that answers show.
+// PostgreSQL's clock alone decides when a session's time is over. Times are cut to milliseconds,
+// the precision that answers show.
 package storage
 
 import (
@@ -30,23 +30,22 @@ var migrations embed.FS
 type Options struct {
 	URL      string   // postgres://…
 	Keys     *Keyring // seals webhook secrets
-	MaxConns int32    // 0: 20
+	MaxConns int32    // 0 means 20
 }
 
-// Store is the service's PostgreSQL. It is safe for concurrent use.
+// Store is the service's database. It is safe for concurrent use.
 type Store struct {
 	Accounts
 	keys *Keyring
-	// creates bounds the connections that wait for Temporal inside
-	// CreateSession, so that reads never starve while Temporal is slow.
+	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
+	// get a connection while Temporal is slow.
 	creates chan struct{}
 }
 
 const defaultMaxConns = 20
 
-// Open connects, and proves that opts.Keys holds every key that sealed
-// something in this database; it returns ErrWrongMasterKey otherwise. The
-// schema must be there: see Migrate.
+// Open connects to the database. It checks that opts.Keys holds every key that sealed a value in
+// this database, and returns ErrWrongMasterKey otherwise. The schema must exist: see Migrate.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
@@ -55,7 +54,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, creates: make(chan struct{}, max(1, opts.MaxConns/2))}
+	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys,
+		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	if err := s.checkKeys(ctx); err != nil {
 		pool.Close()
 		return nil, err
@@ -63,11 +63,12 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// newPool does not connect yet.
+// newPool makes a pool without connecting.
 func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the database URL is malformed") // the parser's error may quote the password
+		// The parser's error may quote the password.
+		return nil, errors.New("the database URL is malformed")
 	}
 	cfg.MaxConns = maxConns
 	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
@@ -88,50 +89,56 @@ func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, er
 	return pool, nil
 }
 
-// commitForGood makes sure that a commit that was answered survives a crash of
-// PostgreSQL, whatever the database or the role is set to: what would be lost is
-// money that moved. Any other value, such as remote_apply, stays as it is.
+// commitForGood makes an answered commit survive a crash of PostgreSQL, whatever the database or
+// role sets: a lost commit could be a payment. It keeps any other value, such as remote_apply.
 func commitForGood(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `
-		SELECT set_config('synchronous_commit', CASE s WHEN 'off' THEN 'on' ELSE s END, false) FROM current_setting('synchronous_commit') s`)
+		SELECT set_config('synchronous_commit', CASE s WHEN 'off' THEN 'on' ELSE s END, false)
+		FROM current_setting('synchronous_commit') s`)
 	return err
 }
 
 // Ping reports whether PostgreSQL answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
-// Migrate brings the schema at url up to date. Several processes may call it at
-// once: one works, the others wait.
+// Migrate updates the schema at url. When several processes call it at once, one works and the
+// others wait.
 func Migrate(ctx context.Context, url string) error {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return errors.New("the database URL is malformed") // see Open
+		// The parser's error may quote the password.
+		return errors.New("the database URL is malformed")
 	}
+
 	db := stdlib.OpenDB(*cfg)
-	defer func() { _ = db.Close() }() // nothing is left to flush
+	defer func() { _ = db.Close() }() // nothing is left to write
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
+
 	locker, err := newMigrationLock()
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(locker))
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
+
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
 }
 
-// Unavailable reports whether err means that PostgreSQL could not answer now:
-// it is away, full, read-only, lets nobody in, or a lock or time-out ran out; that
-// this process stops and has closed its connections; or that another process
-// sealed the answer with a newer key. The same call may succeed later; whether
-// this one took effect is unknown, unless no connection came to be.
+// Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
+// refuses connections, or a lock or time-out ran out. It also reports true when this process stops
+// and has closed its connections, and when another process sealed the value with a newer key. The
+// same call may succeed later. Whether this call took effect is unknown, except when the connection
+// failed.
 func Unavailable(err error) bool {
 	if err == nil {
 		return false
@@ -144,7 +151,8 @@ func Unavailable(err error) bool {
 	case errors.As(err, &connectErr), errors.Is(err, puddle.ErrClosedPool), errors.Is(err, ErrWrongMasterKey):
 		return true
 	case !errors.As(err, &pgErr):
-		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, context.DeadlineExceeded) || isNetError(err)
+		return pgconn.Timeout(err) || pgconn.SafeToRetry(err) ||
+			errors.Is(err, context.DeadlineExceeded) || isNetError(err)
 	}
 	switch pgErr.Code[:2] {
 	case "08", "53", "57", "58", "40": // connection, resources, operator, system, rollback
@@ -153,12 +161,13 @@ func Unavailable(err error) bool {
 	return pgErr.Code == "55P03" || pgErr.Code == "25006" // lock not available, read-only
 }
 
-// Misconfigured reports whether err means at the start of a process that a
-// setting is wrong: a master key, or a role, password or database that PostgreSQL
-// does not know. Somebody may be changing them while processes run, which wait.
+// Misconfigured reports whether a setting is wrong: a master key, or a role, password or database
+// that PostgreSQL does not know. A process that gets such an error at its start must stop. A
+// running process waits, because an operator may be changing the setting.
 func Misconfigured(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) && (pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
+	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) &&
+		(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
 }
 
 // violates reports whether err is a violation of the named constraint.

@@ -55,7 +55,7 @@ func (f fixture) query(t *testing.T, sql string, args ...any) any {
 	return got
 }
 
-// exec changes rows behind the store's back.
+// exec changes rows without the store.
 func (f fixture) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), f.url)
@@ -112,7 +112,7 @@ func ref(s checkout.Session) checkout.Ref {
 	return s.Ref
 }
 
-// beginPayment notes a payment and marks it as in flight.
+// beginPayment creates a payment and marks it as in flight.
 func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	t.Helper()
 	id := checkout.NewID(checkout.PrefixTransaction)
@@ -124,14 +124,14 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	return id
 }
 
-// record notes what the card network said.
+// record stores an answer of the card network.
 func (f fixture) record(t *testing.T, s checkout.Session, id string, result checkout.ChargeResult) {
 	t.Helper()
 	_, _, err := f.RecordCharge(t.Context(), ref(s), id, result)
 	require.NoError(t, err)
 }
 
-// pay brings a payment to its end.
+// pay decides a payment.
 func (f fixture) pay(t *testing.T, s checkout.Session, result checkout.ChargeResult) (string, storage.Settlement) {
 	t.Helper()
 	id := f.beginPayment(t, s)
@@ -166,7 +166,7 @@ func TestOpen_RefusesWrongMasterKey(t *testing.T) {
 	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM master_key`), "a refused process leaves nothing behind")
 }
 
-// newerKey is a second process on f's database, whose first key the first does not have.
+// newerKey opens a second store on the database of f. Its first key is unknown to f.
 func (f fixture) newerKey(t *testing.T) fixture {
 	t.Helper()
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k2") + "," + f.masterKey)
@@ -199,7 +199,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	require.True(t, storage.Unavailable(unknownRole), "%v", unknownRole)
 	require.True(t, storage.Misconfigured(unknownRole))
 
-	// From another database of the cluster: nobody gets into this one any more.
+	// The administrator connects to another database: the next statement closes this one to everybody.
 	elsewhere := *at
 	elsewhere.Path = "/postgres"
 	admin, err := pgx.Connect(t.Context(), elsewhere.String())
@@ -210,7 +210,7 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	require.NoError(t, err)
 	_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1`, name)
 	require.NoError(t, err)
-	for range 30 { // connections of the pool that were open are found broken first
+	for range 30 { // the pool first finds its open connections broken
 		if err = f.Ping(t.Context()); err != nil && strings.Contains(err.Error(), "55000") {
 			break
 		}
@@ -241,8 +241,8 @@ func TestMigrate_TwoAtOnce(t *testing.T) {
 	require.NoError(t, <-errs)
 }
 
-// With it off, a crash of PostgreSQL loses commits that were answered: a charge, a
-// payout, a session that its merchant knows of.
+// With synchronous_commit off, a crash of PostgreSQL loses answered commits: a charge, a payout, a
+// session that the merchant has seen.
 func TestOpen_CommitsForGoodWhateverTheDatabaseIsSetTo(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// past inserts a session as if it had been created at that time.
+// past inserts a session that was created at this time.
 func (f fixture) past(t *testing.T, at time.Time, merchant string, mode checkout.Mode, status checkout.Status, currency checkout.Currency, amount checkout.Amount) {
 	t.Helper()
 	var ended *time.Time
@@ -35,14 +35,14 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	other := f.merchant
 	other.ID = checkout.NewID(checkout.PrefixMerchant)
 	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeTest, nil))
-	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // of today, whatever the hour is
+	now := time.Now().UTC().Truncate(24 * time.Hour).Add(9*time.Hour + 30*time.Minute) // today, whatever the hour is now
 	const test = checkout.ModeTest
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 1000)
 	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusCompleted, checkout.EUR, 250)
 	f.past(t, now.Add(-12*time.Minute), f.merchant.ID, test, checkout.StatusFailed, checkout.EUR, 7777)
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.USD, 300)
 	f.past(t, now.Add(-23*time.Hour), f.merchant.ID, test, checkout.StatusExpired, checkout.USD, 8888) // yesterday
-	f.past(t, now.Add(-24*time.Hour), f.merchant.ID, test, checkout.StatusFailed, checkout.USD, 9999)  // and not in the last 24 hours
+	f.past(t, now.Add(-24*time.Hour), f.merchant.ID, test, checkout.StatusFailed, checkout.USD, 9999)  // yesterday, and not in the last 24 hours
 	f.past(t, now.Add(-29*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 1)
 	f.past(t, now.Add(-30*24*time.Hour), f.merchant.ID, test, checkout.StatusCompleted, checkout.GBP, 2) // too old
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, checkout.EUR, 5)
@@ -75,7 +75,7 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	now := time.Now()
-	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // its workflow has not written the end
+	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // expired; the workflow has not stored the end
 	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000)
 	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), now)
 	require.NoError(t, err)
@@ -108,8 +108,8 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
 	require.NoError(t, err)
 	waiting := next(e)
-	end(waiting, webhook.ErrorTimeout) // will be tried again
-	f.begin(t, next(e), "run", 1)      // under way
+	end(waiting, webhook.ErrorTimeout) // the attempt failed and another follows
+	f.begin(t, next(e), "run", 1)      // an attempt is under way
 	next(e)
 	_, err = f.EndDelivery(t.Context(), next(e), "", webhook.DeliveryCanceled)
 	require.NoError(t, err)

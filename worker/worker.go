@@ -1,4 +1,4 @@
-// Package worker turns a Temporal client and activities into running workers.
+// Package worker runs the Temporal workers of the service.
 package worker
 
 import (
@@ -18,36 +18,36 @@ type Options struct {
 	Payments     *activities.Payments
 	Deliveries   *activities.Deliveries
 	Housekeeping *activities.Housekeeping
-	// Deliver is how many webhook attempts run at once; 0 is 1,000. An attempt
-	// mostly waits for a receiver, and each endpoint may take only a few.
+	// Deliver is how many webhook attempts run at once; 0 means 1,000. An attempt mostly waits for
+	// its receiver, and each endpoint gets only a few at once.
 	Deliver int
-	// BuildID names the code. Runs stay with the build that they began with, and
-	// begin with the one that was released last; "" is for one build at a time.
+	// BuildID names the version of the code. A run stays with the build that it began with. A new
+	// run begins with the build that was released last. With "" there is one build at a time.
 	BuildID string
 }
 
-// stopTimeout is longer than an attempt: a worker that is told to stop finishes
-// what it sends, and the receiver gets nothing twice.
+// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
+// receiver gets one twice.
 const stopTimeout = 15 * time.Second
 
 const defaultDeliver = 1000
 
-// cachedRuns is how many runs a process keeps in memory between their workflow
-// tasks, some 60 KB each. One that is not kept is read again from its short history
-// when it goes on. So only what happens within seconds gains by it: sessions that
-// wait for their customer, and deliveries for their next attempt, do for minutes
-// and hours.
+// cachedRuns is how many runs a process keeps in memory between their workflow tasks, about 60 KB
+// each. A run outside the cache is rebuilt from its short history. So the cache helps only runs
+// that go on within seconds. Most runs do not: a session waits minutes for its customer, a delivery
+// waits minutes or hours for its next attempt.
 const cachedRuns = 1000
 
-// Workers are the running workers of one process.
+// Workers holds the running workers of one process.
 type Workers struct{ running []worker.Worker }
 
-// Start begins to poll both task queues. It returns an error when Temporal
-// refuses; an absent Temporal is waited for.
+// Start begins to poll both task queues. It waits for Temporal when Temporal is down, and returns
+// an error when Temporal refuses the worker.
 func Start(c client.Client, o Options) (*Workers, error) {
 	if o.Deliver == 0 {
 		o.Deliver = defaultDeliver
 	}
+
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
 	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
 	workflows.RegisterCheckout(checkout)
@@ -55,9 +55,10 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	checkout.RegisterActivity(o.Housekeeping)
 	delivering := options(o.BuildID)
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
-	// A delivery's first attempt is made within its first workflow task.
+	// A delivery makes its first attempt within its first workflow task.
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
-	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver, delivering.MaxConcurrentWorkflowTaskExecutionSize)
+	delivering.MaxConcurrentWorkflowTaskExecutionSize = max(o.Deliver,
+		delivering.MaxConcurrentWorkflowTaskExecutionSize)
 	webhooks := worker.New(c, workflows.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)
@@ -68,6 +69,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 			w.Stop()
 			return nil, fmt.Errorf("start worker: %w", err)
 		}
+
 		w.running = append(w.running, next)
 	}
 	return w, nil
@@ -77,20 +79,23 @@ func options(buildID string) worker.Options {
 	var deployment worker.DeploymentOptions
 	if buildID != "" {
 		deployment = worker.DeploymentOptions{
-			UseVersioning: true, Version: worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
-			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned, // a session lives an hour, a delivery fifteen: no run has to change its code
+			UseVersioning: true,
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
+			// A session lives an hour and a delivery fifteen: no run must change its code.
+			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}
+	polling := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
 	return worker.Options{
 		DeploymentOptions:                      deployment,
 		WorkerStopTimeout:                      stopTimeout,
-		WorkflowTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
-		ActivityTaskPollerBehavior:             worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{}),
+		WorkflowTaskPollerBehavior:             polling,
+		ActivityTaskPollerBehavior:             polling,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
 	}
 }
 
-// Stop ends the polling and waits for what is being done, up to stopTimeout.
+// Stop ends the polling and waits up to stopTimeout for the work in progress.
 func (w *Workers) Stop() {
 	for _, running := range w.running {
 		running.Stop()

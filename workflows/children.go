@@ -8,27 +8,37 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// NewWebhookDeliveryInput is the input of the run that makes a delivery.
-func NewWebhookDeliveryInput(owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) WebhookDeliveryInput {
-	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID, Host: ref.Host}
+// NewWebhookDeliveryInput returns the input of a WebhookDelivery.
+func NewWebhookDeliveryInput(
+	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
+) WebhookDeliveryInput {
+	return WebhookDeliveryInput{Ref: owner.Ref(ref.ID), EventType: typ, EndpointID: ref.EndpointID,
+		Host: ref.Host}
 }
 
 // startDelivery starts a WebhookDelivery and does not wait.
-func startDelivery(ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch) workflow.ChildWorkflowFuture {
-	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
+func startDelivery(
+	ctx workflow.Context, options workflow.ChildWorkflowOptions, owner checkout.Owner,
+	typ webhook.EventType, ref webhook.Dispatch,
+) workflow.ChildWorkflowFuture {
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+		TypeWebhookDelivery, NewWebhookDeliveryInput(owner, typ, ref))
 }
 
 // startDeliveries starts one WebhookDelivery for each ref and does not wait.
-func startDeliveries(ctx workflow.Context, owner checkout.Owner, typ webhook.EventType, refs []webhook.Dispatch) []workflow.ChildWorkflowFuture {
+func startDeliveries(
+	ctx workflow.Context, owner checkout.Owner, typ webhook.EventType, refs []webhook.Dispatch,
+) []workflow.ChildWorkflowFuture {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(refs))
 	for _, ref := range refs {
-		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ, ref))
+		started = append(started, startDelivery(ctx, deliveryOptions(owner, typ, ref), owner, typ,
+			ref))
 	}
 	return started
 }
 
-// awaitStarts waits until every child exists. Without it a parent that returns
-// takes the children with it before they were ever started, and no error tells.
+// awaitStarts waits until every child has started. Without this wait, Temporal drops children that
+// have not started when the parent returns, and reports no error.
 func awaitStarts(ctx workflow.Context, children []workflow.ChildWorkflowFuture) error {
 	for _, child := range children {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

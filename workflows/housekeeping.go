@@ -12,38 +12,41 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ReconcileResult says what a Reconcile found to do.
+// ReconcileResult lists what a Reconcile mended.
 type ReconcileResult struct {
 	Restarted []string `json:"restarted,omitempty"` // workflow ids
 	Resumed   int      `json:"resumed"`
 	Canceled  int      `json:"canceled"`
 }
 
-// Reconcile makes Temporal follow PostgreSQL: it starts what should have a run
-// and has none, wakes deliveries that are on hold no longer, and cancels those
-// of deleted registrations. A schedule runs it every minute, and the API
-// whenever it has changed what Reconcile looks at.
+// Reconcile makes Temporal agree with PostgreSQL. It starts missing runs, wakes deliveries that are
+// no longer on hold, and cancels the deliveries of deleted registrations. A schedule runs it every
+// minute. The API also runs it after a change that affects deliveries.
 func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	var (
 		h       *activities.Housekeeping
 		orphans []activities.Orphan
 		result  ReconcileResult
 	)
+
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
 	resumed := workflow.ExecuteActivity(ctx, h.ResumeParked)
 	canceled := workflow.ExecuteActivity(ctx, h.CancelOrphaned)
 	if err := workflow.ExecuteActivity(ctx, h.FindOrphans).Get(ctx, &orphans); err != nil {
 		return result, err
 	}
+
 	started := make([]workflow.ChildWorkflowFuture, 0, len(orphans))
 	for _, o := range orphans {
 		workflow.GetLogger(ctx).Warn("no run: starting again", "id", o.ID)
 		started = append(started, restart(ctx, o))
 		result.Restarted = append(result.Restarted, o.ID)
 	}
+
 	if err := awaitStarts(ctx, started); err != nil {
 		return result, err
 	}
+
 	if err := resumed.Get(ctx, &result.Resumed); err != nil {
 		return result, err
 	}
@@ -51,44 +54,53 @@ func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	return result, err
 }
 
-// restart starts the run of an orphan. Its closed runs do not matter; an open
-// one, should there be one by now, is the right one.
+// restart starts the run of an orphan, even when its id has closed runs. If an open run exists by
+// now, that run goes on.
 func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFuture {
 	prefix, _, _ := strings.Cut(o.ID, "_")
 	again := func(options workflow.ChildWorkflowOptions) workflow.ChildWorkflowOptions {
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		return options
 	}
+
 	switch prefix {
 	case checkout.PrefixSession:
-		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner, SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeCheckoutSession, CheckoutSessionInput{
-			Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout, PaymentID: o.PaymentID,
-		})
+		options := again(childOptions(o.ID, TaskQueueCheckout, "session", o.Owner,
+			SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))))
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+			TypeCheckoutSession, CheckoutSessionInput{
+				Ref: o.Ref, ExpiresAt: o.ExpiresAt, ActionTimeout: ActionTimeout,
+				PaymentID: o.PaymentID,
+			})
 	case checkout.PrefixPayout:
 		options := again(payoutOptions(o.Owner, o.ID))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout, PayoutInput{Ref: o.Ref})
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypePayout,
+			PayoutInput{Ref: o.Ref})
 	case checkout.PrefixReplay:
 		options := again(childOptions(o.ID, TaskQueueWebhooks, "bulk replay", o.Owner))
-		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
+		return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options),
+			TypeWebhookReplay, WebhookReplayInput{Ref: o.Ref})
 	}
+
 	ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
-	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner, o.EventType, ref)
+	return startDelivery(ctx, again(deliveryOptions(o.Owner, o.EventType, ref)), o.Owner,
+		o.EventType, ref)
 }
 
-// RetentionInput says how long the log keeps finished deliveries.
+// RetentionInput holds the age at which finished deliveries leave the log.
 type RetentionInput struct {
 	Age time.Duration `json:"age"`
 }
 
-// Retention removes finished deliveries and old events from the log. A schedule
-// runs it every hour. It returns how many deliveries and unsent events went.
+// Retention deletes finished deliveries and old events from the log. A schedule runs it every hour.
+// It returns the number of deleted deliveries and events.
 func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
 	var (
 		h       *activities.Housekeeping
 		deleted int
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
+	err := workflow.ExecuteActivity(ctx, h.DeleteFinished,
+		activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
 	return deleted, err
 }

@@ -13,15 +13,16 @@ type MerchantUpdateInput struct {
 	checkout.Ref
 }
 
-// MerchantUpdate tells a merchant's registrations that settings changed: it
-// starts a delivery for each. The change, its event and the deliveries are
-// committed before. Source: interface document, "Event types".
+// MerchantUpdate starts a delivery to each registration that gets merchant.updated. The caller has
+// already committed the change, its event and the deliveries. Source: interface document, "Event
+// types".
 func MerchantUpdate(ctx workflow.Context, in MerchantUpdateInput) error {
 	var (
 		a    *activities.Payments
 		refs []webhook.Dispatch
 	)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.EventDeliveries, in.Ref).Get(ctx, &refs)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
+		a.EventDeliveries, in.Ref).Get(ctx, &refs)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Package workflows tells the durable stories of the service. It is
-// deterministic and does no I/O of its own; activities do. Its inputs carry
-// ids, times and enums only, because Temporal's UI shows them in plain text.
+// Package workflows holds the Temporal workflows of the service. They are deterministic and do no
+// I/O; activities do. Their inputs hold ids, times and enums only, because Temporal's UI shows them
+// in plain text.
 package workflows
 
 import (
@@ -9,19 +9,18 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Deployment is the name of the workers as a Temporal worker deployment, whose
-// versions are builds.
+// Deployment is the name of the Temporal worker deployment. Its versions are builds.
 const Deployment = "checkout"
 
-// Task queues, named for the work they hold. Deliveries have their own, so that
-// slow receivers never take the slots that finish sessions.
+// Task queues, named after their work. Deliveries have a queue of their own, so slow receivers
+// never take the slots of sessions.
 const (
 	TaskQueueCheckout = "checkout"
 	TaskQueueWebhooks = "webhooks"
 )
 
-// Workflow types as registered. Workflow ids are the public ids of what they
-// are about: cs_…, po_…, whd_…, whr_…, evt_….
+// Workflow types as registered. The workflow id is the public id of the session, payout, delivery,
+// bulk replay or event: cs_…, po_…, whd_…, whr_…, evt_….
 const (
 	TypeCheckoutSession = "CheckoutSession"
 	TypePayout          = "Payout"
@@ -32,14 +31,13 @@ const (
 	TypeRetention       = "Retention"
 )
 
-// Messages of CheckoutSession. An update is answered with the outcome; the
-// signals of the same names are for operators and card processors, who do not
-// wait for one.
+// Messages of CheckoutSession. An update is answered with the outcome. The signals of the same
+// names are for operators and card processors, who do not wait for an outcome.
 const (
 	UpdatePay      = "pay"
 	UpdateExpire   = "expire"
 	UpdateComplete = "complete"
-	UpdateAdvance  = "advance" // the test-mode clock; no signal
+	UpdateAdvance  = "advance" // the clock of test mode; it has no signal
 	SignalExpire   = "expire"
 	SignalComplete = "complete"
 	QueryStatus    = "status"
@@ -47,11 +45,11 @@ const (
 
 // Signals of WebhookDelivery.
 const (
-	SignalRetryNow = "retry_now" // the next attempt now
-	SignalResume   = "resume"    // a parked delivery is on hold no longer
+	SignalRetryNow = "retry_now" // make the next attempt now
+	SignalResume   = "resume"    // a parked delivery is no longer on hold
 )
 
-// Error types on the wire.
+// Error types in histories and in answers of updates.
 const (
 	ErrTypeSessionNotPending         = string(checkout.RefusedNotPending)
 	ErrTypePaymentInFlight           = string(checkout.RefusedPaymentInFlight)
@@ -61,12 +59,13 @@ const (
 	ErrTypePayoutWithoutRow          = "PayoutWithoutRow"
 )
 
-// Search attributes, registered by what deploys the namespace. SessionStatus is
-// that of a closed session; an open one may be decided already. A delivery that
-// ended well is Completed; DeliveryStatus marks the others.
+// Search attributes. The deployment registers them in the namespace. SessionStatus is the status of
+// a closed session; an open session may be decided already. A delivery that succeeded is Completed;
+// DeliveryStatus marks the others.
 var (
-	SearchAttributeMerchantID     = temporal.NewSearchAttributeKeyKeyword("MerchantId")
-	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode") // "Mode" is a keyword of Temporal's query language
+	SearchAttributeMerchantID = temporal.NewSearchAttributeKeyKeyword("MerchantId")
+	// "Mode" is a keyword of Temporal's query language.
+	SearchAttributeMode           = temporal.NewSearchAttributeKeyKeyword("CheckoutMode")
 	SearchAttributeSessionStatus  = temporal.NewSearchAttributeKeyKeyword("SessionStatus")
 	SearchAttributeEventType      = temporal.NewSearchAttributeKeyKeyword("EventType")
 	SearchAttributeDeliveryStatus = temporal.NewSearchAttributeKeyKeyword("DeliveryStatus")
@@ -78,8 +77,10 @@ var SearchAttributes = []temporal.SearchAttributeKeyKeyword{
 	SearchAttributeEventType, SearchAttributeDeliveryStatus,
 }
 
-// SearchAttributesOf returns the owner's and the given attributes.
-func SearchAttributesOf(owner checkout.Owner, more ...temporal.SearchAttributeUpdate) temporal.SearchAttributes {
+// SearchAttributesOf returns the owner's attributes and more.
+func SearchAttributesOf(
+	owner checkout.Owner, more ...temporal.SearchAttributeUpdate,
+) temporal.SearchAttributes {
 	return temporal.NewSearchAttributes(append(more,
 		SearchAttributeMerchantID.ValueSet(owner.MerchantID), SearchAttributeMode.ValueSet(string(owner.Mode)))...)
 }

@@ -15,21 +15,24 @@ type PayoutInput struct {
 
 // PayoutResult says how the payout ended.
 type PayoutResult struct {
-	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when it was sent
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent
 }
 
-// sendPayout sends the payout within a workflow task of its session: most
-// transfers are taken at once, and are spared a workflow of their own. One that is
-// not gets a Payout. So does one whose customer would wait for it: the answer leaves
-// with the end of a workflow task. It returns children that are starting.
-func sendPayout(ctx workflow.Context, in PayoutInput, answered bool) []workflow.ChildWorkflowFuture {
+// sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
+// once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
+// fails. It also does so when the customer has no answer yet (answered is false): the answer leaves
+// only at the end of the workflow task. It returns the started children, without waiting for them.
+func sendPayout(
+	ctx workflow.Context, in PayoutInput, answered bool,
+) []workflow.ChildWorkflowFuture {
 	if answered {
 		var (
 			a       *activities.Payments
 			settled activities.Settlement
 		)
 		options := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
-		if err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled); err == nil {
+		err := workflow.ExecuteLocalActivity(options, a.SendPayout, in.Ref).Get(ctx, &settled)
+		if err == nil {
 			return startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries)
 		}
 	}
@@ -37,31 +40,37 @@ func sendPayout(ctx workflow.Context, in PayoutInput, answered bool) []workflow.
 	return []workflow.ChildWorkflowFuture{workflow.ExecuteChildWorkflow(child, TypePayout, in)}
 }
 
-// Payout follows the crypto payout of one completed session that the session
-// itself could not send at once, and tells the merchant: payout.sent or
-// payout.failed. Source: interface document, "Event types".
+// Payout sends the crypto payout of a completed session when the session could not send it at once.
+// It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
 func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	var (
 		a    *activities.Payments
 		sent activities.BroadcastPayoutResult
 	)
-	// A transfer that is signed must be followed to its end: an operator's
-	// cancel comes too late.
+
+	// A signed transfer may reach the chain at any time, so an operator's cancel must not stop the
+	// run.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID)), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
+	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions), a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions),
+			a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	}
 	if isType(err, activities.ErrTypePayoutNotFound) {
-		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout", ErrTypePayoutWithoutRow, nil)
+		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
+			ErrTypePayoutWithoutRow, nil)
 	}
 	if err != nil {
 		return PayoutResult{}, err
 	}
+
 	var settled activities.Settlement
 	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
-	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions), a.FinishPayout, finish).Get(ctx, &settled); err != nil {
+	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
+		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err
 	}
-	return PayoutResult{sent.Failure}, awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
+	return PayoutResult{sent.Failure},
+		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
 }

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/log"
 )
 
-// TestMain keeps the workflows' and activities' own lines out of the results.
+// TestMain keeps the log lines of workflows and activities out of the results.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	os.Exit(m.Run())

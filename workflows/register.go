@@ -7,15 +7,18 @@ import (
 
 // RegisterCheckout registers the workflows of TaskQueueCheckout.
 func RegisterCheckout(r worker.WorkflowRegistry) {
-	r.RegisterWorkflowWithOptions(CheckoutSession, workflow.RegisterOptions{Name: TypeCheckoutSession})
+	r.RegisterWorkflowWithOptions(CheckoutSession,
+		workflow.RegisterOptions{Name: TypeCheckoutSession})
 	r.RegisterWorkflowWithOptions(Payout, workflow.RegisterOptions{Name: TypePayout})
-	r.RegisterWorkflowWithOptions(MerchantUpdate, workflow.RegisterOptions{Name: TypeMerchantUpdate})
+	r.RegisterWorkflowWithOptions(MerchantUpdate,
+		workflow.RegisterOptions{Name: TypeMerchantUpdate})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: TypeReconcile})
 	r.RegisterWorkflowWithOptions(Retention, workflow.RegisterOptions{Name: TypeRetention})
 }
 
 // RegisterWebhooks registers the workflows of TaskQueueWebhooks.
 func RegisterWebhooks(r worker.WorkflowRegistry) {
-	r.RegisterWorkflowWithOptions(WebhookDelivery, workflow.RegisterOptions{Name: TypeWebhookDelivery})
+	r.RegisterWorkflowWithOptions(WebhookDelivery,
+		workflow.RegisterOptions{Name: TypeWebhookDelivery})
 	r.RegisterWorkflowWithOptions(WebhookReplay, workflow.RegisterOptions{Name: TypeWebhookReplay})
 }

@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookReplayInput names the bulk replay. How far it has come is in
-// PostgreSQL, where a new run goes on.
+// WebhookReplayInput names the bulk replay. PostgreSQL holds its progress; a new run continues
+// there.
 type WebhookReplayInput struct {
 	checkout.Ref
 }
@@ -25,14 +25,13 @@ type WebhookReplayResult struct {
 	Skipped int                  `json:"skipped"`
 }
 
-// replaysPerRun keeps a run's history small, and its open children far below
+// replaysPerRun limits the history of a run. It also keeps the number of open children far below
 // Temporal's limit of 2,000.
 const replaysPerRun = 1000
 
-// WebhookReplay starts the deliveries of one registration again that a bulk
-// replay chose, oldest first, at its rate. Each is a child, which Temporal
-// starts exactly once whatever is killed; one that is in progress already is
-// skipped. Cancel ends it; what was started goes on.
+// WebhookReplay starts the deliveries of a bulk replay again, oldest first, at its rate. Each
+// delivery is a child, and Temporal starts it exactly once even when the worker is killed. A
+// delivery with an open run is skipped. Cancel ends the bulk replay; started deliveries go on.
 func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayResult, error) {
 	// Canceling the replay must not cancel the deliveries that it started.
 	steady, _ := workflow.NewDisconnectedContext(ctx)
@@ -40,11 +39,15 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 		d        *activities.Deliveries
 		progress activities.Progress
 	)
+
 	note := func(status webhook.ReplayStatus) (WebhookReplayResult, error) {
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.RecordReplay,
-			activities.RecordReplayInput{Ref: in.Ref, Status: status, Progress: progress}).Get(steady, nil)
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
+			decideOptions), d.RecordReplay,
+			activities.RecordReplayInput{Ref: in.Ref, Status: status,
+				Progress: progress}).Get(steady, nil)
 		return WebhookReplayResult{status, progress.Started, progress.Skipped}, err
 	}
+
 	for done := 0; ctx.Err() == nil; {
 		if done >= replaysPerRun || historyIsLong(ctx) {
 			if _, err := note(webhook.ReplayRunning); err != nil {
@@ -52,34 +55,42 @@ func WebhookReplay(ctx workflow.Context, in WebhookReplayInput) (WebhookReplayRe
 			}
 			return WebhookReplayResult{}, workflow.NewContinueAsNewError(ctx, TypeWebhookReplay, in)
 		}
+
 		second := workflow.NewTimer(ctx, time.Second)
 		var next activities.NextReplayedResult
-		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady, decideOptions), d.NextReplayed,
+		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(steady,
+			decideOptions), d.NextReplayed,
 			activities.NextReplayedInput{Ref: in.Ref, Progress: progress}).Get(steady, &next)
 		if err != nil {
 			return WebhookReplayResult{}, err
 		}
+
 		progress = next.Progress
 		if len(next.Deliveries) == 0 {
 			return note(webhook.ReplayCompleted)
 		}
+
 		if err := in.start(steady, next.Deliveries, &progress); err != nil {
 			return WebhookReplayResult{}, err
 		}
+
 		done += len(next.Deliveries)
-		_ = second.Get(ctx, nil) // canceled: the loop sees it
+		_ = second.Get(ctx, nil) // on cancel the loop ends
 	}
 	return note(webhook.ReplayCanceled)
 }
 
-// start starts deliveries, waits until each has a run, and counts them.
-func (in WebhookReplayInput) start(ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress) error {
+// start starts the deliveries, waits until each has a run, and counts them.
+func (in WebhookReplayInput) start(
+	ctx workflow.Context, deliveries []activities.ReplayedDelivery, progress *activities.Progress,
+) error {
 	started := make([]workflow.ChildWorkflowFuture, 0, len(deliveries))
 	for _, found := range deliveries {
 		options := deliveryOptions(in.Owner, found.EventType, found.Dispatch)
 		options.WorkflowIDReusePolicy = enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Priority.PriorityKey = replayPriority
-		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType, found.Dispatch))
+		started = append(started, startDelivery(ctx, options, in.Owner, found.EventType,
+			found.Dispatch))
 	}
 	for _, child := range started {
 		err := child.GetChildWorkflowExecution().Get(ctx, nil)

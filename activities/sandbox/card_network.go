@@ -13,29 +13,31 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CardNetwork is the sandbox's checkout.CardNetwork.
+// CardNetwork implements checkout.CardNetwork for test mode.
 type CardNetwork struct {
 	Store *storage.Store
-	// ChallengeURL is the base of Challenge's pages, where a customer confirms a
-	// payment (3-D Secure).
+	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D
+	// Secure).
 	ChallengeURL string
-	// SettleAfter is how long the slow card takes to be decided.
+	// SettleAfter is how long the network takes to decide a payment with the slow card.
 	SettleAfter time.Duration
 }
 
-// DefaultSettleAfter is long enough to watch and short enough to wait for.
+// DefaultSettleAfter is long enough to see the state "processing" and short enough to wait for.
 const DefaultSettleAfter = 5 * time.Second
 
-// callbacks is how often a late decision is called back: more than once, as
-// real networks do.
+// callbacks is how often the sandbox reports a late decision. Real networks also report more than
+// once.
 const callbacks = 3
 
-// errLost is what a caller sees of an answer that never came.
+// errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
 
-// Tokenize implements checkout.CardNetwork. The number goes no further: the
-// token stands for what the number means.
-func (n *CardNetwork) Tokenize(ctx context.Context, c checkout.Card) (string, checkout.PaymentMethod, error) {
+// Tokenize implements checkout.CardNetwork. It does not store the card number: the token stands for
+// the behavior of the number.
+func (n *CardNetwork) Tokenize(
+	ctx context.Context, c checkout.Card,
+) (string, checkout.PaymentMethod, error) {
 	known := lookup(c, time.Now())
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -45,20 +47,27 @@ func (n *CardNetwork) Tokenize(ctx context.Context, c checkout.Card) (string, ch
 		meaning += ":" + string(known.failure)
 	}
 	method := known.method(c)
-	return token, method, n.Store.CreateSandboxCard(ctx, storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
+	return token, method, n.Store.CreateSandboxCard(ctx,
+		storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
 }
 
 // Charge implements checkout.CardNetwork.
-func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Charge(
+	ctx context.Context, req checkout.ChargeRequest,
+) (checkout.ChargeResult, error) {
 	card, err := n.Store.SandboxCard(ctx, req.Token)
 	if err != nil {
 		return checkout.ChargeResult{}, err
 	}
+
 	does, failure, _ := strings.Cut(card.Behavior, ":")
 	c := storage.SandboxCharge{
-		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does, Method: card.Method,
-		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded, ReturnURL: req.ReturnURL,
+		TransactionID: req.TransactionID, SessionID: req.SessionID, Behavior: does,
+		Method: card.Method,
+		Amount: req.Amount, Currency: req.Currency, Outcome: checkout.OutcomeSucceeded,
+		ReturnURL: req.ReturnURL,
 	}
+
 	switch behavior(does) {
 	case declines:
 		c.Outcome, c.Failure = checkout.OutcomeFailed, checkout.FailureCode(failure)
@@ -68,8 +77,9 @@ func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (c
 		at := time.Now().Add(n.SettleAfter)
 		c.Outcome, c.SettleAt, c.Callbacks = checkout.OutcomeProcessing, &at, callbacks
 	case failsTwiceFirst:
-		c.Outcome = checkout.OutcomeProcessing // counts the calls; decided by the third
+		c.Outcome = checkout.OutcomeProcessing // each call is counted; the third decides
 	}
+
 	c, err = n.Store.CreateSandboxCharge(ctx, c)
 	if err != nil {
 		return checkout.ChargeResult{}, err
@@ -86,18 +96,23 @@ func (n *CardNetwork) Charge(ctx context.Context, req checkout.ChargeRequest) (c
 }
 
 // Payment implements checkout.CardNetwork.
-func (n *CardNetwork) Payment(ctx context.Context, transactionID string) (checkout.ChargeResult, error) {
+func (n *CardNetwork) Payment(
+	ctx context.Context, transactionID string,
+) (checkout.ChargeResult, error) {
 	c, err := n.Store.SandboxCharge(ctx, transactionID)
 	return n.result(c), err
 }
 
-// Cancel implements checkout.CardNetwork. An unknown transaction is noted as
-// failed, so that a charge that comes later finds it decided.
-func (n *CardNetwork) Cancel(ctx context.Context, transactionID string, reason checkout.FailureCode) (checkout.ChargeResult, error) {
+// Cancel implements checkout.CardNetwork. It stores an unknown transaction as failed, so that a
+// later charge finds it decided.
+func (n *CardNetwork) Cancel(
+	ctx context.Context, transactionID string, reason checkout.FailureCode,
+) (checkout.ChargeResult, error) {
 	c, err := n.Store.DecideSandboxCharge(ctx, transactionID, checkout.OutcomeFailed, reason)
 	if errors.Is(err, checkout.ErrNotFound) {
 		c, err = n.Store.CreateSandboxCharge(ctx, storage.SandboxCharge{
-			TransactionID: transactionID, Behavior: string(declines), Outcome: checkout.OutcomeFailed, Failure: reason,
+			TransactionID: transactionID, Behavior: string(declines),
+			Outcome: checkout.OutcomeFailed, Failure: reason,
 			Method: checkout.PaymentMethod{Type: "card"},
 		})
 	}
@@ -112,13 +127,14 @@ func (n *CardNetwork) result(c storage.SandboxCharge) checkout.ChargeResult {
 	return got
 }
 
-// callbackInterval is how often RunCallbacks looks for decisions that are due.
+// callbackInterval is how often RunCallbacks looks for due decisions.
 const callbackInterval = 500 * time.Millisecond
 
-// RunCallbacks decides slow charges when they are due and calls back, several
-// times for each, until ctx ends. What one process did not finish the next one
-// does.
-func (n *CardNetwork) RunCallbacks(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) {
+// RunCallbacks decides slow charges when they are due and calls back several times for each, until
+// ctx ends. Another process continues where this one stopped.
+func (n *CardNetwork) RunCallbacks(
+	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
+) {
 	tick := time.NewTicker(callbackInterval)
 	defer tick.Stop()
 	for {
@@ -133,27 +149,34 @@ func (n *CardNetwork) RunCallbacks(ctx context.Context, call func(ctx context.Co
 	}
 }
 
-// callbackRetry is when a callback that failed is tried again.
+// callbackRetry is the delay before a failed callback is tried again.
 const callbackRetry = 5 * time.Second
 
-// callBackDue makes the callbacks that are due. One that fails, such as that of a
-// session that takes no more signals, comes again later and holds up no other. The
-// error is PostgreSQL's.
-func (n *CardNetwork) callBackDue(ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error) error {
+// callBackDue makes the due callbacks. A failed callback, such as one to a session that accepts no
+// more signals, is tried again later and blocks no other. It returns errors of PostgreSQL only.
+func (n *CardNetwork) callBackDue(
+	ctx context.Context, call func(ctx context.Context, sessionID, transactionID string) error,
+) error {
 	due, err := n.Store.DueSandboxCallbacks(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, c := range due {
-		if _, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, ""); err != nil {
+		_, err := n.Store.DecideSandboxCharge(ctx, c.TransactionID, checkout.OutcomeSucceeded, "")
+		if err != nil {
 			return err
 		}
+
 		note := n.Store.CountSandboxCallback
-		err := call(ctx, c.SessionID, c.TransactionID)
-		if err != nil && !errors.Is(err, checkout.ErrNotFound) { // not found: the session has closed; a duplicate
-			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID, "transaction_id", c.TransactionID, "error", err)
+		err = call(ctx, c.SessionID, c.TransactionID)
+		// ErrNotFound: the session has closed, and this is a duplicate.
+		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
+			slog.WarnContext(ctx, "sandbox callback not taken", "session_id", c.SessionID,
+				"transaction_id", c.TransactionID, "error", err)
 			note = n.postpone
 		}
+
 		if err := note(ctx, c.TransactionID); err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
-// Package sandbox is the card network and the chain of test mode. Outcomes
-// depend on nothing but the test card and the payout address, and they are kept
-// in PostgreSQL, so that a restart of any process changes none of them. Its
-// tables stand for systems outside the service.
+// Package sandbox is the card network and the chain of test mode. Only the test card and the payout
+// address decide an outcome. Outcomes are stored in PostgreSQL, so a restart changes none of them.
+// The sandbox tables stand for systems outside the service.
 package sandbox
 
 import (
@@ -11,7 +10,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// behavior says what the network does with a card.
+// behavior says how the network treats a card.
 type behavior string
 
 const (
@@ -27,7 +26,7 @@ const (
 	payoutBadAddress    behavior = "payout_invalid_address"
 )
 
-// card is what a number means.
+// card is the meaning of a card number.
 type card struct {
 	brand    string
 	country  string
@@ -65,8 +64,8 @@ var cards = map[string]card{
 	"4000000000000275": {brand: "visa", country: "US", behavior: payoutBadAddress},
 }
 
-// lookup returns what the card means; a number that is not documented is
-// declined with the brand that its first digits say.
+// lookup returns the meaning of the card. An undocumented number is declined; its first digits give
+// the brand.
 func lookup(c checkout.Card, now time.Time) card {
 	known, ok := cards[c.Number]
 	if !ok {
@@ -78,7 +77,7 @@ func lookup(c checkout.Card, now time.Time) card {
 	return known
 }
 
-// method is what may be shown of the card.
+// method returns the facts about the card that may be shown.
 func (k card) method(c checkout.Card) checkout.PaymentMethod {
 	last4 := c.Number
 	if len(last4) > 4 {

@@ -16,9 +16,9 @@ var challengeHTML string
 
 var challengePage = template.Must(template.New("challenge").Parse(challengeHTML))
 
-// Challenge serves the page on which a bank asks its customer to confirm a
-// payment (3-D Secure), at /{transaction id} below where it is mounted. The
-// card decides how a confirmation ends; refusing is always possible.
+// Challenge serves the page on which a bank asks its customer to confirm a payment (3-D Secure).
+// The page is at /{transaction id} below the handler's path. The card decides whether a
+// confirmation succeeds; the customer can always refuse.
 type Challenge struct{ Cards *CardNetwork }
 
 // ServeHTTP implements http.Handler.
@@ -33,6 +33,7 @@ func (h Challenge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "There is nothing to confirm here.", http.StatusNotFound)
 		return
 	}
+
 	c, err := h.Cards.Store.SandboxCharge(r.Context(), id)
 	switch {
 	case errors.Is(err, checkout.ErrNotFound):
@@ -40,19 +41,19 @@ func (h Challenge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)
-	case c.Outcome != checkout.OutcomeActionRequired: // decided, or never asked
+	case c.Outcome != checkout.OutcomeActionRequired: // already decided, or no confirmation was asked for
 		http.Redirect(w, r, c.ReturnURL, http.StatusSeeOther)
 	case r.Method == http.MethodPost:
 		h.answer(w, r, c)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = challengePage.Execute(w, map[string]any{ // an error means that the customer has gone
+		_ = challengePage.Execute(w, map[string]any{ // an error means that the browser has gone
 			"Amount": c.Amount.String() + " " + string(c.Currency), "Last4": c.Method.Last4,
 		})
 	}
 }
 
-// answer decides the charge the way the card says and sends the customer back.
+// answer decides the charge as the card says and sends the customer back.
 func (h Challenge) answer(w http.ResponseWriter, r *http.Request, c storage.SandboxCharge) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	outcome, failure := checkout.OutcomeSucceeded, checkout.FailureCode("")
@@ -62,7 +63,8 @@ func (h Challenge) answer(w http.ResponseWriter, r *http.Request, c storage.Sand
 	case behavior(c.Behavior) == asksAndFails:
 		outcome, failure = checkout.OutcomeFailed, checkout.FailureThreeDSFailed
 	}
-	if _, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure); err != nil {
+	_, err := h.Cards.Store.DecideSandboxCharge(r.Context(), c.TransactionID, outcome, failure)
+	if err != nil {
 		slog.ErrorContext(r.Context(), "sandbox challenge", "error", err)
 		http.Error(w, "The bank does not answer. Try again.", http.StatusServiceUnavailable)
 		return

@@ -14,20 +14,21 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// PayoutNetwork is the sandbox's checkout.PayoutNetwork.
+// PayoutNetwork implements checkout.PayoutNetwork for test mode.
 type PayoutNetwork struct{ Store *storage.Store }
 
-// Prices in US dollars. They are fixed, so that a test can foretell an amount.
+// Prices in US dollars. They are fixed, so that tests know the amounts.
 var (
 	fiatInUSD = map[checkout.Currency]string{
-		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73", checkout.AUD: "0.66",
+		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73",
+		checkout.AUD: "0.66",
 	}
 	cryptoInUSD = map[checkout.PayoutCurrency]string{
 		checkout.USDT: "1", checkout.USDC: "1", checkout.BTC: "64000", checkout.ETH: "3200",
 	}
 )
 
-// networkFee is the chain's part of a transfer.
+// networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.
 var networkFee = decimal.RequireFromString("0.001")
 
 // Addresses that make a payout fail. Source: api/README.md, "Test payout addresses".
@@ -38,7 +39,9 @@ const (
 )
 
 // Rate implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Rate(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) (string, error) {
+func (n *PayoutNetwork) Rate(
+	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
+) (string, error) {
 	fiat, crypto := fiatInUSD[from], cryptoInUSD[to]
 	if fiat == "" || crypto == "" {
 		return "", fmt.Errorf("sandbox: no rate from %s to %s", from, to)
@@ -47,26 +50,31 @@ func (n *PayoutNetwork) Rate(_ context.Context, from checkout.Currency, to check
 	return rate.String(), nil
 }
 
-// transferBody is what the sandbox signs.
+// transferBody is the signed content of a transfer.
 type transferBody struct {
 	PayoutID    string `json:"payout_id"`
 	Currency    string `json:"currency"`
 	Destination string `json:"destination"`
 	Amount      string `json:"amount"`
-	Fails       string `json:"fails,omitempty"` // what the chain will say
+	Fails       string `json:"fails,omitempty"` // the failure that the chain will report
 }
 
 // Sign implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) (checkout.Transfer, error) {
+func (n *PayoutNetwork) Sign(
+	ctx context.Context, req checkout.TransferRequest,
+) (checkout.Transfer, error) {
 	gross, err := decimal.NewFromString(req.Gross)
 	if err != nil {
 		return checkout.Transfer{}, fmt.Errorf("sandbox: gross amount: %w", err)
 	}
+
 	charge, err := n.Store.SandboxCharge(ctx, req.TransactionID)
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency), Destination: req.Destination}
+
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency),
+		Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(charge.Behavior) == payoutBadAddress:
 		return checkout.Transfer{Failed: checkout.PayoutInvalidAddress}, nil
@@ -75,6 +83,7 @@ func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) 
 	case req.Destination == addressNetworkError, behavior(charge.Behavior) == payoutBreaks:
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
+
 	places := req.Currency.Places()
 	fee := gross.Mul(networkFee).RoundUp(places)
 	body.Amount = gross.Sub(fee).StringFixed(places)
@@ -82,12 +91,16 @@ func (n *PayoutNetwork) Sign(ctx context.Context, req checkout.TransferRequest) 
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
+
 	hash := sha256.Sum256(signed)
-	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]), Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
+	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
+		Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
 }
 
 // Broadcast implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed []byte) (checkout.PayoutFailure, error) {
+func (n *PayoutNetwork) Broadcast(
+	ctx context.Context, payoutID string, signed []byte,
+) (checkout.PayoutFailure, error) {
 	var body transferBody
 	if err := json.Unmarshal(signed, &body); err != nil || body.PayoutID != payoutID {
 		return "", fmt.Errorf("sandbox: not a transfer of payout %s", payoutID)
@@ -99,8 +112,8 @@ func (n *PayoutNetwork) Broadcast(ctx context.Context, payoutID string, signed [
 	return "", n.Store.BroadcastSandboxTransfer(ctx, "0x"+hex.EncodeToString(hash[:]), payoutID)
 }
 
-// validAddress accepts anything that is not empty or documented as invalid: the
-// sandbox has no chain to ask.
+// validAddress accepts every address that is not empty and not documented as invalid. The sandbox
+// has no chain to ask.
 func validAddress(address string) bool {
 	return strings.TrimSpace(address) != "" && address != addressInvalid
 }

@@ -122,15 +122,15 @@ func TestCancel_OfAPaidTransactionSaysThatItWasPaid(t *testing.T) {
 func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
-	req, _, err := charge(t, n, "4000000000000077") // due at once: SettleAfter is 0
+	req, _, err := charge(t, n, "4000000000000077") // due at once, because SettleAfter is 0
 	require.NoError(t, err)
 	count := 0
-	for range 5 { // each call is a process that lives for one round
+	for range 5 { // each round stands for a new process
 		require.NoError(t, n.callBackDue(t.Context(), func(_ context.Context, sessionID, transactionID string) error {
 			require.Equal(t, req.SessionID, sessionID)
 			require.Equal(t, req.TransactionID, transactionID)
 			count++
-			return checkout.ErrNotFound // closed: the later ones are duplicates
+			return checkout.ErrNotFound // the session has closed: the later callbacks are duplicates
 		}))
 	}
 	require.Equal(t, callbacks, count)
@@ -139,13 +139,13 @@ func TestCallbacks_AreMadeSeveralTimesAndSurviveARestart(t *testing.T) {
 	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
 }
 
-// A session that has taken all the signals it may refuses each further one.
+// Temporal refuses further signals to a session that got too many.
 func TestCallbacks_OneThatIsRefusedHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
 	full, _, err := charge(t, n, "4000000000000077")
 	require.NoError(t, err)
-	next, _, err := charge(t, n, "4000000000000077") // due later
+	next, _, err := charge(t, n, "4000000000000077") // due later than the first
 	require.NoError(t, err)
 	calls := map[string]int{}
 	for range callbacks {

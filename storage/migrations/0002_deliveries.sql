@@ -17,16 +17,16 @@ UPDATE webhook_delivery d SET session_url = true
 
 ALTER TABLE webhook_attempt ADD COLUMN scheduled_at timestamptz;
 
--- next_attempt_at of a pending delivery always says when its run should have done something, also
--- during an attempt (then: when the next one follows if this one's worker dies). One that is overdue
--- makes Reconcile ask Temporal whether the run still exists.
+-- next_attempt_at of a pending delivery is the time by which its run should act. During an attempt it
+-- is the time of the next attempt if the worker dies. When a delivery is overdue, Reconcile asks
+-- Temporal whether its run still exists.
 CREATE INDEX webhook_delivery_overdue ON webhook_delivery (next_attempt_at) WHERE status = 'pending' AND parked_at IS NULL;
 CREATE INDEX webhook_delivery_parked ON webhook_delivery (id) WHERE parked_at IS NOT NULL;
 CREATE INDEX checkout_session_overdue ON checkout_session (expires_at) WHERE status = 'pending';
 CREATE INDEX payout_pending ON payout (created_at) WHERE status = 'pending';
 
--- Lists, newest first. Delivered is what nearly all deliveries are, so a filter by another status has
--- an index of its own that stays small.
+-- Lists, newest first. Nearly all deliveries are delivered, so the index for the other statuses stays
+-- small.
 CREATE INDEX webhook_delivery_merchant ON webhook_delivery (merchant_id, mode, id);
 CREATE INDEX webhook_delivery_endpoint ON webhook_delivery (endpoint_id, id);
 CREATE INDEX webhook_delivery_unusual ON webhook_delivery (merchant_id, mode, status, id) WHERE status <> 'delivered';

@@ -1,6 +1,7 @@
 -- +goose Up
--- When a registration was changed last. Whoever checks which events it had to get, or where an attempt
--- had to go, can do so for what came later. What was changed before this column was there is not known.
+-- The time of a registration's last change. A check of the log can tell which events the registration
+-- should have got, and where its attempts should have gone, from this time on. Changes before this
+-- migration are unknown.
 ALTER TABLE webhook_endpoint ADD COLUMN changed_at timestamptz;
 UPDATE webhook_endpoint SET changed_at = now();
 

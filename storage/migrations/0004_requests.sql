@@ -1,12 +1,12 @@
 -- +goose Up
--- What a key may do, how often, and requests that may be repeated.
+-- The scopes of keys, their rate limits, and idempotent requests.
 
 ALTER TABLE api_key ADD COLUMN scopes text[] NOT NULL DEFAULT '{full}';
 CREATE INDEX api_key_merchant ON api_key (merchant_id, mode, id);
 
--- Token buckets of keys, and of addresses that requests without a valid key come from. A crash
--- empties the table, which costs nobody more than a second of patience, and what is not in the
--- write-ahead log is written without waiting for the disk.
+-- Token buckets of keys, and of IP addresses that send requests without a valid key. The table is
+-- unlogged: its writes do not wait for the disk, and a crash empties it. Then full buckets return,
+-- which harms nobody.
 CREATE UNLOGGED TABLE token_bucket (
     owner   text NOT NULL,
     kind    text NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE idempotent_request (
     fingerprint   bytea NOT NULL, -- SHA-256 of the body
     seed          bytea NOT NULL, -- sealed; a repeat after a crash makes the same ids and secrets from it
     master_key_id text NOT NULL REFERENCES master_key,
-    locked_until  timestamptz, -- a process works on it; null: it ended without an answer that is kept
+    locked_until  timestamptz, -- a process works on it; null: it ended without a stored answer
     status        integer,     -- of the answer; null: none yet
     answer        bytea,       -- sealed, because it may have a secret: its location, a line break, its body
     created_at    timestamptz NOT NULL DEFAULT now(),

@@ -12,24 +12,27 @@ import (
 	"syscall"
 )
 
-// An account says as whom the programs of PostgreSQL run. They refuse to run as root.
+// An account is the user as which PostgreSQL's programs run. They refuse to run as root.
 type account struct {
-	uid, gid int  // owner of the cluster's files; -1: whoever runs this process
-	mapped   bool // run in a user namespace, where root appears as an ordinary user
+	uid, gid int  // owner of the cluster's files; -1 means the user of this process
+	mapped   bool // run in a user namespace, in which root appears as an ordinary user
 }
 
-// accountFor chooses the account for the cluster in dir and the programs in binDir: this user; for root a user namespace, in which the files stay
-// root's; and where the kernel or the container forbids those, the system's user postgres.
+// accountFor chooses the account for the cluster in dir and the programs in binDir. An ordinary
+// user runs them as itself. Root uses a user namespace, and the files stay root's. Where the kernel
+// or the container forbids user namespaces, root uses the system's user postgres.
 func accountFor(dir, binDir string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{uid: -1, gid: -1}, nil
 	}
-	// A cluster is opened by its owner only, so one that was made by the other way keeps it.
+
+	// Only its owner can open a cluster, so an existing cluster keeps its kind of account.
 	if info, err := os.Stat(filepath.Join(dir, "data", "PG_VERSION")); err == nil {
 		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 0 {
 			return account{uid: int(owner.Uid), gid: int(owner.Gid)}, nil
 		}
 	}
+
 	mapped := account{uid: -1, gid: -1, mapped: true}
 	probe := exec.Command(filepath.Join(binDir, "postgres"), "--version")
 	mapped.apply(probe)
@@ -37,15 +40,18 @@ func accountFor(dir, binDir string) (account, error) {
 	if probeErr == nil {
 		return mapped, nil
 	}
+
 	system, err := user.Lookup("postgres")
 	if err != nil {
 		return account{}, fmt.Errorf("PostgreSQL refuses to run as root, user namespaces are not permitted (%w) and "+
 			"there is no user postgres: run as an ordinary user", probeErr)
 	}
+
 	uid, err := strconv.Atoi(system.Uid)
 	if err != nil {
 		return account{}, fmt.Errorf("uid of user postgres: %w", err)
 	}
+
 	gid, err := strconv.Atoi(system.Gid)
 	if err != nil {
 		return account{}, fmt.Errorf("gid of user postgres: %w", err)
@@ -69,12 +75,14 @@ func (a account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// own gives dir and everything in it to the account. A parent that keeps the account out is an error, except below
-// the system's temporary directory: there, in the directories of tests, it is let through.
+// own makes the account the owner of dir and its content. It returns an error when the account may
+// not enter a parent of dir. Below the system's temporary directory it opens the parents instead:
+// they belong to tests.
 func (a account) own(dir string) error {
 	if a.uid < 0 {
 		return nil
 	}
+
 	if err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -83,11 +91,13 @@ func (a account) own(dir string) error {
 	}); err != nil {
 		return fmt.Errorf("give %s to user postgres: %w", dir, err)
 	}
+
 	for parent := filepath.Dir(dir); ; parent = filepath.Dir(parent) {
 		info, err := os.Stat(parent)
 		if err != nil {
 			return err
 		}
+
 		if info.Mode().Perm()&0o001 == 0 && strings.HasPrefix(parent, os.TempDir()+"/") {
 			if err := os.Chmod(parent, info.Mode().Perm()|0o001); err != nil {
 				return err
@@ -96,14 +106,15 @@ func (a account) own(dir string) error {
 			return fmt.Errorf("PostgreSQL must run as user postgres here, which cannot enter %s: "+
 				"choose another directory, or run as an ordinary user", parent)
 		}
+
 		if parent == filepath.Dir(parent) {
 			return nil
 		}
 	}
 }
 
-// servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir.
-// A server's working directory is its cluster.
+// servesCluster reports whether process pid is a PostgreSQL server on the cluster in dataDir. A
+// server's working directory is its cluster.
 func servesCluster(pid int, dataDir string) bool {
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil || string(comm) != "postgres\n" {

@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// ErrNoBinaries is returned, wrapped, by [FindBinaries] when this computer has no PostgreSQL server programs.
+// ErrNoBinaries is the error of [FindBinaries] when this computer has no PostgreSQL server
+// programs. It is wrapped.
 var ErrNoBinaries = errors.New("no PostgreSQL server programs found (postgres and initdb in one directory): " +
 	"install them (Debian and Ubuntu: apt-get install postgresql) or set PG_BIN to their directory")
 
@@ -26,7 +27,7 @@ func FindBinaries() (dir string, err error) {
 	}
 	var candidates []string
 	if path, err := exec.LookPath("postgres"); err == nil {
-		// What is on the PATH is often a link to one program; its neighbours are where the link points to.
+		// A program on the PATH is often a link; the other programs are beside the link's target.
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			candidates = append(candidates, filepath.Dir(real))
 		}

@@ -16,9 +16,9 @@ import (
 // superuser is the only role of a new cluster.
 const superuser = "postgres"
 
-// A cluster is the data directory of a server with its password.
+// A cluster is the data directory of a server, with its password.
 type cluster struct {
-	dir     string // holds data, password, postgres.log
+	dir     string // the directory of data, password and postgres.log
 	binDir  string
 	account account
 }
@@ -27,7 +27,7 @@ func (c cluster) data() string     { return filepath.Join(c.dir, "data") }
 func (c cluster) password() string { return filepath.Join(c.dir, "password") }
 func (c cluster) log() string      { return filepath.Join(c.dir, "postgres.log") }
 
-// command returns a program of PostgreSQL, set up to run as the cluster's account.
+// command prepares a program of PostgreSQL to run as the cluster's account.
 func (c cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(c.binDir, name), args...)
 	cmd.Dir = c.dir
@@ -48,8 +48,8 @@ func environment() []string {
 	return append(env, "LC_ALL=C")
 }
 
-// create makes the cluster unless it is there, and returns its password.
-// A cluster that was half made when the process was killed is made again.
+// create makes the cluster, unless it exists, and returns its password. It starts again when an
+// earlier process was killed halfway.
 func (c cluster) create(ctx context.Context, throwaway bool) (password string, err error) {
 	_, err = os.Stat(c.data())
 	if err == nil {
@@ -67,28 +67,34 @@ func (c cluster) create(ctx context.Context, throwaway bool) (password string, e
 	if err := os.WriteFile(c.password(), []byte(password+"\n"), 0o600); err != nil {
 		return "", err
 	}
-	// The cluster appears under its name only when it is complete.
+
+	// The cluster gets its name only when it is complete.
 	unfinished := c.data() + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return "", err
 	}
+
 	if err := c.account.own(c.dir); err != nil {
 		return "", err
 	}
+
 	args := []string{
 		"--pgdata=" + unfinished, "--username=" + superuser, "--pwfile=" + c.password(), "--auth=scram-sha-256",
-		// Locale C sorts by bytes: the same order on every computer.
+		// Locale C sorts by bytes, so the order is the same on every computer.
 		"--encoding=UTF8", "--no-locale", "--no-instructions",
 	}
+
 	if throwaway {
 		args = append(args, "--no-sync")
 	}
+
 	initdb := c.command("initdb", args...)
 	var out strings.Builder
 	initdb.Stdout, initdb.Stderr = &out, &out
 	if err := runTied(ctx, initdb); err != nil {
 		return "", fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))
 	}
+
 	if err := os.Rename(unfinished, c.data()); err != nil {
 		return "", err
 	}
@@ -117,9 +123,9 @@ func (c cluster) settings(port int, throwaway bool) []string {
 	}
 }
 
-// postmaster returns the process id in the cluster's lock file when that process is a PostgreSQL server, else 0.
-// A lock file whose process is something else is removed: after a crash the id may belong to anybody, and the server
-// refuses to start when it does.
+// postmaster returns the process id in the cluster's lock file when the process is a PostgreSQL
+// server, else 0. It removes the lock file of another process: after a crash the id may be reused,
+// and the server would refuse to start.
 func (c cluster) postmaster() int {
 	path := filepath.Join(c.data(), "postmaster.pid")
 	content, err := os.ReadFile(path)
@@ -131,6 +137,6 @@ func (c cluster) postmaster() int {
 	if err == nil && pid > 0 && servesCluster(pid, c.data()) {
 		return pid
 	}
-	_ = os.Remove(path) // if it stays, the server's own message tells
+	_ = os.Remove(path) // if the file stays, the server's own message explains it
 	return 0
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// CreateDatabase makes the database name, as a copy of template when that is not empty.
-// Without a template a database that exists is fine; with one it is an error.
-// For some seconds it waits until the template's last connections have closed.
+// CreateDatabase creates the database name, as a copy of template unless template is empty. Without
+// a template an existing database is fine; with a template it is an error. It waits some seconds
+// for the template's last connections to close.
 func (s *Server) CreateDatabase(ctx context.Context, name, template string) error {
 	return s.query(ctx, func(conn *pgx.Conn) error { return createDatabase(ctx, conn, name, template) })
 }
@@ -37,7 +37,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, name, template string) 
 		switch code := sqlState(err); {
 		case err == nil, template == "" && code == "42P04": // duplicate_database
 			return nil
-		// object_in_use: a closed connection's backend lives a moment longer than the connection
+		// object_in_use: a backend lives a moment longer than its connection
 		case code == "55006" && time.Since(began) < 5*time.Second:
 			if err := pause(ctx, 20*time.Millisecond); err != nil {
 				return err
@@ -48,7 +48,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, name, template string) 
 	}
 }
 
-// sqlState returns the five-letter code of a PostgreSQL error, "" for any other.
+// sqlState returns the five-character code of a PostgreSQL error, "" for any other error.
 func sqlState(err error) string {
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 		return pg.Code

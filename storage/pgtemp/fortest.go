@@ -15,14 +15,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ForTest returns the URL of a database that belongs to this test alone and is dropped after it.
+// ForTest returns the URL of a database for this test alone. The database is dropped after the
+// test.
 //
-// migrate fills a template database once per test process (and per migrate function); every test gets a copy, which
-// costs less than a tenth of a second. It must close its connections. nil means empty databases.
+// migrate fills a template database, once per test process and migrate function. Every test gets a
+// copy of it, which takes less than a tenth of a second. migrate must close its connections. With a
+// nil migrate the database is empty.
 //
-// The server is one throwaway server per test process, which dies with the process; the environment variable
-// DATABASE_URL, a postgres:// URL of a role that may create databases, makes ForTest use that server instead.
-// Whatever goes wrong ends the test: a test that needs PostgreSQL is never skipped.
+// Each test process has one throwaway server, which ends with the process. The environment variable
+// DATABASE_URL names another server to use instead: a postgres:// URL of a role that may create
+// databases. Every error ends the test: a test that needs PostgreSQL is never skipped.
 func ForTest(tb testing.TB, migrate func(ctx context.Context, url string) error) string {
 	tb.Helper()
 	host, err := testHost()
@@ -45,19 +47,20 @@ func ForTest(tb testing.TB, migrate func(ctx context.Context, url string) error)
 	return host.url(name)
 }
 
-// testDeadline limits each step; a test's own context would end before its cleanup.
+// testDeadline limits each step. A test's own context would end before its cleanup.
 const testDeadline = 2 * time.Minute
 
-// A host is the server on which the tests of this process run.
+// A host is the server for the tests of this process.
 type host struct {
 	url func(database string) string
-	// prefix begins the names of this process's databases. One connection carries it as its application_name for as
-	// long as the process lives: databases whose prefix nobody carries are left over from a process that died.
+	// prefix begins the names of this process's databases. One connection has it as
+	// application_name as long as the process lives. A database is left over from a dead process
+	// when no connection has its prefix.
 	prefix string
 	keeper *pgx.Conn
 
 	mu        sync.Mutex
-	templates map[uintptr]string // by migrate function
+	templates map[uintptr]string // names of templates, by migrate function
 }
 
 var testHost = sync.OnceValues(func() (*host, error) {
@@ -67,7 +70,7 @@ var testHost = sync.OnceValues(func() (*host, error) {
 	if address := os.Getenv("DATABASE_URL"); address != "" {
 		parsed, err := url.Parse(address)
 		if err != nil {
-			return nil, fmt.Errorf("DATABASE_URL is not a postgres:// URL") // the error's text would show the password
+			return nil, fmt.Errorf("DATABASE_URL is not a postgres:// URL") // the parser's error would show the password
 		}
 		h.url = func(database string) string {
 			u := *parsed
@@ -84,16 +87,19 @@ var testHost = sync.OnceValues(func() (*host, error) {
 	return h, nil
 })
 
-// adopt uses a server that is not ours: it announces this process and drops what dead processes left behind.
+// adopt uses a server that another process started. It announces this process on the server and
+// drops the databases of dead processes.
 func (h *host) adopt(ctx context.Context, address string) (err error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		return err
 	}
+
 	config.RuntimeParams["application_name"] = h.prefix
 	if h.keeper, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return err
 	}
+
 	rows, err := h.keeper.Query(ctx, `
 		SELECT datname FROM pg_database
 		WHERE datname LIKE 'pgtemp\_%' AND NOT EXISTS (
@@ -101,12 +107,15 @@ func (h *host) adopt(ctx context.Context, address string) (err error) {
 	if err != nil {
 		return err
 	}
+
 	stale, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
+
 	for _, name := range stale {
-		// Several processes may do this at once, and the database may be another role's: neither is our concern.
+		// Another process may drop it at the same time, or it may belong to another role: ignore
+		// both.
 		_, _ = h.keeper.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize())
 	}
 	return nil
@@ -116,7 +125,7 @@ func (h *host) newName(kind string) string {
 	return h.prefix + "_" + kind + "_" + strings.ToLower(rand.Text()[:10])
 }
 
-// template returns the name of the database that migrate has filled, "" for nil.
+// template returns the name of the database that migrate filled, "" for a nil migrate.
 func (h *host) template(migrate func(context.Context, string) error) (string, error) {
 	if migrate == nil {
 		return "", nil
@@ -146,7 +155,7 @@ func (h *host) create(name, template string) error {
 
 func (h *host) drop(name string) error {
 	return h.admin(func(ctx context.Context, conn *pgx.Conn) error {
-		// FORCE: a pool that the test forgot to close must not hide the test's own failure.
+		// FORCE: an open pool of the test must not hide the test's own failure.
 		_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
 		return err
 	})

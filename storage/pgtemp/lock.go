@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errLocked says that another process holds a directory.
+// errLocked: another process holds the directory.
 var errLocked = errors.New("in use by another process")
 
-// lockDir takes the directory for this process. The kernel gives the lock back when the process ends, however it ends,
-// so a held lock is proof of a living owner. It waits a short time, because an owner may just be ending.
-// The error is errLocked, wrapped, or ctx's.
+// lockDir takes the directory for this process. The kernel releases the lock when the process ends,
+// however it ends, so a held lock has a living owner. lockDir waits for patience, because the owner
+// may be about to end. It returns errLocked, wrapped, or the error of ctx.
 func lockDir(ctx context.Context, dir string, patience time.Duration) (*os.File, error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -36,7 +36,7 @@ func tryLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = file.Close() // the lock's error is the one to report
+		_ = file.Close() // report the error of the lock
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s: %w", filepath.Dir(path), errLocked)
 		}
@@ -45,7 +45,7 @@ func tryLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// pause waits d, or less when ctx ends, and then returns ctx's error.
+// pause waits d. It returns early with the error of ctx when ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// A start after a crash replays the log first, on a slow disk for a long time.
+	// A start after a crash first replays the log, which takes long on a slow disk.
 	startPatience = 90 * time.Second
-	// How long the former server, or its last backends, may take to leave the directory.
+	// How long the former server, or its last backends, may take to end.
 	formerPatience = 15 * time.Second
 	// How long a fast shutdown may take.
 	stopPatience = 10 * time.Second
 )
 
-// ErrPortTaken is returned, wrapped, by [Start] when something else listens on Options.Port.
+// ErrPortTaken is the error of [Start] when another program listens on Options.Port. It is wrapped.
 var ErrPortTaken = errors.New("port is taken")
 
-// Options say how to start a server. The zero value is a durable server on a free port, which lacks only Dir.
+// Options describe the server. The zero value with a Dir is a durable server on a free port.
 type Options struct {
-	Dir       string    // the server's directory; made, with a new cluster in it, when there is none; empty only with Throwaway
-	Port      int       // on 127.0.0.1; 0 chooses a free one
-	BinDir    string    // where postgres and initdb are; empty asks FindBinaries
-	Log       io.Writer // gets the server's log lines in addition to postgres.log; may be nil
+	Dir       string    // the server's directory, created when missing; empty only with Throwaway
+	Port      int       // on 127.0.0.1; 0 means a free port
+	BinDir    string    // directory of postgres and initdb; empty asks FindBinaries
+	Log       io.Writer // also gets the server's log lines; may be nil
 	Throwaway bool      // fast and not crash-safe; Stop removes the directory
 }
 
@@ -50,16 +50,17 @@ type Server struct {
 	throwaway bool
 	lock      *os.File
 	cmd       *exec.Cmd
-	done      chan struct{} // closed when the postmaster has ended
-	exit      error         // cmd.Wait's result; read after done
+	done      chan struct{} // closed after the postmaster has ended
+	exit      error         // the result of cmd.Wait; read it after done
 	release   sync.Once
 }
 
-// Start starts a server and returns when it accepts connections. ctx limits the start only, not the server's life.
+// Start starts a server and returns when it accepts connections. ctx limits the start only, not the
+// server's life.
 //
-// A directory that was left by a crash, of the server or of everything, is recovered; a former server or backend that
-// is still ending is waited for. Errors: [ErrNoBinaries], [ErrPortTaken], a directory that another process uses, or
-// the server's last log lines.
+// Start recovers a directory after a crash of the server or of the computer. It waits for a former
+// server or backend that is still ending. Errors: [ErrNoBinaries], [ErrPortTaken], a directory that
+// another process uses, or the server's last log lines.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startPatience,
 		fmt.Errorf("PostgreSQL did not accept connections within %v", startPatience))
@@ -76,20 +77,23 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// prepare takes the directory and sees to it that there is a cluster in it which nobody serves.
+// prepare takes the directory and ensures that it has a cluster without a running server.
 func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Dir == "" && !o.Throwaway {
 		return nil, errors.New("Options.Dir is empty")
 	}
+
 	if o.BinDir == "" {
 		if o.BinDir, err = FindBinaries(); err != nil {
 			return nil, err
 		}
 	}
+
 	account, err := accountFor(o.Dir, o.BinDir)
 	if err != nil {
 		return nil, err
 	}
+
 	if o.Dir == "" {
 		o.Dir, err = newThrowawayDir(account)
 	} else if o.Dir, err = filepath.Abs(o.Dir); err == nil {
@@ -98,10 +102,12 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	lock, err := lockDir(ctx, o.Dir, 3*time.Second)
 	if err != nil {
 		return nil, err
 	}
+
 	s := &Server{
 		cluster:   cluster{dir: o.Dir, binDir: o.BinDir, account: account},
 		throwaway: o.Throwaway,
@@ -117,8 +123,9 @@ func prepare(ctx context.Context, o Options) (_ *Server, err error) {
 	return s, nil
 }
 
-// awaitFormer waits until the former server on this cluster has ended. The caller holds the directory, so whatever
-// still serves it has lost its parent: it is ending already, or is told to.
+// awaitFormer waits until the former server on this cluster has ended. The caller holds the
+// directory, so the former server has lost its parent: it is ending already, or awaitFormer tells
+// it to.
 func (c cluster) awaitFormer(ctx context.Context) error {
 	began := time.Now()
 	for told := false; ; {
@@ -130,7 +137,7 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 			return fmt.Errorf("another PostgreSQL (process %d) serves %s and does not end", pid, c.dir)
 		case !told && time.Since(began) > 2*time.Second:
 			told = true
-			// SIGINT asks a postmaster for a fast, clean shutdown. That it may be gone by now is fine.
+			// SIGINT asks a postmaster for a fast, clean shutdown. The process may be gone by now.
 			_ = syscall.Kill(pid, syscall.SIGINT)
 		}
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
@@ -139,10 +146,10 @@ func (c cluster) awaitFormer(ctx context.Context) error {
 	}
 }
 
-// portPatience is how long a port that is taken may still be a former server's.
+// portPatience is how long a former server may still hold its port.
 const portPatience = 2 * time.Second
 
-// start runs the server, again when what stands in the way will pass.
+// start runs the server. It tries again while a passing obstacle stands in the way.
 func (s *Server) start(ctx context.Context, o Options) error {
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
@@ -155,7 +162,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 			return nil
 		}
 		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
-		// A process that a killed server had just forked holds its port a moment longer.
+		// A process that the killed server had just forked holds the port a moment longer.
 		portLeft := o.Port != 0 && errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
 		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") && time.Since(began) < formerPatience
 		if !portLost && !portLeft && !backendsLeft {
@@ -171,6 +178,7 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 	if err := s.checkPort(); err != nil {
 		return err
 	}
+
 	file, err := os.OpenFile(s.cluster.log(), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -187,11 +195,14 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 		s.cmd.Stdout, s.cmd.Stderr = log, io.MultiWriter(file, log)
 		s.cmd.WaitDelay = time.Second // a backend may outlive the postmaster and keep the pipe open
 	}
-	// SIGQUIT lets the server end all its backends at once; SIGKILL would leave busy ones behind.
+
+	// SIGQUIT makes the server end all its backends at once. SIGKILL would leave busy backends
+	// behind.
 	exited, err := StartTied(s.cmd, syscall.SIGQUIT)
 	if err != nil {
 		return err
 	}
+
 	s.done = make(chan struct{})
 	go func() {
 		s.exit = <-exited
@@ -199,7 +210,7 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 	}()
 
 	if err := s.awaitReady(ctx); err != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended by itself
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // the process may have ended by itself
 		<-s.done
 		said := make([]byte, 4096)
 		n, _ := file.ReadAt(said, before) // io.EOF is the normal case
@@ -212,7 +223,7 @@ func (s *Server) startOnce(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-// awaitReady returns when the server answers a query.
+// awaitReady waits until the server answers a query.
 func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		err := s.query(ctx, func(*pgx.Conn) error { return nil })
@@ -233,7 +244,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// checkPort finds a taken port before the server is started: its own message would be a line in a log.
+// checkPort finds a taken port before the start: the server would only write it to its log.
 func (s *Server) checkPort() error {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
 	if err != nil {
@@ -245,20 +256,21 @@ func (s *Server) checkPort() error {
 	return listener.Close()
 }
 
-// freePort returns a port on which nothing listens, below the range from which Linux takes the ports of outgoing
-// connections: so a restart finds its port free, however many clients try to connect meanwhile.
+// freePort returns a port on which no program listens. It lies below Linux's range of ports for
+// outgoing connections. So a restart finds its port free, however many clients try to connect.
 func freePort() int {
 	for {
 		port := 15000 + rand.IntN(32768-15000)
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
-			_ = listener.Close() // nothing was accepted
+			_ = listener.Close() // no connection was accepted
 			return port
 		}
 	}
 }
 
-// URL returns the postgres:// URL of a database for the superuser. It holds the password: keep it out of logs.
+// URL returns the superuser's postgres:// URL of a database. It contains the password: keep it out
+// of logs.
 func (s *Server) URL(database string) string {
 	u := url.URL{
 		Scheme:   "postgres",
@@ -276,15 +288,16 @@ func (s *Server) Port() int { return s.port }
 // PID returns the process id of the postmaster.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Done is closed when the postmaster has ended, for whatever reason.
+// Done returns a channel that is closed when the postmaster has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stop shuts the server down fast: it rolls open transactions back and closes connections. After 10 s it kills it.
-// Afterwards [Start] works on the same directory and port. A second Stop does nothing.
+// Stop shuts the server down fast: it rolls back open transactions and closes connections. After 10
+// s it kills the server. Afterwards [Start] works on the same directory and port. A second Stop
+// does nothing.
 func (s *Server) Stop() error {
 	signal := syscall.SIGINT
 	if s.throwaway {
-		signal = syscall.SIGQUIT // no checkpoint: nobody needs the data
+		signal = syscall.SIGQUIT // no checkpoint: the data is not needed
 	}
 	_ = s.cmd.Process.Signal(signal) // it may have ended already
 	var err error
@@ -299,25 +312,25 @@ func (s *Server) Stop() error {
 	return err
 }
 
-// Kill ends the postmaster with SIGKILL, as a crash would, and returns when it has ended. Its backends notice by
-// themselves; [Start] on the same directory waits for them and recovers the data.
+// Kill ends the postmaster with SIGKILL, as a crash would, and waits for its end. Its backends end
+// by themselves; [Start] on the same directory waits for them and recovers the data.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill() // it may have ended already
 	<-s.done
 	s.free()
 }
 
-// free gives the directory back, and removes a throwaway one.
+// free releases the directory, and removes it when the server is a throwaway one.
 func (s *Server) free() {
 	s.release.Do(func() {
 		if s.throwaway {
-			_ = os.RemoveAll(s.cluster.dir) // what stays is removed by the next throwaway server
+			_ = os.RemoveAll(s.cluster.dir) // the next throwaway server removes what stays
 		}
 		_ = s.lock.Close()
 	})
 }
 
-// runTied runs cmd to its end; it dies with this process, or with ctx.
+// runTied runs cmd to its end. cmd ends when this process ends, or ctx.
 func runTied(ctx context.Context, cmd *exec.Cmd) error {
 	exited, err := StartTied(cmd, syscall.SIGKILL)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// parentDir makes the test binary act as a process that starts a server in that directory and waits to be killed.
+// parentDir makes the test binary a process that starts a server in this directory and waits to be
+// killed.
 const parentDir = "PGTEMP_TEST_PARENT_DIR"
 
 func TestMain(m *testing.M) {
@@ -116,14 +117,14 @@ func TestKill_ThenStartRecoversWhileABackendStillRuns(t *testing.T) {
 	first, err := pgtemp.Start(t.Context(), pgtemp.Options{Dir: dir})
 	require.NoError(t, err)
 	insert(t, first.URL("postgres"))
-	// This backend computes and so does not notice for two seconds that its postmaster is gone.
+	// This backend is busy, so for two seconds it does not notice that its postmaster is gone.
 	busy := connect(t, first.URL("postgres"))
 	_, err = busy.Exec(t.Context(), `
 		CREATE FUNCTION compute() RETURNS void LANGUAGE plpgsql AS $$
 		DECLARE began timestamptz := clock_timestamp();
 		BEGIN WHILE clock_timestamp() < began + interval '2 s' LOOP END LOOP; END $$`)
 	require.NoError(t, err)
-	go func() { _, _ = busy.Exec(context.Background(), `SELECT compute()`) }() // ends with a lost connection
+	go func() { _, _ = busy.Exec(context.Background(), `SELECT compute()`) }() // the connection gets lost
 	requireBusy(t, first.URL("postgres"))
 	first.Kill()
 
@@ -153,7 +154,7 @@ func TestStart_ProcessIDInTheLockFileBelongsToAnotherProgram(t *testing.T) {
 	require.NoError(t, err)
 	first.Kill()
 
-	// As after a reboot: the number now belongs to a program that is not PostgreSQL.
+	// As after a reboot: the process id now belongs to another program.
 	other := exec.Command("sleep", "600")
 	require.NoError(t, other.Start())
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
@@ -208,7 +209,7 @@ func TestStart_ParentKilledLeavesNoServer(t *testing.T) {
 
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait() // killed
-	// Started at once, as a supervisor would: the former server may still be ending.
+	// Start at once, as a supervisor would: the former server may still be ending.
 	insert(t, start(t, pgtemp.Options{Dir: dir}).URL("postgres"))
 	require.False(t, runs(pid), "the former server is gone")
 }
@@ -243,8 +244,8 @@ func TestStart_AsTheUserPostgres(t *testing.T) {
 	require.EqualValues(t, uid, process.Sys().(*syscall.Stat_t).Uid)
 }
 
-// runs reports whether the process executes a program. One that has ended but that nobody has waited for, as happens
-// to orphans in containers without an init, does not.
+// runs reports whether the process executes a program. A zombie does not: containers without an
+// init leave orphans as zombies.
 func runs(pid int) bool {
 	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return err == nil

@@ -8,8 +8,8 @@ import (
 
 const throwawayPattern = "pgtemp-*"
 
-// newThrowawayDir makes the directory of a throwaway server, and removes those whose process is gone: a test process
-// has no moment after its last test in which it could remove its own.
+// newThrowawayDir makes the directory of a throwaway server. It removes the directories of ended
+// processes: a test process cannot run code after its last test to remove its own.
 func newThrowawayDir(a account) (string, error) {
 	base := os.TempDir()
 	removeStale(base)
@@ -20,23 +20,23 @@ func newThrowawayDir(a account) (string, error) {
 	return dir, a.own(dir)
 }
 
-// removeStale removes the throwaway directories that nobody holds.
+// removeStale removes the throwaway directories that no process holds.
 func removeStale(base string) {
-	dirs, _ := filepath.Glob(filepath.Join(base, throwawayPattern)) // the pattern is good
+	dirs, _ := filepath.Glob(filepath.Join(base, throwawayPattern)) // the pattern is valid
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		if err != nil {
-			continue // another process removed it first
+			continue // another process removed it
 		}
-		// A directory is there for a moment before its owner holds it.
+		// A new directory exists for a moment before its owner holds it.
 		if time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
 		lock, err := tryLock(filepath.Join(dir, "lock"))
 		if err != nil {
-			continue // held, or another user's
+			continue // held by a process, or another user's
 		}
-		_ = os.RemoveAll(dir) // what stays is tried again by the next process
+		_ = os.RemoveAll(dir) // the next process tries again
 		_ = lock.Close()
 	}
 }

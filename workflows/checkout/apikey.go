@@ -18,7 +18,7 @@ const (
 
 const apiKeyBodyLength = 64 // 256 random bits in hex
 
-// APIKey is what the service knows of a key: never the key itself.
+// APIKey describes an API key. It never holds the key itself.
 type APIKey struct {
 	Ref
 
@@ -26,15 +26,15 @@ type APIKey struct {
 	Scopes    Scopes
 	Last4     string
 	CreatedAt time.Time
-	RevokedAt *time.Time // nil: it is valid
-	UsedAt    *time.Time // nil: not for a while, or never
+	RevokedAt *time.Time // nil while the key is valid
+	UsedAt    *time.Time // nil when the last use is unknown or long ago
 }
 
-// Scopes say what a key may do: ScopeFull, ScopeRead, or a list of
-// "resource:read" and "resource:write", of which write includes read.
+// Scopes say what a key may do: ScopeFull, ScopeRead, or a list of "resource:read" and
+// "resource:write". Write includes read.
 type Scopes []string
 
-// Scopes that stand for many.
+// Scopes that cover every resource.
 const (
 	ScopeFull = "full"
 	ScopeRead = "read"
@@ -52,7 +52,8 @@ const (
 // AllScopes lists every scope.
 var AllScopes = Scopes{
 	ScopeFull, ScopeRead,
-	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read", "deliveries:write", "events:read", "payouts:read",
+	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read",
+	"deliveries:write", "events:read", "payouts:read",
 }
 
 // Allow reports whether a key with these scopes may read, or write, a resource.
@@ -68,8 +69,8 @@ func (s Scopes) Allow(resource string, write bool) bool {
 	})
 }
 
-// ParseScopes reads scopes separated by commas, "" being ScopeFull. Its error
-// names the one that is not known.
+// ParseScopes reads scopes separated by commas; "" means ScopeFull. Its error names the unknown
+// scope.
 func ParseScopes(text string) (Scopes, error) {
 	if text == "" {
 		return Scopes{ScopeFull}, nil
@@ -78,7 +79,8 @@ func ParseScopes(text string) (Scopes, error) {
 	for scope := range strings.SplitSeq(text, ",") {
 		scope = strings.TrimSpace(scope)
 		if !slices.Contains(AllScopes, scope) {
-			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope, strings.Join(AllScopes, ", "))
+			return nil, fmt.Errorf("%q is not a scope; scopes are %s", scope,
+				strings.Join(AllScopes, ", "))
 		}
 		if !slices.Contains(scopes, scope) {
 			scopes = append(scopes, scope)
@@ -87,8 +89,8 @@ func ParseScopes(text string) (Scopes, error) {
 	return scopes, nil
 }
 
-// NewAPIKey returns a new secret key for mode. It is shown once and stored only
-// as HashAPIKey of it.
+// NewAPIKey returns a new secret key for mode. The service shows it once and stores only its
+// HashAPIKey.
 func NewAPIKey(mode Mode) string {
 	var b [apiKeyBodyLength / 2]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -99,9 +101,8 @@ func NewAPIKey(mode Mode) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// HashAPIKey returns the SHA-256 by which a key is stored and looked up, and
-// false when key does not have the shape of an API key. A key has 256 random
-// bits, so a fast hash is enough.
+// HashAPIKey returns the SHA-256 of a key, under which the key is stored. It returns false when key
+// does not look like an API key. A key has 256 random bits, so a fast hash is enough.
 func HashAPIKey(key string) ([]byte, bool) {
 	body, ok := strings.CutPrefix(key, prefixTestKey)
 	if !ok {

@@ -6,22 +6,21 @@ import (
 	"strings"
 )
 
-// Decimal is a JSON number as it was written, without going through a float. Two
-// of the same value are equal.
+// Decimal is a JSON number exactly as written; it never passes through a float. Two Decimals of the
+// same value are equal.
 type Decimal struct {
 	negative bool
-	digits   string // without zeros at its ends, "" for zero
+	digits   string // without leading and trailing zeros; "" for zero
 	exponent int    // the value is digits × 10^exponent
 }
 
 var jsonNumber = regexp.MustCompile(`^(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$`)
 
-// maxExponent is beyond every exponent that makes a difference, and far from
-// overflowing when a length is added.
+// maxExponent is larger than every exponent that matters. It is small enough that adding a length
+// does not overflow.
 const maxExponent = 1 << 40
 
-// ParseDecimal reads a JSON number token, however large or small; false when it
-// is none.
+// ParseDecimal reads a JSON number token, however large or small. It returns false for other text.
 func ParseDecimal(token string) (Decimal, bool) {
 	part := jsonNumber.FindStringSubmatch(token)
 	if part == nil {
@@ -32,14 +31,14 @@ func ParseDecimal(token string) (Decimal, bool) {
 	if digits = strings.TrimRight(digits, "0"); digits == "" {
 		return Decimal{}, true
 	}
-	e, _ := strconv.Atoi(exponent) // the largest or smallest int when it is beyond them
+	e, _ := strconv.Atoi(exponent) // beyond int, Atoi returns the largest or smallest int
 	e = min(max(e, -maxExponent), maxExponent) - len(fraction)
 	trailing := len(whole+fraction) - len(strings.TrimRight(whole+fraction, "0"))
 	return Decimal{sign == "-", digits, e + trailing}, true
 }
 
-// Double returns the float64 next to d in the shortest notation without an
-// exponent, and whether it is d; false for fits when it is infinite.
+// Double returns the float64 nearest to d, in the shortest notation without an exponent. same
+// reports whether that float64 equals d. fits is false when it is infinite.
 func (d Decimal) Double() (next string, same, fits bool) {
 	sign := ""
 	if d.negative {
@@ -57,13 +56,13 @@ func (d Decimal) Double() (next string, same, fits bool) {
 	return next, got == d, true
 }
 
-// cents returns d in hundredths, rounded half away from zero; false when it is
-// negative or has more than maxWhole digits before the point.
+// cents returns d in hundredths, rounded half away from zero. It returns false when d is negative
+// or has more than maxWhole digits before the point.
 func (d Decimal) cents(maxWhole int) (int64, bool) {
 	if d.negative || len(d.digits)+d.exponent > maxWhole {
 		return 0, false
 	}
-	keep := len(d.digits) + d.exponent + 2 // digits before the place that is rounded
+	keep := len(d.digits) + d.exponent + 2 // digits before the rounded place
 	if keep < 0 {
 		return 0, true
 	}

@@ -7,22 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// MaxEmail is the length of the longest address in characters; RFC 5321 lets no
-// longer path through.
+// MaxEmail is the length of the longest address in characters. RFC 5321 allows no longer path.
 const MaxEmail = 254
 
-// ValidEmail reports whether text, of at most MaxEmail characters, is a bare address: no display name, comment,
-// quoted part, space or control character. The domain must have a dot, which
-// catches name@gmail, and be made of labels of letters, digits and hyphens.
-// Letters beyond ASCII are fine on both sides, as people have them (RFC 6531).
+// ValidEmail reports whether text, of at most MaxEmail characters, is a bare address: no display
+// name, comment, quoted part, space or control character. The domain must have a dot, which catches
+// name@gmail. Its labels must consist of letters, digits and hyphens. Both sides may contain
+// letters beyond ASCII (RFC 6531).
 func ValidEmail(text string) bool {
 	parsed, err := mail.ParseAddress(text)
-	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" || parsed.Address != text {
+	if err != nil || utf8.RuneCountInString(text) > MaxEmail || parsed.Name != "" ||
+		parsed.Address != text {
 		return false
 	}
 	at := strings.LastIndexByte(text, '@')
 	local, domain := text[:at], text[at+1:]
-	if utf8.RuneCountInString(local) > 64 || strings.ContainsFunc(local, func(r rune) bool { return r == '@' || r == '"' || unprintable(r) }) {
+	if utf8.RuneCountInString(local) > 64 || strings.ContainsFunc(local, func(r rune) bool {
+		return r == '@' || r == '"' || unprintable(r)
+	}) {
 		return false
 	}
 	labels := strings.Split(domain, ".")
@@ -34,8 +36,8 @@ func ValidEmail(text string) bool {
 	return len(labels) > 1
 }
 
-// unprintable is true for spaces too, and for what cannot be seen, such as a
-// zero-width joiner or a change of writing direction.
+// unprintable reports whether r is a space or an invisible character, such as a zero-width joiner
+// or a change of writing direction.
 func unprintable(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == utf8.RuneError
 }

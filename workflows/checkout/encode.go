@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// EncodeJSON is json.Marshal without the escapes for HTML: what a merchant sent
-// comes back as it was sent, and no answer or event is ever part of a page.
+// EncodeJSON is json.Marshal without the escapes for HTML. So a merchant gets its text back as it
+// was sent. No answer or event is ever part of an HTML page.
 func EncodeJSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

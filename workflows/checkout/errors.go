@@ -2,20 +2,19 @@ package checkout
 
 import "errors"
 
-// Errors that storage, workflows and the REST front end share. Compare them
-// with errors.Is.
+// Errors that storage, workflows and the REST front end share. Compare them with errors.Is.
 var (
-	// ErrNotFound: no such thing for this merchant and mode.
+	// ErrNotFound: the merchant has no such thing in this mode.
 	ErrNotFound = errors.New("not found")
-	// ErrWrongMode: the merchant owns the thing, but in the other mode.
+	// ErrWrongMode: the merchant owns the thing in the other mode.
 	ErrWrongMode = errors.New("belongs to the other mode")
-	// ErrNotPending: the session has already ended, or its time is over.
+	// ErrNotPending: the session has ended, or its time is over.
 	ErrNotPending = errors.New("session is not pending")
 	// ErrPaymentInFlight: a payment of the session is being decided.
 	ErrPaymentInFlight = errors.New("a payment is in flight")
-	// ErrPaymentUndecided: no final outcome of the payment is noted.
+	// ErrPaymentUndecided: no final outcome of the payment is stored.
 	ErrPaymentUndecided = errors.New("payment is undecided")
-	// ErrPaymentExists: there is a payment of this id already.
+	// ErrPaymentExists: a payment with this id exists already.
 	ErrPaymentExists = errors.New("payment exists")
 	// ErrOrderIDInUse: a pending or completed session has the same order id.
 	ErrOrderIDInUse = errors.New("order id in use")

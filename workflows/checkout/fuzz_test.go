@@ -9,9 +9,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// FuzzParseAmount: what is accepted means the same number to a decimal parser
-// that somebody else wrote, is in bounds, and survives being answered and sent
-// again.
+// FuzzParseAmount: an accepted token means the same number to math/big, is in bounds, and survives
+// encoding and parsing.
 func FuzzParseAmount(f *testing.F) {
 	for _, seed := range []string{
 		"0.50", "0.5", "10.50", "999999.99", "1000000", "1e2", "-1", "-0", "01", "10.", ".5", "0.001", "10.500", "99999999999999999999", "184467440737095526.16",
@@ -45,7 +44,8 @@ func FuzzParseAmount(f *testing.F) {
 	})
 }
 
-// requireCure: what a refusal tells to send instead is accepted, and at most half a cent away.
+// requireCure checks that the amount which an error suggests is accepted, and at most half a cent
+// away.
 func requireCure(t *testing.T, token string, refused error) {
 	t.Helper()
 	_, cure, ok := strings.Cut(refused.Error(), "; send ")
@@ -53,7 +53,7 @@ func requireCure(t *testing.T, token string, refused error) {
 		return
 	}
 	got, err := checkout.ParseAmount(cure)
-	exact, isNumber := new(big.Rat).SetString(token) // short: it rounds to an amount
+	exact, isNumber := new(big.Rat).SetString(token) // the token is short, because it rounds to an amount
 	if err != nil || !isNumber {
 		t.Fatalf("%q: told to send %q, which is refused: %v", token, cure, err)
 	}

@@ -1,6 +1,5 @@
-// Package checkout holds the nouns of the checkout side of the service:
-// sessions, money, payments, payouts, merchants and API keys. It does no I/O
-// and imports the standard library only.
+// Package checkout holds the domain types of checkout: sessions, money, payments, payouts,
+// merchants and API keys. It does no I/O and imports the standard library only.
 package checkout
 
 import (
@@ -13,8 +12,8 @@ import (
 	"time"
 )
 
-// Prefixes of the public identifiers. Source: interface document, "Resources
-// and their fields"; the others are ours (api/decisions.md, "ids").
+// Prefixes of the public ids. Source: interface document, "Resources and their fields", and
+// api/decisions.md, "ids", for the others.
 const (
 	PrefixSession     = "cs"
 	PrefixEvent       = "evt"
@@ -29,32 +28,32 @@ const (
 	PrefixMember      = "usr"
 	PrefixAuditEntry  = "aud"
 	PrefixChange      = "chg"
-	PrefixTest        = "test" // the subject of a test event
+	PrefixTest        = "test" // subject of a test event
 )
 
-// idEncoding is Crockford's base32 in lower case: it keeps the order of the
-// bytes and avoids letters that people confuse when they read an id aloud.
+// idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids
+// letters that people confuse when they read an id aloud.
 var idEncoding = base32.NewEncoding(idAlphabet).WithPadding(base32.NoPadding)
 
 const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const idBodyLength = 26 // 128 bits, 5 bits a character
 
-// NewID returns prefix, an underscore and 26 characters that hold 48 bits of
-// the current time in milliseconds and 80 random bits, so that ids sort by
-// creation and cannot be guessed.
+// NewID returns prefix, an underscore and 26 characters. The characters hold 48 bits of the current
+// time in milliseconds and 80 random bits. So ids sort by creation and cannot be guessed.
 func NewID(prefix string) string {
 	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
 }
 
-// SeededID is NewID from a seed of at least 16 bytes, of which the first six are
-// the time in milliseconds: the same seed makes the same id.
+// SeededID is NewID from a seed: the same seed makes the same id. The seed must have at least 16
+// bytes; the first six are the time in milliseconds.
 func SeededID(prefix string, seed []byte) string {
 	mac := hmac.New(sha256.New, seed)
 	mac.Write([]byte("id " + prefix))
-	return prefix + "_" + idEncoding.EncodeToString(append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...))
+	b := append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...)
+	return prefix + "_" + idEncoding.EncodeToString(b)
 }
 
 // NewSeed returns a seed for SeededID: the time and 208 random bits.
@@ -65,8 +64,7 @@ func NewSeed() []byte {
 	return seed
 }
 
-// FirstID returns what sorts before every id with that prefix that was made at
-// t or later.
+// FirstID returns a text that sorts before every id with this prefix that was made at t or later.
 func FirstID(prefix string, t time.Time) string {
 	b := idTime(t)
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
@@ -77,32 +75,30 @@ func idTime(t time.Time) (b [16]byte) {
 	return b
 }
 
-// IDTime returns when an id with that prefix was made, to the millisecond; false
-// when IsID is.
+// IDTime returns the time at which an id was made, to the millisecond. It returns false when IsID
+// does.
 func IDTime(prefix, id string) (time.Time, bool) {
 	if !IsID(prefix, id) {
 		return time.Time{}, false
 	}
-	b, _ := idEncoding.DecodeString(id[len(prefix)+1:]) // IsID has seen its letters
+	b, _ := idEncoding.DecodeString(id[len(prefix)+1:]) // IsID has checked the letters
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:8]) >> 16)).UTC(), true
 }
 
-// IsID reports whether id has the shape of an id with that prefix. It says
-// nothing about whether such a thing exists.
+// IsID reports whether id has the shape of an id with this prefix. The object need not exist.
 func IsID(prefix, id string) bool {
 	body, ok := strings.CutPrefix(id, prefix+"_")
-	// The decoder would pass over line ends, and take the byte 0xff for padding.
+	// The decoder would skip line ends and read the byte 0xff as padding.
 	return ok && len(body) == idBodyLength && strings.Trim(body, idAlphabet) == ""
 }
 
 // timeLayout is RFC 3339 in UTC with milliseconds, always three digits.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// FormatTime writes t the way every answer and event of the service shows a
-// time: RFC 3339, UTC, milliseconds.
+// FormatTime writes t in the format of every answer and event: RFC 3339, UTC, milliseconds.
 func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
 
-// FormatOptionalTime is FormatTime for a time that may not have come yet.
+// FormatOptionalTime is FormatTime for an optional time; nil stays nil.
 func FormatOptionalTime(t *time.Time) *string {
 	if t == nil {
 		return nil

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Role is what a member of a merchant may do in the dashboard.
+// Role says what a member of a merchant may do in the dashboard.
 type Role string
 
-// The roles, each with what the next one may do besides.
+// The roles. Each also includes the rights of the roles below it.
 const (
 	RoleOwner     Role = "owner"     // settings, payout addresses and members
 	RoleDeveloper Role = "developer" // keys, webhooks, deliveries, expiring sessions
-	RoleViewer    Role = "viewer"    // looks
+	RoleViewer    Role = "viewer"    // read only
 )
 
-// Roles lists the roles, the one that may do most first.
+// Roles lists the roles, the most powerful first.
 var Roles = []Role{RoleOwner, RoleDeveloper, RoleViewer}
 
 // Valid reports whether r is a role.
 func (r Role) Valid() bool { return slices.Contains(Roles, r) }
 
-// May reports whether r may do what needs at least role needed.
+// May reports whether r has at least the rights of needed.
 func (r Role) May(needed Role) bool {
 	return r.Valid() && slices.Index(Roles, r) <= slices.Index(Roles, needed)
 }
@@ -34,8 +34,8 @@ type Member struct {
 	Email               string
 	Role                Role
 	CreatedAt           time.Time
-	SignedInAt          *time.Time // nil: never
-	InvitationExpiresAt *time.Time // nil: the invitation was accepted
+	SignedInAt          *time.Time // nil when the member never signed in
+	InvitationExpiresAt *time.Time // nil after the invitation was accepted
 }
 
 // Invited reports whether the member has no password yet.
@@ -50,21 +50,21 @@ func InvitationURL(base, token string) string { return base + "/invitation/" + t
 
 // Errors of members.
 var (
-	// ErrEmailInUse: somebody signs in with that address already.
+	// ErrEmailInUse: another member has this address.
 	ErrEmailInUse = errors.New("the e-mail address is in use")
-	// ErrLastOwner: without an owner nobody could change anything again.
+	// ErrLastOwner: without an owner, nobody could manage the merchant's settings and members.
 	ErrLastOwner = errors.New("a merchant needs an owner")
 )
 
-// AuditEntry says who changed what.
+// AuditEntry is one change in the audit log.
 type AuditEntry struct {
 	ID         string
 	MerchantID string
-	Mode       *Mode  // nil: the change concerns both
-	Actor      string // the member's e-mail as it was then, an API key or the operator
+	Mode       *Mode  // nil when the change concerns both
+	Actor      string // the member's e-mail address at that time, an API key or the operator
 	Action     string // noun.verb, such as api_key.created
-	Subject    string // the id of what was changed
+	Subject    string // id of the changed object
 	Detail     string // in words, without secrets
-	Address    string // IP address that it came from, "" for a command
+	Address    string // IP address of the request; "" for a command
 	CreatedAt  time.Time
 }

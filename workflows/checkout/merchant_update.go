@@ -1,23 +1,22 @@
 package checkout
 
-// MerchantSettings are what a merchant can set.
+// MerchantSettings holds the settings that a merchant can change.
 type MerchantSettings struct {
 	PaymentAttempts int  `json:"payment_attempts"` // failed payments that end a session
 	OrderIDGuard    bool `json:"order_id_guard"`
 }
 
-// MerchantUpdate is the data of merchant.updated: the merchant after a change,
-// and what was changed. It never holds a key or a secret.
+// MerchantUpdate is the data of merchant.updated: the merchant after a change, and the changed
+// fields. It never holds a key or a secret.
 type MerchantUpdate struct {
 	Merchant
 	Mode      Mode
 	Addresses []PayoutAddress
-	Changed   []string       // names of the members of the object that changed
-	Previous  map[string]any // what they were
+	Changed   []string       // names of the changed JSON members
+	Previous  map[string]any // their old values
 }
 
-// MarshalJSON writes the object of the merchant. Source: api/decisions.md,
-// "merchant.updated".
+// MarshalJSON writes the merchant object. Source: api/decisions.md, "merchant.updated".
 func (u MerchantUpdate) MarshalJSON() ([]byte, error) {
 	return EncodeJSON(struct {
 		ID        string           `json:"id"`
@@ -29,6 +28,7 @@ func (u MerchantUpdate) MarshalJSON() ([]byte, error) {
 		Changed   []string         `json:"changed"`
 		Previous  map[string]any   `json:"previous_attributes"`
 	}{
-		u.ID, u.Name, u.Plan, u.Addresses, MerchantSettings{u.PaymentAttempts, u.OrderIDGuard}, u.Mode.Live(), u.Changed, u.Previous,
+		u.ID, u.Name, u.Plan, u.Addresses, MerchantSettings{u.PaymentAttempts, u.OrderIDGuard},
+		u.Mode.Live(), u.Changed, u.Previous,
 	})
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Currency is the fiat currency of a charge, ISO 4217. All five have two
-// decimals.
+// Currency is the fiat currency of a charge, an ISO 4217 code. All five have two decimals.
 type Currency string
 
 // Currencies that can be charged. Source: interface document, "Checkout session".
@@ -49,7 +48,7 @@ var PayoutCurrencies = []PayoutCurrency{USDT, USDC, BTC, ETH}
 // Valid reports whether c is one of PayoutCurrencies.
 func (c PayoutCurrency) Valid() bool { return slices.Contains(PayoutCurrencies, c) }
 
-// Places is the number of decimal places in which c is paid out.
+// Places returns the number of decimal places of a payout in c.
 func (c PayoutCurrency) Places() int32 {
 	switch c {
 	case BTC:
@@ -61,7 +60,7 @@ func (c PayoutCurrency) Places() int32 {
 	}
 }
 
-// Network is the chain on which c is paid out.
+// Network returns the chain on which c is paid out.
 func (c PayoutCurrency) Network() string {
 	if c == BTC {
 		return "bitcoin"
@@ -69,8 +68,7 @@ func (c PayoutCurrency) Network() string {
 	return "ethereum"
 }
 
-// Amount is money in minor units (cents, pence). It always travels with a
-// Currency.
+// Amount is money in minor units (cents, pence). Always store it with its Currency.
 type Amount int64
 
 // Limits of a charge in minor units. Source: api/decisions.md, "amount".
@@ -79,13 +77,12 @@ const (
 	MaxAmount Amount = 99_999_999
 )
 
-// ErrAmountFormat says what an amount looks like, for merchants.
+// ErrAmountFormat describes a valid amount. Merchants see this text.
 var ErrAmountFormat = errors.New("must be a number in major units with at most 2 decimals, for example 10.50")
 
-// ParseAmount reads a JSON number token in major units ("10.5" is 1050) and
-// never goes through a float. It accepts digits with at most two decimals, no
-// exponent. The text of its error reads on from a field's name, is shown to
-// merchants, and says how to mend the token when that can be told.
+// ParseAmount reads a JSON number token in major units: "10.5" is 1050. It accepts digits with at
+// most two decimals and no exponent. It never uses a float. Merchants see the text of its error
+// after the name of the field. The text says how to correct the token when that is known.
 func ParseAmount(token string) (Amount, error) {
 	if !plainAmount.MatchString(token) {
 		return 0, explainAmount(token)
@@ -98,19 +95,19 @@ func ParseAmount(token string) (Amount, error) {
 	return 0, errAmountRange(token)
 }
 
-// plainAmount is how an amount must be written.
+// plainAmount is the format of an amount.
 var plainAmount = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]{1,2})?$`)
 
 func (a Amount) inRange() bool { return a >= MinAmount && a <= MaxAmount }
 
-// explainAmount says why a token that is not a plainAmount is refused, and what
-// to send instead.
+// explainAmount returns an error that says why a token does not match plainAmount and what to send
+// instead.
 func explainAmount(token string) error {
 	number, ok := ParseDecimal(token)
 	if !ok {
 		return ErrAmountFormat
 	}
-	const maxWhole = 6 // digits before the point that MaxAmount has
+	const maxWhole = 6 // digits of MaxAmount before the point
 	minor, ok := number.cents(maxWhole)
 	rounded := Amount(minor)
 	switch {
@@ -126,7 +123,7 @@ func errAmountRange(token string) error {
 	return fmt.Errorf("must be between %s and %s, not %s", MinAmount, MaxAmount, shownToken(token))
 }
 
-// shownToken cuts a number that may be as long as the body.
+// shownToken shortens a number for an error text: a token can be as long as the request body.
 func shownToken(token string) string {
 	const most = 40
 	if len(token) <= most {

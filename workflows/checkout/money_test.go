@@ -76,7 +76,7 @@ func TestIDTime_IsTheTimeOfTheID(t *testing.T) {
 	}
 }
 
-// prints prints v in every way that code commonly does.
+// prints formats v in every usual way.
 func prints(v any) []string {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "v", v)
@@ -85,7 +85,8 @@ func prints(v any) []string {
 	return []string{text, log.String(), fmt.Sprint(v), fmt.Sprintf("%+v", v), fmt.Sprintf("%#v", v), fmt.Sprintf("%s", v), fmt.Sprintf("%d", v)}
 }
 
-// TestParseAmount_SaysWhatCameAndHowToMendIt pins the words that merchants read on from the field's name.
+// TestParseAmount_SaysWhatCameAndHowToMendIt checks the texts that merchants read after the field's
+// name.
 func TestParseAmount_SaysWhatCameAndHowToMendIt(t *testing.T) {
 	t.Parallel()
 	for token, want := range map[string]string{

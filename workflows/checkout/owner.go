@@ -1,17 +1,17 @@
 package checkout
 
-// Owner says whose something is. Each row, query and run has one: a merchant never
-// sees what is another's, nor test mode what is live.
+// Owner is a merchant in one mode. Each row, query and run has an owner: a merchant never sees
+// another merchant's rows, and test mode never sees live rows.
 type Owner struct {
 	MerchantID string `json:"merchant_id"`
 	Mode       Mode   `json:"mode"`
 }
 
-// Ref refers to one thing: its public id, and its owner.
+// Ref names one object by its public id and its owner.
 type Ref struct {
 	Owner
 	ID string `json:"id"`
 }
 
-// Ref refers to the owner's thing with this id.
+// Ref returns the Ref of the owner's object with this id.
 func (o Owner) Ref(id string) Ref { return Ref{Owner: o, ID: id} }

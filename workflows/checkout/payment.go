@@ -12,9 +12,8 @@ import (
 // TransactionStatus is the state of one payment.
 type TransactionStatus string
 
-// A transaction is created by the hosted page, processing once its session's
-// workflow has accepted it, and then decided once and for all. Merchants only
-// ever see decided ones.
+// The hosted page creates a transaction. It is processing once the session's workflow has accepted
+// it. Then it is decided, and the decision is final. Merchants see only decided transactions.
 const (
 	TransactionCreated    TransactionStatus = "created"
 	TransactionProcessing TransactionStatus = "processing"
@@ -37,7 +36,7 @@ const (
 	FailureProcessingError   FailureCode = "processing_error"
 )
 
-// failureMessages are shown to customers and merchants alike.
+// failureMessages are shown to customers and merchants.
 var failureMessages = map[FailureCode]string{
 	FailureCardDeclined:      "Your card was declined. Try another card.",
 	FailureInsufficientFunds: "Your card has insufficient funds. Try another card.",
@@ -55,18 +54,18 @@ func (c FailureCode) Message() string { return failureMessages[c] }
 // Valid reports whether c is a known reason.
 func (c FailureCode) Valid() bool { return failureMessages[c] != "" }
 
-// EndsSession reports whether the failure ends the session at once, whatever
-// attempts are left. Source: api/decisions.md, "failed payments".
+// EndsSession reports whether the failure ends the session even with attempts left. Source:
+// api/decisions.md, "failed payments".
 func (c FailureCode) EndsSession() bool { return c == FailureFraudBlocked }
 
-// PaymentMethod is what may be shown of a card.
+// PaymentMethod holds the facts about a card that may be shown.
 type PaymentMethod struct {
 	Type         string `json:"type"` // always "card"
 	Brand        string `json:"brand"`
 	Last4        string `json:"last4"`
 	ExpMonth     int    `json:"exp_month"`
 	ExpYear      int    `json:"exp_year"`
-	Country      string `json:"country"` // of the issuer, ISO 3166-1 alpha-2
+	Country      string `json:"country"` // country of the issuer, ISO 3166-1 alpha-2
 	ThreeDSecure bool   `json:"three_d_secure"`
 }
 
@@ -85,25 +84,27 @@ type Transaction struct {
 	CustomerEmail     *string
 	Metadata          json.RawMessage
 	PaymentMethod     PaymentMethod
-	Failure           FailureCode // "" unless failed
+	Failure           FailureCode // "" unless the payment failed
 	Attempt           int         // the first is 1
 	AttemptsRemaining int
-	SessionStatus     Status // right after this payment was decided
+	SessionStatus     Status // status right after this payment was decided
 	CreatedAt         time.Time
 	CompletedAt       *time.Time
 }
 
-// MarshalJSON writes the transaction object that checkout.* events and the
-// session carry. Source: api/decisions.md, "transaction".
+// MarshalJSON writes the transaction object of checkout.* events and of the session. Source:
+// api/decisions.md, "transaction".
 func (t Transaction) MarshalJSON() ([]byte, error) {
 	type failure struct {
 		Code    FailureCode `json:"code"`
 		Message string      `json:"message"`
 	}
+
 	var f *failure
 	if t.Failure != "" {
 		f = &failure{t.Failure, t.Failure.Message()}
 	}
+
 	var rate *string
 	if t.ExchangeRate != "" {
 		rate = &t.ExchangeRate
@@ -130,31 +131,32 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		CompletedAt       *string           `json:"completed_at"`
 	}{
 		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net, rate,
-		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining, t.SessionStatus,
+		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining,
+		t.SessionStatus,
 		t.Mode.Live(), FormatTime(t.CreatedAt), FormatOptionalTime(t.CompletedAt),
 	})
 }
 
-// Card is what the customer types. It lives in memory only, between the form
-// and the card network's token endpoint; every way of printing it is closed.
+// Card is the customer's card. It stays in memory, on its way from the form to the card network's
+// token endpoint. Its methods prevent every way of printing it.
 type Card struct {
 	Number   string // digits only
 	ExpMonth int
 	ExpYear  int // four digits
 	CVC      string
-	Name     string // on the card; "" when it was not asked for
+	Name     string // as on the card; "" when the form did not ask
 }
 
-// LogValue keeps a card out of structured logs.
+// LogValue keeps the card out of structured logs.
 func (Card) LogValue() slog.Value { return slog.StringValue("[card]") }
 
-// Format keeps a card out of every fmt verb.
+// Format keeps the card out of every fmt verb.
 func (Card) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[card]")) } // a formatter cannot report an error
 
-// MarshalJSON refuses, so that no card is ever encoded by accident.
+// MarshalJSON always returns an error, so that no card is encoded by accident.
 func (Card) MarshalJSON() ([]byte, error) { return nil, errors.New("a card is never encoded") }
 
-// PaymentOutcome is what the card network said of a payment.
+// PaymentOutcome is the card network's answer about a payment.
 type PaymentOutcome string
 
 // Outcomes of a payment. The first two are final.
@@ -165,11 +167,11 @@ const (
 	OutcomeProcessing     PaymentOutcome = "processing"      // the network decides later and calls back
 )
 
-// Final reports whether the outcome cannot change any more.
+// Final reports whether the outcome can no longer change.
 func (o PaymentOutcome) Final() bool { return o == OutcomeSucceeded || o == OutcomeFailed }
 
-// ChargeRequest asks to charge a tokenized card. TransactionID is the
-// idempotency key: the network charges at most once for it.
+// ChargeRequest asks the network to charge a tokenized card. TransactionID is the idempotency key:
+// the network charges at most once for it.
 type ChargeRequest struct {
 	TransactionID string
 	SessionID     string
@@ -177,7 +179,7 @@ type ChargeRequest struct {
 	Token         string
 	Amount        Amount
 	Currency      Currency
-	ReturnURL     string // where the bank sends the customer back to after 3-D Secure
+	ReturnURL     string // where the bank sends the customer after 3-D Secure
 }
 
 // ChargeResult is the network's answer about one transaction.
@@ -188,16 +190,16 @@ type ChargeResult struct {
 	Method    PaymentMethod
 }
 
-// CardNetwork is what an acquirer offers. Any error means that the outcome is
-// unknown and the call is to be repeated; a decline is a result, not an error.
+// CardNetwork is an acquirer's API. Any error means that the outcome is unknown and that the caller
+// must repeat the call. A decline is a result, not an error.
 type CardNetwork interface {
 	// Tokenize exchanges a card for a token that only this service can charge.
 	Tokenize(ctx context.Context, card Card) (token string, method PaymentMethod, err error)
-	// Charge charges once per TransactionID; repeated, it returns the first outcome.
+	// Charge charges once per TransactionID. A repeat returns the first outcome.
 	Charge(ctx context.Context, req ChargeRequest) (ChargeResult, error)
-	// Payment returns the present outcome of a transaction that was charged.
+	// Payment returns the present outcome of a charged transaction.
 	Payment(ctx context.Context, transactionID string) (ChargeResult, error)
-	// Cancel makes the outcome final: an undecided or unknown transaction fails
-	// and can never be charged afterwards; a decided one keeps its outcome.
+	// Cancel makes the outcome final. An undecided or unknown transaction fails and can never be
+	// charged afterwards. A decided transaction keeps its outcome.
 	Cancel(ctx context.Context, transactionID string, reason FailureCode) (ChargeResult, error)
 }

@@ -9,7 +9,7 @@ import (
 // PayoutStatus is the state of a payout.
 type PayoutStatus string
 
-// A payout is pending until it was broadcast or cannot be.
+// A payout is pending until the network accepts the transfer or refuses it for good.
 const (
 	PayoutPending PayoutStatus = "pending"
 	PayoutSent    PayoutStatus = "sent"
@@ -38,7 +38,7 @@ var payoutFailureMessages = map[PayoutFailure]string{
 // Message is the human-readable text of the code.
 func (f PayoutFailure) Message() string { return payoutFailureMessages[f] }
 
-// Payout is the crypto payout of one completed session.
+// Payout is the crypto payout of a completed session.
 type Payout struct {
 	Ref
 
@@ -54,20 +54,21 @@ type Payout struct {
 	ExchangeRate   string        // Currency for one unit of SourceCurrency, decimal
 	Fee            string        // decimal in Currency; "" until quoted
 	TxHash         string        // "" until broadcast
-	Failure        PayoutFailure // of a pending one: the network refuses to sign it
+	Failure        PayoutFailure // set on a pending payout when the network refuses to sign
 	Metadata       json.RawMessage
 	CreatedAt      time.Time
 	SentAt         *time.Time
 	FailedAt       *time.Time
 }
 
-// MarshalJSON writes the payout object that payout.* events and the session
-// carry. Source: api/decisions.md, "payout".
+// MarshalJSON writes the payout object of payout.* events and of the session. Source:
+// api/decisions.md, "payout".
 func (p Payout) MarshalJSON() ([]byte, error) {
 	type failure struct {
 		Code    PayoutFailure `json:"code"`
 		Message string        `json:"message"`
 	}
+
 	var f *failure
 	if p.Status == PayoutFailed {
 		f = &failure{p.Failure, p.Failure.Message()}
@@ -93,13 +94,16 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		SentAt         *string         `json:"sent_at"`
 		FailedAt       *string         `json:"failed_at"`
 	}{
-		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network, p.Destination,
-		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f, p.Metadata,
-		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt), FormatOptionalTime(p.FailedAt),
+		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network,
+		p.Destination,
+		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f,
+		p.Metadata,
+		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt),
+		FormatOptionalTime(p.FailedAt),
 	})
 }
 
-// orNull makes an empty string a JSON null.
+// orNull returns nil, a JSON null, for an empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -107,8 +111,8 @@ func orNull(s string) *string {
 	return &s
 }
 
-// TransferRequest asks to sign a transfer of one payout. PayoutID is the
-// idempotency key.
+// TransferRequest asks the network to sign the transfer of a payout. PayoutID is the idempotency
+// key.
 type TransferRequest struct {
 	PayoutID      string
 	TransactionID string
@@ -118,8 +122,8 @@ type TransferRequest struct {
 	Gross         string // decimal in Currency, before the network's fee
 }
 
-// Transfer is signed and ready to be broadcast. It is stored before it is sent,
-// so that a repeat sends the same bytes and cannot pay twice.
+// Transfer is a signed transfer, ready to send. It is stored before it is sent. So a repeat sends
+// the same bytes and cannot pay twice.
 type Transfer struct {
 	Signed []byte
 	TxHash string
@@ -128,14 +132,14 @@ type Transfer struct {
 	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
 }
 
-// PayoutNetwork is what a chain and a source of rates offer. Any error means
-// that the outcome is unknown and the call is to be repeated.
+// PayoutNetwork is the API of a chain and of a source of exchange rates. Any error means that the
+// outcome is unknown and that the caller must repeat the call.
 type PayoutNetwork interface {
-	// Rate returns how much of to one unit of from buys, as a decimal.
+	// Rate returns the price of one unit of from in to, a decimal.
 	Rate(ctx context.Context, from Currency, to PayoutCurrency) (string, error)
-	// Sign prices and signs a transfer without sending it.
+	// Sign prices and signs a transfer. It does not send it.
 	Sign(ctx context.Context, req TransferRequest) (Transfer, error)
-	// Broadcast sends a signed transfer; a repeat of the same one succeeds too.
-	// A failure code means that the network refused it for good.
+	// Broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code
+	// means that the network refused it for good.
 	Broadcast(ctx context.Context, payoutID string, signed []byte) (PayoutFailure, error)
 }

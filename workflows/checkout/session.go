@@ -30,7 +30,7 @@ func (s Status) Final() bool {
 // document, "Limits".
 const SessionLifetime = time.Hour
 
-// Session is one checkout session as PostgreSQL holds it.
+// Session is a checkout session as PostgreSQL holds it.
 type Session struct {
 	Ref
 
@@ -38,31 +38,31 @@ type Session struct {
 	Currency        Currency
 	PayoutCurrency  PayoutCurrency
 	Status          Status          // as read: expired once ExpiresAt has passed with no payment in flight
-	Metadata        json.RawMessage // an object, bytes as the merchant sent them; never nil
+	Metadata        json.RawMessage // a JSON object, in the bytes that the merchant sent; never nil
 	CustomerEmail   *string
 	RedirectURL     *string
 	WebhookURL      *string
-	OrderID         *string // metadata.order_id while the merchant guards order ids
-	SigningEndpoint *string // registration whose secret signs for WebhookURL
+	OrderID         *string // metadata.order_id while the merchant guards order ids; else nil
+	SigningEndpoint *string // id of the registration whose secret signs for WebhookURL
 	MaxAttempts     int     // failed payments that end the session
-	Attempts        int     // payments begun so far
+	Attempts        int     // payments that began so far
 	PaymentInFlight bool
 	CreatedAt       time.Time
 	ExpiresAt       time.Time
 	EndedAt         *time.Time
 
-	URL          string        // hosted page; set by the REST front end
-	Transactions []Transaction // the decided ones, in the order of their attempts
+	URL          string        // URL of the hosted page; the REST front end sets it
+	Transactions []Transaction // decided transactions, in the order of their attempts
 	Payout       *Payout       // nil unless completed
 }
 
-// OwnEndpoint is the id of the endpoint that stands for WebhookURL when no
-// registration's secret signs for it.
+// OwnEndpoint returns the id of the endpoint for WebhookURL when no registration's secret signs for
+// it.
 func (s Session) OwnEndpoint() string {
 	return PrefixEndpoint + strings.TrimPrefix(s.ID, PrefixSession)
 }
 
-// Transaction returns the last decided one, nil before.
+// Transaction returns the last decided transaction, nil before the first.
 func (s Session) Transaction() *Transaction {
 	if len(s.Transactions) == 0 {
 		return nil
@@ -70,8 +70,8 @@ func (s Session) Transaction() *Transaction {
 	return &s.Transactions[len(s.Transactions)-1]
 }
 
-// MarshalJSON writes the checkout session object of the interface document,
-// with null for what was not supplied (api/decisions.md, "optional fields").
+// MarshalJSON writes the checkout session object of the interface document. Fields that were not
+// supplied are null (api/decisions.md, "optional fields").
 func (s Session) MarshalJSON() ([]byte, error) {
 	var completedAt *time.Time
 	if s.Status == StatusCompleted {
@@ -103,9 +103,9 @@ func (s Session) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// PageURL is the address of a session's hosted page under base, the
-// {checkout_url} of the interface document without a trailing slash.
+// PageURL returns the address of a session's hosted page. base is {checkout_url} of the interface
+// document, without a trailing slash.
 func PageURL(base, sessionID string) string { return base + "/" + sessionID }
 
-// ReturnURL is where a customer's bank sends the customer back to.
+// ReturnURL returns the address to which a bank sends the customer back.
 func ReturnURL(base, sessionID string) string { return PageURL(base, sessionID) + "/return" }

@@ -1,6 +1,6 @@
-// Package runs is the way into the workflows for everything outside them: it starts,
-// finds, signals and cancels runs in Temporal, and owns the time-outs of these calls.
-// The namespace is that of the Temporal client.
+// Package runs is the way into the workflows for all other code. It starts, finds, signals and
+// cancels runs in Temporal, and owns the time-outs of these calls. It uses the namespace of the
+// Temporal client.
 package runs
 
 import (
@@ -22,27 +22,26 @@ import (
 
 // Errors of Client, besides those of package checkout.
 var (
-	// ErrOutcomeUnknown: Temporal did not answer in time. The call may have
-	// taken effect, now or later; repeating it is safe.
+	// ErrOutcomeUnknown: Temporal did not answer in time. The call may take effect, now or later.
+	// Repeating it is safe.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrPaymentNotFound: the session has no such payment in flight.
 	ErrPaymentNotFound = errors.New("no such payment in flight")
 )
 
-// callTimeout bounds every call to Temporal, so that a merchant is told within
-// a few seconds that the outcome is unknown.
+// callTimeout limits every call to Temporal. So a merchant learns within a few seconds that the
+// outcome is unknown.
 const callTimeout = 3 * time.Second
 
-// Client is the way into the workflows for everything outside them. It knows
-// their ids, messages and time-outs. The namespace is that of Temporal.
+// Client is the way into the workflows for all other code. It knows their ids, messages and
+// time-outs.
 type Client struct {
 	Temporal client.Client
 
-	underWay singleflight.Group // updates
+	underWay singleflight.Group // updates under way, by workflow id, name and update id
 }
 
-// Open reports whether a workflow id has a run that has not ended. It returns
-// ErrOutcomeUnknown.
+// Open reports whether a workflow id has an open run. It returns ErrOutcomeUnknown.
 func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -57,18 +56,19 @@ func (c *Client) Open(ctx context.Context, workflowID string) (bool, error) {
 	return got.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
-// maxTerminated bounds Terminated; whoever terminates more waits for the rest
-// until it is overdue.
+// maxTerminated limits the result of Terminated. Reconcile finds the other runs when they are
+// overdue.
 const maxTerminated = 1000
 
-// Terminated returns the ids whose runs were terminated in the last while, as
-// far as Temporal's list, which lags, knows. It returns ErrOutcomeUnknown.
+// Terminated returns the workflow ids of runs that were terminated less than within ago. Temporal's
+// list lags, so the newest may be missing. It returns ErrOutcomeUnknown.
 func (c *Client) Terminated(ctx context.Context, within time.Duration) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := c.Temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-		PageSize: maxTerminated, // in the client's own namespace, as nothing else is said
-		Query:    fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'", time.Now().Add(-within).UTC().Format(time.RFC3339)),
+		PageSize: maxTerminated, // no namespace: the client's own
+		Query: fmt.Sprintf("ExecutionStatus = 'Terminated' AND CloseTime > '%s'",
+			time.Now().Add(-within).UTC().Format(time.RFC3339)),
 	})
 	if err != nil {
 		return nil, answer("list terminated", err)
@@ -97,11 +97,12 @@ func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	return answer("cancel", err)
 }
 
-// update sends an update and waits until it is answered. The same updateID
-// again returns the first answer, also after the workflow has closed. Those who
-// ask for the same at once get one answer: Temporal takes ten updates of a run
-// at a time, and refuses more.
-func update[T any](ctx context.Context, c *Client, workflowID, name, updateID string, args ...any) (T, error) {
+// update sends an update and waits for its answer. A repeat with the same updateID returns the
+// first answer, even after the workflow has closed. Concurrent calls with equal arguments share one
+// call, because Temporal refuses more than ten updates of a run at a time.
+func update[T any](
+	ctx context.Context, c *Client, workflowID, name, updateID string, args ...any,
+) (T, error) {
 	got, err, _ := c.underWay.Do(fmt.Sprint(workflowID, name, updateID, args), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 		defer cancel()
@@ -118,7 +119,7 @@ func update[T any](ctx context.Context, c *Client, workflowID, name, updateID st
 	return got.(T), err
 }
 
-// answer turns Temporal's error into one that callers know.
+// answer turns an error of Temporal into an error that callers know.
 func answer(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -15,24 +15,29 @@ import (
 // ReplayDelivery starts a new run of a delivery that has ended. It returns
 // webhook.ErrDeliveryInProgress and ErrOutcomeUnknown.
 func (c *Client) ReplayDelivery(ctx context.Context, d webhook.Delivery) error {
-	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	err := c.startDelivery(ctx, d.Owner, d.EventType, d.Dispatch(),
+		enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return webhook.ErrDeliveryInProgress
 	}
 	return answer("replay delivery", err)
 }
 
-// StartDelivery starts the first run of a delivery. Repeating it changes
-// nothing. It returns ErrOutcomeUnknown.
+// StartDelivery starts the first run of a delivery. A repeat changes nothing. It returns
+// ErrOutcomeUnknown.
 func (c *Client) StartDelivery(ctx context.Context, e webhook.Event, ref webhook.Dispatch) error {
-	err := c.startDelivery(ctx, e.Owner, e.Type, ref, enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	err := c.startDelivery(ctx, e.Owner, e.Type, ref,
+		enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil
 	}
 	return answer("start delivery", err)
 }
 
-func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch, reuse enumspb.WorkflowIdReusePolicy) error {
+func (c *Client) startDelivery(
+	ctx context.Context, owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
+	reuse enumspb.WorkflowIdReusePolicy,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	in := workflows.NewWebhookDeliveryInput(owner, typ, ref)
@@ -41,26 +46,27 @@ func (c *Client) startDelivery(ctx context.Context, owner checkout.Owner, typ we
 		TaskQueue:                                workflows.TaskQueueWebhooks,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		TypedSearchAttributes:                    workflows.SearchAttributesOf(owner, in.SearchAttribute()),
-		Priority:                                 temporal.Priority{FairnessKey: owner.MerchantID},
-		StaticSummary:                            in.Summary(),
+		TypedSearchAttributes: workflows.SearchAttributesOf(owner,
+			in.SearchAttribute()),
+		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
+		StaticSummary: in.Summary(),
 	}, workflows.TypeWebhookDelivery, in)
 	return err
 }
 
-// RetryNow makes a waiting delivery's next attempt at once. It returns
-// checkout.ErrNotFound (it has no run) and ErrOutcomeUnknown.
+// RetryNow makes the next attempt of a waiting delivery at once. It returns checkout.ErrNotFound
+// when the delivery has no run, and ErrOutcomeUnknown.
 func (c *Client) RetryNow(ctx context.Context, deliveryID string) error {
 	return c.signal(ctx, deliveryID, workflows.SignalRetryNow, nil)
 }
 
-// ResumeDelivery wakes a parked delivery; another takes no notice. Errors as
-// RetryNow.
+// ResumeDelivery wakes a parked delivery; a delivery that is not parked ignores it. It returns the
+// errors of RetryNow.
 func (c *Client) ResumeDelivery(ctx context.Context, deliveryID string) error {
 	return c.signal(ctx, deliveryID, workflows.SignalResume, nil)
 }
 
-// CancelDelivery cancels a delivery's run, which ends its row. Errors as
+// CancelDelivery cancels a delivery's run, and the run ends the row. It returns the errors of
 // RetryNow.
 func (c *Client) CancelDelivery(ctx context.Context, deliveryID string) error {
 	return c.cancel(ctx, deliveryID)

@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// StartMerchantUpdate starts the deliveries of a change of a merchant's settings.
-// Repeating it changes nothing. It returns ErrOutcomeUnknown.
+// StartMerchantUpdate starts the run that delivers one merchant.updated event. A repeat changes
+// nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -21,8 +21,9 @@ func (c *Client) StartMerchantUpdate(ctx context.Context, ref checkout.Ref) erro
 		ID:                    ref.ID,
 		TaskQueue:             workflows.TaskQueueCheckout,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		TypedSearchAttributes: workflows.SearchAttributesOf(ref.Owner, workflows.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
-		StaticSummary:         "settings of a merchant changed",
+		TypedSearchAttributes: workflows.SearchAttributesOf(ref.Owner,
+			workflows.SearchAttributeEventType.ValueSet(string(webhook.MerchantUpdated))),
+		StaticSummary: "settings of a merchant changed",
 	}, workflows.TypeMerchantUpdate, workflows.MerchantUpdateInput{Ref: ref})
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// StartReplay starts a bulk replay. Repeating it changes nothing. It returns
-// ErrOutcomeUnknown.
+// StartReplay starts a bulk replay. A repeat changes nothing. It returns ErrOutcomeUnknown.
 func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -29,8 +28,7 @@ func (c *Client) StartReplay(ctx context.Context, r webhook.Replay) error {
 	return answer("start replay", err)
 }
 
-// CancelReplay stops a bulk replay; what it has started goes on. Errors as
-// RetryNow.
+// CancelReplay stops a bulk replay; started deliveries go on. It returns the errors of RetryNow.
 func (c *Client) CancelReplay(ctx context.Context, replayID string) error {
 	return c.cancel(ctx, replayID)
 }

@@ -13,46 +13,53 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// Ids of the schedules, and of the runs that they start, followed by the time.
+// Ids of the schedules. The id of a run is the id of its schedule, followed by the time.
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleRetention = "retention"
 )
 
-// Schedules says how often and for how long.
+// Schedules holds the settings of the schedules.
 type Schedules struct {
 	ReconcileEvery time.Duration
 	Retention      time.Duration // age at which finished deliveries leave the log
 }
 
-// EnsureSchedules creates the schedules, or changes them to s. Several
-// processes may call it at once.
+// EnsureSchedules creates the schedules or changes them to s. Several processes may call it at
+// once.
 func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	return errors.Join(
 		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile, TaskQueue: workflows.TaskQueueCheckout,
+			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile,
+			TaskQueue: workflows.TaskQueueCheckout,
 		}),
 		c.ensureSchedule(ctx, ScheduleRetention, time.Hour, &client.ScheduleWorkflowAction{
-			ID: ScheduleRetention, Workflow: workflows.TypeRetention, TaskQueue: workflows.TaskQueueCheckout, Args: []any{workflows.RetentionInput{Age: s.Retention}},
+			ID: ScheduleRetention, Workflow: workflows.TypeRetention,
+			TaskQueue: workflows.TaskQueueCheckout,
+			Args:      []any{workflows.RetentionInput{Age: s.Retention}},
 		}),
 	)
 }
 
-func (c *Client) ensureSchedule(ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction) error {
+func (c *Client) ensureSchedule(
+	ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
 	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: scheduleCatchup,
+		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
+		CatchupWindow: scheduleCatchup,
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx, client.ScheduleUpdateOptions{
-			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
-				in.Description.Schedule.Spec = &spec
-				in.Description.Schedule.Action = action
-				return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
-			},
-		})
+		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx,
+			client.ScheduleUpdateOptions{
+				DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
+					in.Description.Schedule.Spec = &spec
+					in.Description.Schedule.Action = action
+					return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
+				},
+			})
 	}
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", id, err)
@@ -62,16 +69,17 @@ func (c *Client) ensureSchedule(ctx context.Context, id string, every time.Durat
 
 const (
 	scheduleTimeout = 10 * time.Second
-	// scheduleCatchup: after an outage the next regular run does.
+	// scheduleCatchup is short: after an outage the next regular run does the work.
 	scheduleCatchup = time.Minute
 )
 
-// ReconcileNow makes Reconcile run at once, or once more after the one that
-// runs. It is a help, not a promise: the schedule runs it anyway.
+// ReconcileNow starts Reconcile now, or once more after the present one. The caller may ignore an
+// error: the schedule starts Reconcile anyway.
 func (c *Client) ReconcileNow(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return answer("reconcile", c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile).Trigger(ctx, client.ScheduleTriggerOptions{
+	schedule := c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile)
+	return answer("reconcile", schedule.Trigger(ctx, client.ScheduleTriggerOptions{
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
 	}))
 }

@@ -10,9 +10,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// StartSession starts the workflow of a session that is being created. A run
-// that is there already is of an earlier try whose row was rolled back; it has
-// another time of expiry and is replaced. It returns ErrOutcomeUnknown.
+// StartSession starts the workflow of a session that is being created. It replaces an open run with
+// the same id: such a run belongs to an earlier try whose row was rolled back, and has another
+// expiry time. It returns ErrOutcomeUnknown.
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -21,47 +21,52 @@ func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 		TaskQueue:                workflows.TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
-		TypedSearchAttributes:    workflows.SearchAttributesOf(s.Owner, workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
-		StaticSummary:            string(s.Mode) + " session in " + string(s.Currency),
+		TypedSearchAttributes: workflows.SearchAttributesOf(s.Owner,
+			workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
+		StaticSummary: string(s.Mode) + " session in " + string(s.Currency),
 	}, workflows.TypeCheckoutSession, workflows.CheckoutSessionInput{
 		Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
 	})
 	return answer("start session", err)
 }
 
-// Pay asks the session to have the payment's card charged and waits for the
-// outcome. It returns checkout.ErrNotPending, checkout.ErrPaymentInFlight,
-// checkout.ErrNotFound (closed or unknown: read the row again),
-// ErrPaymentNotFound and ErrOutcomeUnknown.
-func (c *Client) Pay(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID, workflows.PayInput{TransactionID: transactionID})
+// Pay asks the session to charge the card of the payment and waits for the outcome. It returns
+// checkout.ErrNotPending, checkout.ErrPaymentInFlight, ErrPaymentNotFound and ErrOutcomeUnknown. It
+// returns checkout.ErrNotFound when the run is closed or unknown; the caller reads the row again.
+func (c *Client) Pay(
+	ctx context.Context, sessionID, transactionID string,
+) (workflows.PaymentResult, error) {
+	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID,
+		workflows.PayInput{TransactionID: transactionID})
 }
 
-// Complete asks the session to find out from the card network whether a payment
-// in flight was decided. Errors as Pay.
-func (c *Client) Complete(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain, workflows.CompleteInput{TransactionID: transactionID})
+// Complete asks the session to look up a payment in flight at the card network. It returns the
+// errors of Pay.
+func (c *Client) Complete(
+	ctx context.Context, sessionID, transactionID string,
+) (workflows.PaymentResult, error) {
+	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain,
+		workflows.CompleteInput{TransactionID: transactionID})
 }
 
-// Expire asks the session to expire and returns the state it has then. Errors
-// as Pay.
+// Expire asks the session to expire and returns its state afterwards. It returns the errors of Pay.
 func (c *Client) Expire(ctx context.Context, sessionID string) (workflows.SessionState, error) {
 	return update[workflows.SessionState](ctx, c, sessionID, workflows.UpdateExpire, askAgain)
 }
 
-// Advance asks a test session to behave as if its time were over and returns
-// the state it has then. Errors as Pay.
+// Advance asks a test session to act as if its time were over and returns its state afterwards. It
+// returns the errors of Pay.
 func (c *Client) Advance(ctx context.Context, sessionID string) (workflows.SessionState, error) {
 	return update[workflows.SessionState](ctx, c, sessionID, workflows.UpdateAdvance, askAgain)
 }
 
-// askAgain is the update id of messages that may be repeated with another
-// answer: a payment that was not decided yet may be now. Pay has a fixed id, so
-// that a repeat never charges again.
+// askAgain is the update id of messages whose repeat may get a new answer: an undecided payment may
+// be decided by then. Pay has a fixed update id, so that a repeat never charges again.
 const askAgain = ""
 
-// SignalComplete tells the session that the card network decided a payment,
-// without waiting. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
+// SignalComplete tells the session that the card network decided a payment. It does not wait for an
+// outcome. It returns checkout.ErrNotFound and ErrOutcomeUnknown.
 func (c *Client) SignalComplete(ctx context.Context, sessionID, transactionID string) error {
-	return c.signal(ctx, sessionID, workflows.SignalComplete, workflows.CompleteInput{TransactionID: transactionID})
+	return c.signal(ctx, sessionID, workflows.SignalComplete,
+		workflows.CompleteInput{TransactionID: transactionID})
 }

@@ -15,23 +15,23 @@ type DeliveryStatus string
 const (
 	DeliveryPending   DeliveryStatus = "pending"
 	DeliveryDelivered DeliveryStatus = "delivered"
-	DeliveryFailed    DeliveryStatus = "failed"   // permanently: every attempt failed
+	DeliveryFailed    DeliveryStatus = "failed"   // every attempt failed
 	DeliveryCanceled  DeliveryStatus = "canceled" // its endpoint was deleted, or an operator canceled it
 )
 
 // DeliveryStatuses lists every state of a delivery.
-var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed, DeliveryCanceled}
+var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryFailed,
+	DeliveryCanceled}
 
-// Errors of steering a delivery.
+// Errors of a retry, replay or cancel.
 var (
-	// ErrDeliveryInProgress: the delivery has a run that has not ended, or an
-	// attempt of it is under way.
+	// ErrDeliveryInProgress: the delivery has an open run, or an attempt is under way.
 	ErrDeliveryInProgress = errors.New("delivery in progress")
 	// ErrDeliveryNotPending: the delivery has ended; only a replay starts it again.
 	ErrDeliveryNotPending = errors.New("delivery is not pending")
 	// ErrDeliveryHeld: the delivery or its endpoint is on hold.
 	ErrDeliveryHeld = errors.New("delivery is on hold")
-	// ErrEndpointDeleted: the endpoint of the delivery is gone, so nothing is sent.
+	// ErrEndpointDeleted: the endpoint was deleted, so nothing more is sent to it.
 	ErrEndpointDeleted = errors.New("endpoint was deleted")
 )
 
@@ -41,20 +41,20 @@ type Delivery struct {
 
 	EventID       string
 	EventType     EventType
-	SessionID     *string // nil for events that no session caused
-	EndpointID    string  // whose secret signs
+	SessionID     *string // nil when no session caused the event
+	EndpointID    string  // the endpoint whose secret signs
 	URL           string
 	Status        DeliveryStatus
-	Held          bool       // by itself or by its endpoint
-	Run           int        // 1 for the automatic run, one more for each replay
-	NextAttemptAt *time.Time // nil: an attempt is under way, it is on hold, or it has ended
+	Held          bool       // the delivery or its endpoint is on hold
+	Run           int        // 1 for the automatic run; each replay adds one
+	NextAttemptAt *time.Time // nil during an attempt, on hold, and after the end
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
 	Attempts      []Attempt // oldest first; nil in lists
-	// EndpointDeleted: its endpoint is gone, so nothing is sent. Never so for a
+	// EndpointDeleted: the endpoint was deleted, so nothing more is sent. It is always false for a
 	// session's own URL, which outlives the endpoint whose secret signs.
 	EndpointDeleted bool
-	SessionURL      bool // URL is a session's own, not its registration's
+	SessionURL      bool // URL belongs to a session, not to a registration
 }
 
 // MarshalJSON writes the delivery. Source: api/decisions.md, "deliveries".
@@ -76,19 +76,21 @@ func (d Delivery) MarshalJSON() ([]byte, error) {
 		WorkflowID    string         `json:"workflow_id"`
 		Attempts      []Attempt      `json:"attempts,omitzero"`
 	}{
-		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run, checkout.FormatOptionalTime(d.NextAttemptAt),
-		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt), d.ID, d.Attempts,
+		d.ID, d.EventID, d.EventType, d.SessionID, d.EndpointID, d.URL, d.Status, d.Held, d.Run,
+		checkout.FormatOptionalTime(d.NextAttemptAt),
+		d.Mode.Live(), checkout.FormatTime(d.CreatedAt), checkout.FormatOptionalTime(d.FinishedAt),
+		d.ID, d.Attempts,
 	})
 }
 
-// Dispatch is what a workflow needs to start a delivery: no URL, no body.
+// Dispatch holds the ids that a workflow needs to start a delivery. It has no URL and no body.
 type Dispatch struct {
 	ID         string `json:"id"`
-	EndpointID string `json:"endpoint_id,omitempty"` // "": a session's own URL
-	Host       string `json:"host"`                  // shown to operators
+	EndpointID string `json:"endpoint_id,omitempty"` // "" for a session's own URL
+	Host       string `json:"host"`                  // for operators
 }
 
-// Dispatch returns what starts the delivery again.
+// Dispatch returns the Dispatch that starts the delivery again.
 func (d Delivery) Dispatch() Dispatch {
 	to := Dispatch{ID: d.ID, EndpointID: d.EndpointID, Host: HostOf(d.URL)}
 	if d.SessionURL {
@@ -107,29 +109,28 @@ const (
 	ErrorTLS            ErrorKind = "tls"
 	ErrorTimeout        ErrorKind = "timeout"
 	ErrorBlockedAddress ErrorKind = "blocked_address"
-	ErrorHTTP           ErrorKind = "http"     // an answer that is not 2xx, or not HTTP
-	ErrorInternal       ErrorKind = "internal" // ours
+	ErrorHTTP           ErrorKind = "http"     // the answer is not 2xx, or not HTTP
+	ErrorInternal       ErrorKind = "internal" // an error of this service
 )
 
 // Attempt is one HTTP POST of a delivery.
 type Attempt struct {
 	Run          int
-	Number       int // from 1 in each run
+	Number       int // 1 for the first attempt of each run
 	ScheduledAt  *time.Time
 	StartedAt    time.Time
-	Finished     bool // false: under way, or its worker died
+	Finished     bool // false while under way, and after its worker died
 	Duration     time.Duration
-	StatusCode   int       // 0 when no answer came
-	ErrorKind    ErrorKind // "" when it succeeded
+	StatusCode   int       // 0 without an answer
+	ErrorKind    ErrorKind // "" when the attempt succeeded
 	ResponseBody []byte    // at most 16 KiB
 }
 
 // Succeeded reports whether the receiver accepted the event.
 func (a Attempt) Succeeded() bool { return a.ErrorKind == "" }
 
-// MarshalJSON writes the attempt; of one that has not finished, what is not
-// known is null. A response that is not UTF-8 is shown with replacement
-// characters. Source: api/decisions.md, "deliveries".
+// MarshalJSON writes the attempt. Unknown values of an unfinished attempt are null. A response that
+// is not UTF-8 is shown with replacement characters. Source: api/decisions.md, "deliveries".
 func (a Attempt) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Run          int        `json:"run"`
@@ -140,7 +141,8 @@ func (a Attempt) MarshalJSON() ([]byte, error) {
 		StatusCode   *int       `json:"status_code"`
 		Error        *ErrorKind `json:"error"`
 		ResponseBody *string    `json:"response_body"`
-	}{Run: a.Run, Number: a.Number, ScheduledAt: checkout.FormatOptionalTime(a.ScheduledAt), StartedAt: checkout.FormatTime(a.StartedAt)}
+	}{Run: a.Run, Number: a.Number, ScheduledAt: checkout.FormatOptionalTime(a.ScheduledAt),
+		StartedAt: checkout.FormatTime(a.StartedAt)}
 	if a.Finished {
 		took := a.Duration.Milliseconds()
 		out.DurationMS = &took

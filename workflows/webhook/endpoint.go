@@ -24,11 +24,11 @@ const (
 // EndpointStatuses lists every state of an endpoint.
 var EndpointStatuses = []EndpointStatus{EndpointEnabled, EndpointDisabled}
 
-// MaxEndpoints is how many endpoints a merchant may have per mode. It keeps the
-// children of one workflow far below Temporal's limit of 2,000.
+// MaxEndpoints is how many endpoints a merchant may have per mode. It keeps the children of one
+// workflow far below Temporal's limit of 2,000.
 const MaxEndpoints = 50
 
-// Endpoint is what the interface document calls a webhook registration.
+// Endpoint is a webhook registration of the interface document.
 type Endpoint struct {
 	checkout.Ref
 
@@ -37,16 +37,15 @@ type Endpoint struct {
 	Description *string
 	Status      EndpointStatus
 	CreatedAt   time.Time
-	// RotatingUntil is when the previous secret stops signing; nil when only one
+	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret
 	// signs.
 	RotatingUntil *time.Time
 
-	Secret string // only right after creation or rotation; never stored
+	Secret string // set only in the result of a creation or rotation; never stored
 }
 
-// MarshalJSON writes the registration. Source: interface document, "Webhook
-// registration"; the secret is present only in the answers of creation
-// and rotation.
+// MarshalJSON writes the registration. Only the answers to a creation and to a rotation hold the
+// secret. Source: interface document, "Webhook registration".
 func (e Endpoint) MarshalJSON() ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID          string         `json:"id"`
@@ -58,24 +57,27 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		CreatedAt   string         `json:"created_at"`
 		Rotating    *string        `json:"previous_secret_expires_at"`
 		Secret      string         `json:"secret,omitempty"`
-	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(), checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
+	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(),
+		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
 }
 
-// maxDescription is how many characters a description may have.
+// maxDescription is the longest description, in characters.
 const maxDescription = 255
 
-// ErrDescription is the error of CheckDescription; its text is shown to merchants.
-var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters", maxDescription)
+// ErrDescription is the error of CheckDescription. Merchants see this text.
+var ErrDescription = fmt.Errorf("must have at most %d characters and no control characters",
+	maxDescription)
 
-// CheckDescription checks the words that a merchant knows an endpoint by.
+// CheckDescription checks the description of an endpoint. It returns ErrDescription.
 func CheckDescription(text string) error {
-	if utf8.RuneCountInString(text) > maxDescription || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+	if utf8.RuneCountInString(text) > maxDescription || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, unicode.IsControl) {
 		return ErrDescription
 	}
 	return nil
 }
 
-// Errors of ParseURL; their texts are shown to merchants.
+// Errors of ParseURL. Merchants see these texts.
 var (
 	ErrURLSyntax   = errors.New("must be an absolute http or https URL")
 	ErrURLLength   = errors.New("must be at most 2048 characters")
@@ -85,19 +87,19 @@ var (
 
 const maxURLLength = 2048
 
-// ParseURL checks an address that the service sends a customer or an event to:
-// absolute http(s), at most 2,048 characters, no userinfo, no control
-// characters or backslashes, a port from 1 to 65535, https in live mode. It
-// does not look at where the host leads; the address guard does.
+// ParseURL checks the URL of a redirect or a webhook: absolute http or https, at most 2,048
+// characters, no userinfo, no control characters or backslashes, a port from 1 to 65535, https in
+// live mode. It does not check which address the host resolves to; the address guard does.
 func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	if len(raw) > maxURLLength {
 		return nil, ErrURLLength
 	}
-	if strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd }) {
+	if strings.ContainsFunc(raw, notInURL) {
 		return nil, ErrURLSyntax
 	}
 	u, err := url.Parse(raw)
-	if err != nil || u.Opaque != "" || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	if err != nil || u.Opaque != "" || u.Hostname() == "" ||
+		(u.Scheme != "http" && u.Scheme != "https") {
 		return nil, ErrURLSyntax
 	}
 	if u.User != nil {
@@ -120,6 +122,11 @@ func HostOf(address string) string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// notInURL reports whether r is a space, a control character, a backslash or invalid UTF-8.
+func notInURL(r rune) bool {
+	return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd
 }
 
 // validPort refuses "host:" and ports that cannot be dialed.

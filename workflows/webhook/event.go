@@ -1,6 +1,6 @@
-// Package webhook holds the nouns of the webhook side of the service: events,
-// endpoints, deliveries, the retry schedule and the signature. It does no I/O
-// and imports the standard library and package checkout only.
+// Package webhook holds the domain types of webhooks: events, endpoints, deliveries, the retry
+// schedule and the signature. It does no I/O and imports the standard library and package checkout
+// only.
 package webhook
 
 import (
@@ -24,25 +24,26 @@ const (
 )
 
 // EventTypes lists every event type in the order of the interface document.
-var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed, MerchantUpdated}
+var EventTypes = []EventType{CheckoutCompleted, CheckoutFailed, PayoutSent, PayoutFailed,
+	MerchantUpdated}
 
 // Valid reports whether t is one of EventTypes.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes, t) }
 
-// Event is something that happened once. Body is its envelope, the exact bytes
-// that every delivery of it sends.
+// Event is something that happened once. Body is its envelope: the exact bytes that every delivery
+// sends.
 type Event struct {
 	checkout.Ref
 
 	Type      EventType
-	SubjectID string // the transaction, payout or settings change it tells of
-	SessionID string // "" for events that no session caused
+	SubjectID string // id of the transaction, payout or settings change
+	SessionID string // "" when no session caused the event
 	CreatedAt time.Time
 	Body      []byte
 }
 
-// MarshalJSON writes the event: the envelope with data, byte for byte, and what
-// receivers need not know. Source: interface document, "Event envelope".
+// MarshalJSON writes the event: the envelope with data, byte for byte, and fields that receivers do
+// not need. Source: interface document, "Event envelope".
 func (e Event) MarshalJSON() ([]byte, error) {
 	var envelope struct {
 		Data json.RawMessage `json:"data"`
@@ -64,8 +65,8 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	}{e.ID, e.Type, checkout.FormatTime(e.CreatedAt), session, e.Mode.Live(), envelope.Data})
 }
 
-// Envelope returns the JSON that carries data to receivers. Source: interface
-// document, "Event envelope".
+// Envelope returns the JSON that carries data to receivers. Source: interface document, "Event
+// envelope".
 func Envelope(id string, typ EventType, createdAt time.Time, data any) ([]byte, error) {
 	return checkout.EncodeJSON(struct {
 		ID        string    `json:"id"`

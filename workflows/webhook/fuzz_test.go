@@ -13,12 +13,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// fuzzSecret is one that the service could have made.
+// fuzzSecret has the form of a real secret.
 const fuzzSecret = "whsec_7d3f9922eae9233437456923b3c738dcb32a0ea98869df200b5f8b0033a7f349" // #nosec G101 -- signs nothing
 
-// FuzzVerify: a signature is accepted if and only if the header is of the
-// documented form, an HMAC that is computed here says so, and its time is near.
-// Whatever is not accepted has one of the three errors.
+// FuzzVerify: Verify accepts a signature exactly when the header has the documented form, an HMAC
+// computed here matches, and the time is near. Otherwise it returns one of its three errors.
 func FuzzVerify(f *testing.F) {
 	now := time.Unix(1_800_000_000, 0)
 	body := []byte(`{"id":"evt_1"}`)

@@ -17,13 +17,12 @@ const (
 	ReplayCanceled  ReplayStatus = "canceled"
 )
 
-// ReplayableStatuses lists the states of the deliveries that a bulk replay can
-// choose; the first is the default.
+// ReplayableStatuses lists the delivery statuses that a bulk replay can select. The first is the
+// default.
 var ReplayableStatuses = []DeliveryStatus{DeliveryFailed, DeliveryDelivered, DeliveryCanceled}
 
-// Rates of a bulk replay, in deliveries a second. The receiver has just been
-// down, so the default is gentle. The most is that of all bulk replays of a
-// merchant together.
+// Rates of a bulk replay, in deliveries a second. The default is gentle, because the receiver has
+// just been down. The maximum holds for all bulk replays of a merchant together.
 const (
 	DefaultReplayRate = 10
 	MaxReplayRate     = 100
@@ -31,13 +30,13 @@ const (
 
 // Errors of starting a bulk replay.
 var (
-	// ErrReplayRunning: one of the same registration is running.
+	// ErrReplayRunning: another bulk replay of the registration is running.
 	ErrReplayRunning = errors.New("a bulk replay of the registration is running")
-	// ErrReplayRate: those of the merchant that are running leave less than its rate.
+	// ErrReplayRate: with the merchant's running bulk replays, the sum of the rates is too high.
 	ErrReplayRate = errors.New("the merchant's bulk replays are too fast together")
 )
 
-// Replay starts the deliveries of one endpoint again that were created in
+// Replay is a bulk replay: it starts the deliveries of one endpoint again that were created in
 // [Since, Until) and have the status Filter.
 type Replay struct {
 	checkout.Ref
@@ -45,13 +44,13 @@ type Replay struct {
 	EndpointID string
 	Since      time.Time
 	Until      time.Time
-	Filter     DeliveryStatus // not pending
+	Filter     DeliveryStatus // never pending
 	Rate       int            // deliveries a second
 	Status     ReplayStatus
-	Total      int    // counted when it was created
-	After      string // the last delivery that was started, "" before the first
+	Total      int    // deliveries to start, counted at creation
+	After      string // id of the last started delivery; "" before the first
 	Started    int    // runs started so far
-	Skipped    int    // deliveries in progress when their turn came
+	Skipped    int    // deliveries that were in progress at their turn
 	CreatedAt  time.Time
 	FinishedAt *time.Time
 }
@@ -74,7 +73,9 @@ func (r Replay) MarshalJSON() ([]byte, error) {
 		FinishedAt     *string        `json:"finished_at"`
 		WorkflowID     string         `json:"workflow_id"`
 	}{
-		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter, r.Rate, r.Status, r.Total, r.Started,
-		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt), checkout.FormatOptionalTime(r.FinishedAt), r.ID,
+		r.ID, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until), r.Filter,
+		r.Rate, r.Status, r.Total, r.Started,
+		r.Skipped, r.Mode.Live(), checkout.FormatTime(r.CreatedAt),
+		checkout.FormatOptionalTime(r.FinishedAt), r.ID,
 	})
 }

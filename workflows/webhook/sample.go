@@ -7,8 +7,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Sample returns the data of a test event that m gets, with every member that a real one
-// has. It is never in live mode: no shop may ship goods because of it.
+// Sample returns the data of a test event for m. It has every member of a real event. It is always
+// of test mode, so that no shop ships goods because of it.
 func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at time.Time) any {
 	switch typ {
 	case CheckoutCompleted:
@@ -24,24 +24,31 @@ func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at tim
 	}
 }
 
-// What a sample says was paid and sent on.
+// Values of a sample payment and payout.
 const (
 	sampleAmount  checkout.Amount = 10_050
 	sampleRate                    = "1.08"
 	sampleAddress                 = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
 
-func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode) checkout.Transaction {
+func sampleTransaction(
+	m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode,
+) checkout.Transaction {
 	email := "customer@example.com"
 	t := checkout.Transaction{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)), SessionID: checkout.NewID(checkout.PrefixSession),
-		Status: checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
-		CustomerEmail: &email, Metadata: metadata, Attempt: 1, SessionStatus: checkout.StatusCompleted,
+		Ref:       checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixTransaction)),
+		SessionID: checkout.NewID(checkout.PrefixSession),
+		Status:    checkout.TransactionSucceeded, Amount: sampleAmount, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC,
+		CustomerEmail:  &email, Metadata: metadata, Attempt: 1,
+		SessionStatus: checkout.StatusCompleted,
 		PaymentMethod: checkout.PaymentMethod{
-			Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2, Country: "US",
+			Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: at.Year() + 2,
+			Country: "US",
 		},
 		CreatedAt: at.Add(-2 * time.Second), CompletedAt: &at,
 	}
+
 	if failure != "" {
 		t.Status, t.Failure = checkout.TransactionFailed, failure
 		t.AttemptsRemaining, t.SessionStatus = m.PaymentAttempts-1, checkout.StatusPending
@@ -50,33 +57,43 @@ func sampleTransaction(m checkout.Merchant, metadata json.RawMessage, at time.Ti
 		}
 		return t
 	}
+
 	t.Fee = t.Amount.Percentage(m.FeeBasisPoints)
 	t.Net, t.ExchangeRate = t.Amount-t.Fee, sampleRate
 	return t
 }
 
-func samplePayout(metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure) checkout.Payout {
+func samplePayout(
+	metadata json.RawMessage, at time.Time, failure checkout.PayoutFailure,
+) checkout.Payout {
 	p := checkout.Payout{
-		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)), SessionID: checkout.NewID(checkout.PrefixSession),
+		Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
+		SessionID:     checkout.NewID(checkout.PrefixSession),
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
-		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(), Destination: sampleAddress,
-		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate, Fee: "0.540000",
-		TxHash: "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b", Metadata: metadata,
+		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(),
+		Destination:  sampleAddress,
+		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate,
+		Fee:       "0.540000",
+		TxHash:    "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
+		Metadata:  metadata,
 		CreatedAt: at.Add(-2 * time.Second), SentAt: &at,
 	}
 	if failure != "" {
-		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "", nil, &at
+		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",
+			nil, &at
 	}
 	return p
 }
 
-// sampleMerchantUpdate tells of a new payout address.
+// sampleMerchantUpdate is a change of a payout address.
 func sampleMerchantUpdate(m checkout.Merchant) checkout.MerchantUpdate {
-	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(), Address: sampleAddress}
+	address := checkout.PayoutAddress{Currency: checkout.USDC, Network: checkout.USDC.Network(),
+		Address: sampleAddress}
 	before := address
 	before.Address = "0xde709f2102306220921060314715629080e2fb77"
 	return checkout.MerchantUpdate{
 		Merchant: m, Mode: checkout.ModeTest, Addresses: []checkout.PayoutAddress{address},
-		Changed: []string{"payout_addresses"}, Previous: map[string]any{"payout_addresses": []checkout.PayoutAddress{before}},
+		Changed:  []string{"payout_addresses"},
+		Previous: map[string]any{"payout_addresses": []checkout.PayoutAddress{before}},
 	}
 }

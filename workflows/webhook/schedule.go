@@ -2,25 +2,26 @@ package webhook
 
 import "time"
 
-// Schedule holds the delay before each retry, counted from the previous
-// attempt; the first entry precedes attempt 2.
+// Schedule holds the delay before each retry, counted from the previous attempt. The first entry is
+// the delay before attempt 2.
 type Schedule []time.Duration
 
 // RetrySchedule is the schedule of every live delivery. Source: interface
 // document, "Delivery and retries".
-var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 12 * time.Hour}
+var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+	12 * time.Hour}
 
-// MaxAttempts is the first attempt and one for each entry of the schedule.
+// MaxAttempts counts the first attempt and one for each entry of the schedule.
 const MaxAttempts = 6
 
-// AttemptTimeout is how long an attempt may take before the server gives it up:
-// its worker died. ResponseTimeout and the rest for us.
+// AttemptTimeout is how long an attempt may take before Temporal assumes that its worker died. It
+// is ResponseTimeout plus time for this service.
 const AttemptTimeout = 15 * time.Second
 
-// FallbackDelay returns how long the server waits after attempt n, the first
-// being 1, when a worker died in it: it then uses the retry policy's own
-// back-off, because the schedule comes with a failed attempt's error. 30 s, 3m05,
-// 18m58, 1h57, 12h: the factor is the fourth root of 12 h over 30 s.
+// FallbackDelay returns how long Temporal waits after attempt n when a worker died during it. The
+// first attempt is 1. The schedule comes with a failed attempt's error, so without an error
+// Temporal uses the retry policy's own back-off: 30 s, 3m05, 18m58, 1h57, 12h. The factor is the
+// fourth root of 12 h over 30 s.
 func FallbackDelay(n int) time.Duration {
 	delay := 30 * time.Second
 	for ; n > 1; n-- {
@@ -29,15 +30,15 @@ func FallbackDelay(n int) time.Duration {
 	return delay
 }
 
-// FallbackFactor is by how much FallbackDelay grows.
+// FallbackFactor is the factor by which FallbackDelay grows.
 const FallbackFactor = 6.16
 
 // ResponseTimeout is how long a receiver has to answer. Source: interface
 // document, "Delivery and retries".
 const ResponseTimeout = 10 * time.Second
 
-// RetryDelay returns how long to wait after attempt n, the first being 1; false
-// after the last.
+// RetryDelay returns how long to wait after attempt n. The first attempt is 1. It returns false
+// after the last attempt.
 func (s Schedule) RetryDelay(n int) (time.Duration, bool) {
 	if n < 1 || n > len(s) {
 		return 0, false

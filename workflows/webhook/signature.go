@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// SignatureHeader carries the signature of a delivery. Source: interface
-// document, "Signature".
+// SignatureHeader is the header with the signature of a delivery. Source: interface document,
+// "Signature".
 const SignatureHeader = "X-Service-Signature"
 
-// RequestHeaders are the headers of an attempt, the first being 1, without the
-// signature and what the transport adds. Source: api/decisions.md, "delivery
-// headers".
+// RequestHeaders returns the headers of an attempt, without the signature and the transport's own
+// headers. The first attempt is 1. Source: api/decisions.md, "delivery headers".
 func RequestHeaders(deliveryID, eventID string, typ EventType, attempt int) map[string]string {
 	return map[string]string{
 		"Content-Type":          "application/json",
@@ -29,15 +28,15 @@ func RequestHeaders(deliveryID, eventID string, typ EventType, attempt int) map[
 	}
 }
 
-// UserAgent is what every delivery says of its sender.
+// UserAgent is the User-Agent of every delivery.
 const UserAgent = "Checkout-Webhooks/1.0"
 
 // SignatureTolerance is the oldest timestamp a receiver accepts. Source:
 // interface document, "Signature".
 const SignatureTolerance = 5 * time.Minute
 
-// NewSecret returns a signing secret: "whsec_" and 64 hex digits. It is shown
-// once; what is kept is SecretDigest of it.
+// NewSecret returns a signing secret: "whsec_" and 64 hex digits. The service shows it once and
+// stores only its SecretDigest.
 func NewSecret() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -51,24 +50,22 @@ func SeededSecret(seed []byte) string {
 	return "whsec_" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// How long a rotated secret goes on signing beside the new one, and how long it
-// may.
+// How long a rotated secret also signs: by default, and at most.
 const (
 	DefaultRotationOverlap = 24 * time.Hour
 	MaxRotationOverlap     = 72 * time.Hour
 )
 
-// SecretDigest returns the SHA-256 of a secret. HMAC hashes a key longer than
-// its 64-byte block first (RFC 2104), and a secret has 70 bytes, so the digest
-// signs exactly as the secret does: it is stored hashed and still signs.
+// SecretDigest returns the SHA-256 of a secret. HMAC first hashes a key that is longer than its
+// 64-byte block (RFC 2104). A secret has 70 bytes, so the digest makes the same signatures as the
+// secret. So the service stores only the hash and can still sign.
 func SecretDigest(secret string) []byte {
 	sum := sha256.Sum256([]byte(secret))
 	return sum[:]
 }
 
-// Sign returns the value of SignatureHeader for body sent at t, keyed with a
-// secret or its digest: lowercase hex of HMAC-SHA256 over "<t>.<body>". After a
-// rotation the previous key signs too, in a v1 of its own.
+// Sign returns the value of SignatureHeader for body sent at t: lowercase hex of HMAC-SHA256 over
+// "<t>.<body>". The key is a secret or its digest. Each previous key signs too, in a v1 of its own.
 func Sign(key []byte, t time.Time, body []byte, previous ...[]byte) string {
 	ts := strconv.FormatInt(t.Unix(), 10)
 	header := "t=" + ts + ",v1=" + hex.EncodeToString(signature(key, ts, body))
@@ -93,26 +90,26 @@ var (
 	ErrSignatureTime     = errors.New("timestamp is more than five minutes away")
 )
 
-// A SignatureHeaderError is ErrSignatureHeader and says what is wrong.
+// A SignatureHeaderError is an ErrSignatureHeader that says what is wrong.
 type SignatureHeaderError struct {
-	Fault string // a sentence for whoever wrote the receiver
+	Fault string // a sentence for the author of the receiver
 }
 
 func (e *SignatureHeaderError) Error() string { return ErrSignatureHeader.Error() + ": " + e.Fault }
 
-// Unwrap makes it an ErrSignatureHeader.
+// Unwrap makes errors.Is(err, ErrSignatureHeader) true.
 func (e *SignatureHeaderError) Unwrap() error { return ErrSignatureHeader }
 
 func headerFault(fault string) error { return &SignatureHeaderError{fault} }
 
-// Signature is what a SignatureHeader says.
+// Signature is the parsed value of a SignatureHeader.
 type Signature struct {
 	Timestamp  int64    // Unix seconds
-	Candidates [][]byte // each v1, at least one
+	Candidates [][]byte // the value of each v1; at least one
 }
 
-// Fits reports, in constant time, whether one of the candidates is the signature
-// of body, keyed with a secret or its digest.
+// Fits reports, in constant time, whether a candidate is the signature of body. The key is a secret
+// or its digest.
 func (s Signature) Fits(key, body []byte) bool {
 	want := signature(key, strconv.FormatInt(s.Timestamp, 10), body)
 	matched := false
@@ -122,9 +119,8 @@ func (s Signature) Fits(key, body []byte) bool {
 	return matched
 }
 
-// Verify checks a delivery the way a receiver must: header, constant-time
-// comparison with any v1, then the age of the timestamp. It returns
-// ErrSignatureHeader, ErrSignatureMismatch or ErrSignatureTime.
+// Verify checks a delivery as a receiver must: the header, then any v1 in constant time, then the
+// age of the timestamp. It returns ErrSignatureHeader, ErrSignatureMismatch and ErrSignatureTime.
 func Verify(secret, header string, body []byte, now time.Time) error {
 	s, err := ParseSignature(header)
 	if err != nil {
@@ -139,9 +135,9 @@ func Verify(secret, header string, body []byte, now time.Time) error {
 	return nil
 }
 
-// ParseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". Unknown schemes are
-// passed over so that a new one can be added; a second t is an attack. It
-// returns a SignatureHeaderError.
+// ParseSignature reads "t=<unix>,v1=<hex>[,v1=<hex>…]". It skips unknown schemes, so that a new
+// scheme can be added. It refuses a second t, because that is an attack. It returns a
+// SignatureHeaderError.
 func ParseSignature(header string) (Signature, error) {
 	var (
 		s    Signature
@@ -154,6 +150,7 @@ func ParseSignature(header string) (Signature, error) {
 	case strings.ContainsAny(header, " \t\r\n"):
 		return s, headerFault("There is a space or a line break in it.")
 	}
+
 	for part := range strings.SplitSeq(header, ",") {
 		name, value, ok := strings.Cut(part, "=")
 		switch {
@@ -195,7 +192,8 @@ func parseCandidate(value string) ([]byte, error) {
 	sig, err := hex.DecodeString(value)
 	switch {
 	case len(value) != 2*sha256.Size:
-		return nil, headerFault("The signature v1 must have 64 hexadecimal digits; it has " + strconv.Itoa(len(value)) + " characters.")
+		return nil, headerFault("The signature v1 must have 64 hexadecimal digits; it has " +
+			strconv.Itoa(len(value)) + " characters.")
 	case err != nil:
 		return nil, headerFault("The signature v1 must be hexadecimal.")
 	case strings.ToLower(value) != value:

@@ -97,7 +97,7 @@ func total(s webhook.Schedule) (sum time.Duration) {
 	return sum
 }
 
-// BenchmarkSign is what each attempt pays for its signature.
+// BenchmarkSign measures the signature of one attempt.
 func BenchmarkSign(b *testing.B) {
 	digest, now := webhook.SecretDigest(webhook.NewSecret()), time.Now()
 	for _, size := range []int{1 << 10, 64 << 10} {
@@ -111,7 +111,8 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify is what a merchant's server, and ours for POST /v1/webhooks/verify, pays.
+// BenchmarkVerify measures the check of one signature, at a merchant or in POST
+// /v1/webhooks/verify.
 func BenchmarkVerify(b *testing.B) {
 	secret, now, body := webhook.NewSecret(), time.Now(), bytes.Repeat([]byte("x"), 1<<10)
 	header := webhook.Sign(webhook.SecretDigest(secret), now, body)

@@ -1,0 +1,42 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// ExpireSessionResult is the state of the session. A session that is still pending has a payment
+// that must be decided first, or time left.
+type ExpireSessionResult struct {
+	Status   checkout.Status `json:"status,omitempty"`
+	InFlight string          `json:"in_flight,omitempty"` // id of the payment in flight
+	Left     time.Duration   `json:"left,omitempty"`      // by PostgreSQL's clock
+}
+
+// ExpireSessionInput names the session by its id and its expiry time. A creation that was rolled
+// back may have left a run; that run must not end the session that the retry created.
+type ExpireSessionInput struct {
+	checkout.Ref
+
+	ExpiresAt time.Time `json:"expires_at"`
+	// OnTime makes ExpireSession wait for PostgreSQL's clock: only the timer asked for the end.
+	OnTime bool `json:"on_time,omitempty"`
+}
+
+// ExpireSession ends a session without a payment. It fails with SessionNotFound.
+func (a *Payments) ExpireSession(
+	ctx context.Context, in ExpireSessionInput,
+) (ExpireSessionResult, error) {
+	x := storage.Expiry{At: in.ExpiresAt, Early: !in.OnTime}
+	if a.Now != nil {
+		x.Now = a.Now()
+	}
+	got, err := a.Store.ExpireSession(ctx, in.Ref, x)
+	if err == nil {
+		countSession(ctx, in.Mode, got.Status)
+	}
+	return ExpireSessionResult(got), asFinal(ctx, err, ErrTypeSessionNotFound)
+}

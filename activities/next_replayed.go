@@ -1,0 +1,61 @@
+package activities
+
+import (
+	"context"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// ErrTypeReplayNotFound: the bulk replay does not exist.
+const ErrTypeReplayNotFound = "ReplayNotFound"
+
+// Progress counts the deliveries that a bulk replay has handled.
+type Progress struct {
+	After   string `json:"after,omitempty"` // the last delivery that was started
+	Started int    `json:"started"`
+	Skipped int    `json:"skipped"`
+}
+
+// NextReplayedInput is the progress to store.
+type NextReplayedInput struct {
+	checkout.Ref
+
+	Progress
+}
+
+// ReplayedDelivery is a delivery that a bulk replay starts again.
+type ReplayedDelivery struct {
+	webhook.Dispatch
+	EventType webhook.EventType `json:"event_type"`
+}
+
+// NextReplayedResult holds the deliveries that a bulk replay starts in one second.
+type NextReplayedResult struct {
+	Progress   Progress           `json:"progress"` // before Deliveries
+	Deliveries []ReplayedDelivery `json:"deliveries"`
+}
+
+// NextReplayed stores the progress of a bulk replay and returns the deliveries to start next. It
+// returns none at the end. A new run passes no progress and continues after the stored one, because
+// the run before it may have been terminated. It fails with ReplayNotFound.
+func (d *Deliveries) NextReplayed(
+	ctx context.Context, in NextReplayedInput,
+) (NextReplayedResult, error) {
+	if in.Progress != (Progress{}) {
+		if err := d.RecordReplay(ctx,
+			RecordReplayInput{in.Ref, webhook.ReplayRunning, in.Progress}); err != nil {
+			return NextReplayedResult{}, err
+		}
+	}
+	r, err := d.Store.Replay(ctx, in.Ref)
+	got := NextReplayedResult{Progress: Progress{r.After, r.Started, r.Skipped}}
+	if err != nil || r.Status != webhook.ReplayRunning {
+		return got, asFinal(ctx, err, ErrTypeReplayNotFound)
+	}
+	found, err := d.Store.ReplayedDeliveries(ctx, r, r.Rate)
+	for _, f := range found {
+		got.Deliveries = append(got.Deliveries, ReplayedDelivery(f))
+	}
+	return got, asFinal(ctx, err, ErrTypeReplayNotFound)
+}

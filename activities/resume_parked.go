@@ -1,0 +1,20 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// ResumeParked wakes the deliveries that came due while on hold and are no longer on hold. It
+// returns their number.
+func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
+	return h.steer(ctx, h.Store.ParkedDeliveries, func(ref checkout.Ref) error {
+		err := h.Runs.ResumeDelivery(ctx, ref.ID)
+		if errors.Is(err, checkout.ErrNotFound) {
+			return h.Store.UnparkDelivery(ctx, ref) // the next FindOrphans finds it
+		}
+		return err
+	})
+}
