@@ -28,8 +28,8 @@ func TestNamespace_OfAnotherName(t *testing.T) {
 	e2e.Release(t, stack, "one")
 	m, c := e2e.NewMerchant(t, stack), e2e.TemporalClient(t, stack)
 	id := m.Create(e2e.Terms)
-	e2e.Await(t, "release -runs counts the open session", 60*time.Second, func() bool { // the index follows with a delay
-		out, err := e2e.CheckoutCommand(t, stack, "release", "-runs")
+	e2e.Await(t, "release --runs counts the open session", 60*time.Second, func() bool { // the index follows with a delay
+		out, err := e2e.CheckoutCommand(t, stack, "release", "--runs")
 		return err == nil && strings.Contains(out, "one\t1 open")
 	})
 
