@@ -160,7 +160,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.Equal(t, 200, got.status)
 	require.Regexp(t, secretIn, got.body)
 	require.Contains(t, got.text(), "signed with both secrets")
-	require.Equal(t, s.endpoint.ID+" test the secret before signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
+	require.Equal(t, s.endpoint.ID+" test the previous secret signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
 	require.Contains(t, dev.get(at).text(), "another rotation ends the older one at once")
 	require.NotContains(t, dev.follow(dev.post(at+"/rotate", "hours", "0")).text(), "signed with both secrets")
 	dev.post(at+"/rotate", "hours", "999")
