@@ -70,7 +70,7 @@ func readNothing(r *http.Request) error {
 	return f.err()
 }
 
-// checkLength refuses a body that is too long by its header, before the body is read.
+// checkLength refuses a body whose Content-Length is too large, before the body is read.
 func checkLength(r *http.Request) error {
 	if r.ContentLength > maxBody {
 		return tooLarge()

@@ -273,7 +273,7 @@ func (s *Server) decided(r *http.Request, askErr error) (int, any, error) {
 	}
 	if session.Status == checkout.StatusPending {
 		// The workflow has decided, but the row is not written yet.
-		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow ended before its row"), askErr))
+		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow has ended, but its row is still pending"), askErr))
 	}
 	return s.ended(session)
 }

@@ -69,8 +69,8 @@ func Parse(text []byte) (*Document, error) {
 
 // Operation is a method of a path, such as GET /v1/checkout/{id}.
 type Operation struct {
-	Method string // in upper case
-	Path   string // its template
+	Method string // upper case
+	Path   string // template, such as /v1/checkout/{id}
 }
 
 func (o Operation) String() string { return o.Method + " " + o.Path }

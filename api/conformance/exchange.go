@@ -89,7 +89,7 @@ func called(name string) func(string) bool {
 func (d *Document) checkHeader(at, name string, values []string) error {
 	switch {
 	case len(values) > 1:
-		return fmt.Errorf("header %s is there %d times", name, len(values))
+		return fmt.Errorf("header %s appears %d times", name, len(values))
 	case len(values) == 0 && d.object(at)["required"] == true:
 		return fmt.Errorf("header %s is missing", name)
 	case len(values) == 0:
@@ -106,7 +106,7 @@ func (d *Document) checkBody(owner, contentType string, body []byte) error {
 	content := d.object(owner + "/content")
 	if len(content) == 0 {
 		if len(body) > 0 {
-			return errors.New("a body is not documented")
+			return errors.New("there is a body, but none is documented")
 		}
 		return nil
 	}

@@ -80,8 +80,8 @@ func New(cfg Config) http.Handler {
 	return web.WithRequestID(web.PageHeaders(web.Policy("data:"), s.secure, bounded(own.Handler(s.router))))
 }
 
-// routes adds every page. Pages of a mode are below /test and /live. Each route names the role that
-// it needs.
+// routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names
+// the role that it needs.
 func (s *server) routes() {
 	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).Methods(http.MethodGet)
 	s.open(http.MethodGet, "/signin", s.showSignIn)

@@ -26,7 +26,7 @@ const maxStreams = 5
 const changed = "event: delivery\ndata: changed\n\n"
 
 // errNotLive means that the dashboard has no feed.
-var errNotLive = fmt.Errorf("%w: the log is not live", failure.Unavailable)
+var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unavailable)
 
 // streamDeliveries serves GET /{mode}/deliveries/stream. It sends an event whenever deliveries of
 // the merchant and mode may have changed. It ends when the browser closes it, when the member may
@@ -43,7 +43,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 
 	mine, ok := s.streams.TryEnter(v.Member.ID)
 	if !ok {
-		return fmt.Errorf("%w: too many live pages of one person", failure.RateLimited)
+		return fmt.Errorf("%w: this person has too many live pages open", failure.RateLimited)
 	}
 	defer mine.Leave(false)
 

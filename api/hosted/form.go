@@ -16,7 +16,7 @@ import (
 // Names of the form's fields.
 //
 // fieldAttempt is the number of payments that the session had when the form was shown. If the
-// number has changed, the form was sent before or another tab has paid, and the form is not paid.
+// number has changed, the form was sent before or another tab has tried to pay, and the form is not paid.
 // fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment.
 // A form may lack fieldAttempt, fieldPayment and fieldName.
 const (

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrBusy means that there is no free place now. Nothing was done. A later try may find a place.
-var ErrBusy = errors.New("too many at once")
+var ErrBusy = errors.New("too many callers at once")
 
 // processors bounds the processors that all gates of this process use together: half of them, at
 // least one.
