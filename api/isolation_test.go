@@ -87,8 +87,8 @@ var reaches = []reach{
 	{route: "DELETE /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200, changes: true},
 }
 
-// creates make new things for the caller and name nothing of another owner. isolation.create checks
-// each of them.
+// creates make new things for the caller, even when the body names another owner's things.
+// isolation.create checks each of them.
 var creates = []string{"POST /v1/checkout", "POST /v1/webhooks"}
 
 // owner is a merchant in one mode. Every owner has one thing of each kind.

@@ -17,7 +17,7 @@ import (
 const maxEvents = 100
 
 // createEndpoint serves POST /v1/webhooks. Only this answer and the answer of rotate_secret show a
-// secret. Source: interface document, "Register a webhook".
+// registration's secret. Source: interface document, "Register a webhook".
 func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	members, err := readObject(r)
 	if err != nil {

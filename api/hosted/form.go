@@ -16,9 +16,11 @@ import (
 // Names of the form's fields.
 //
 // fieldAttempt is the number of payments that the session had when the form was shown. If the
-// number has changed, the form was sent before or another tab has tried to pay, and the form is not paid.
-// fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment.
-// A form may lack fieldAttempt, fieldPayment and fieldName.
+// number has changed, the form was sent before or another tab has tried to pay. The form is not
+// paid then.
+//
+// fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment. A
+// form may lack fieldAttempt, fieldPayment and fieldName.
 const (
 	fieldCardNumber = "card_number"
 	fieldExp        = "exp"
