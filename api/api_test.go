@@ -33,7 +33,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// spans are those of every request of every test.
+// spans holds the spans of all requests in all tests.
 var spans = tracetest.NewInMemoryExporter()
 
 func TestMain(m *testing.M) {
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// temporalDouble stands for Temporal where only the front end is looked at. The
-// way through a real server is tested where everything comes together.
+// temporalDouble replaces Temporal in tests of the front end alone. End-to-end tests use a real
+// server.
 type temporalDouble struct {
 	client.Client
 	start    func(client.StartWorkflowOptions) error
@@ -82,7 +82,7 @@ func (d *temporalDouble) CancelWorkflow(_ context.Context, workflowID, _ string)
 
 func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{d: d} }
 
-// scheduleDouble is the schedule of Reconcile.
+// scheduleDouble replaces the schedule of Reconcile.
 type scheduleDouble struct {
 	client.ScheduleClient
 	client.ScheduleHandle
@@ -115,7 +115,7 @@ func (a answered) Get(_ context.Context, result any) error {
 	return nil
 }
 
-// unreachableTemporal is a client to a port that nobody listens on.
+// unreachableTemporal returns a client to a port without a listener.
 func unreachableTemporal(t *testing.T) client.Client {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -135,7 +135,7 @@ func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
-// safeBuffer is a log that several requests write.
+// safeBuffer is a log that several requests may write at once.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -167,12 +167,12 @@ func (m merchant) key(mode checkout.Mode) string {
 	return m.testKey
 }
 
-// front is a front end on a PostgreSQL of its own.
+// front is a front end with its own PostgreSQL.
 type front struct {
 	t    *testing.T
 	url  string // of the database
 	keys *storage.Keyring
-	// masterKey is the one of keys.
+	// masterKey is the master key of keys.
 	masterKey string
 	store     *storage.Store
 	temporal  *temporalDouble
@@ -182,7 +182,7 @@ type front struct {
 	merchant  merchant
 }
 
-// plenty is more than the tests ask for that are not about limits.
+// plenty are limits that tests of other subjects never reach.
 var plenty = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 1e4, Burst: 1e4}, Live: storage.Rate{PerSecond: 1e4, Burst: 1e4}},
@@ -224,7 +224,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 	return f
 }
 
-// second is another process of the same service.
+// second returns another process of the same service.
 func (f *front) second() *front {
 	f.t.Helper()
 	other := *f
@@ -257,7 +257,7 @@ func (f *front) newMerchant(guard bool) merchant {
 	return m
 }
 
-// answer is what came back.
+// answer is a received answer.
 type answer struct {
 	status int
 	header http.Header
@@ -265,7 +265,7 @@ type answer struct {
 	json   map[string]any
 }
 
-// do sends a request; every answer must be JSON with the headers that all have.
+// do sends a request. Every answer must be JSON and have the headers that all answers have.
 func (f *front) do(method, path, key, body string, header ...string) answer {
 	f.t.Helper()
 	r := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
@@ -298,7 +298,7 @@ func (f *front) send(r *http.Request) answer {
 	return got
 }
 
-// serve answers a request; the answer must be one that openapi.yaml promises.
+// serve answers a request. openapi.yaml must promise the answer.
 func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
 	f.t.Helper()
 	w, body := httptest.NewRecorder(), &bytes.Buffer{}
@@ -313,12 +313,12 @@ func (f *front) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// withoutID is the body apart from the request's id.
+// withoutID returns the body without the request's id.
 func (a answer) withoutID() string {
 	return strings.ReplaceAll(a.body, a.header.Get("X-Request-Id"), "req")
 }
 
-// params are the params of all faults.
+// params returns the params of all faults.
 func (a answer) params() []string {
 	var params []string
 	faults, _ := a.json["errors"].([]any)
@@ -367,7 +367,7 @@ func (f *front) newEndpoint(key string) (id, secret string) {
 	return got.json["id"].(string), got.json["secret"].(string)
 }
 
-// newDelivery sends a test event and returns its id and that of its delivery.
+// newDelivery sends a test event and returns the event's id and the delivery's id.
 func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
 	f.t.Helper()
 	got := f.do("POST", "/v1/webhooks/"+endpoint+"/test", key, "")
@@ -375,13 +375,13 @@ func (f *front) newDelivery(key, endpoint string) (event, delivery string) {
 	return at(got, "event", "id"), at(got, "delivery", "id")
 }
 
-// endReplays ends all bulk replays, as their workflows do.
+// endReplays ends all bulk replays, like their workflows.
 func (f *front) endReplays() {
 	f.t.Helper()
 	f.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE status = 'running'`)
 }
 
-// newReplay starts a bulk replay, the only one that runs then, and returns its id.
+// newReplay starts a bulk replay and returns its id. It ends other bulk replays first.
 func (f *front) newReplay(key, endpoint string) string {
 	f.t.Helper()
 	f.endReplays()
@@ -390,8 +390,8 @@ func (f *front) newReplay(key, endpoint string) string {
 	return got.json["id"].(string)
 }
 
-// newPayout creates a session that is completed and whose payout is sent, and
-// returns their ids. Nothing is told to registrations.
+// newPayout creates a completed session with a sent payout and returns their ids. Registrations get
+// no events of them.
 func (f *front) newPayout(m merchant, mode checkout.Mode) (session, payout string) {
 	f.t.Helper()
 	session, payout = f.newSession(m.key(mode)), checkout.NewID(checkout.PrefixPayout)
@@ -416,7 +416,7 @@ func at(a answer, path ...string) string {
 	return value.(string)
 }
 
-// ids are those of the entries of a list.
+// ids returns the ids of a list's entries.
 func (a answer) ids() []string {
 	ids := []string{}
 	for _, entry := range a.json["data"].([]any) {
@@ -425,12 +425,12 @@ func (a answer) ids() []string {
 	return ids
 }
 
-// expireAs makes Temporal answer expire by do, which gets the session's id.
+// expireAs makes Temporal call do with the session's id when it is asked to expire a session.
 func (f *front) expireAs(do func(id string) error) {
 	f.temporal.update = func(o client.UpdateWorkflowOptions) error { return do(o.WorkflowID) }
 }
 
-// endsExpired is what a healthy workflow does.
+// endsExpired returns the work of a healthy workflow: it expires the session.
 func (f *front) endsExpired(m merchant, mode checkout.Mode) func(string) error {
 	return func(id string) error {
 		s, err := f.store.Session(context.Background(), checkout.Owner{MerchantID: m.ID, Mode: mode}.Ref(id))
@@ -453,7 +453,7 @@ type readCloser struct{ io.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// endless is a body of n bytes that counts what is read of it.
+// endless is a body of n bytes. It counts the bytes that were read.
 type endless struct {
 	left, read int
 }

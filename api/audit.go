@@ -8,8 +8,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// audit is the entry of the audit log for what a request does with its key.
-// subject is the id of what it changes; detail is in words, without secrets.
+// audit returns the audit log's entry for a change made with the request's API key. subject is the
+// id of the changed object. detail is a text without secrets.
 func audit(r *http.Request, what, subject, detail string) checkout.AuditEntry {
 	key := callerFrom(r.Context()).Key
 	e := action.Entry(r, key.MerchantID, fmt.Sprintf("API key “%s” …%s", key.Label, key.Last4), what, subject, detail)

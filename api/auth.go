@@ -18,10 +18,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// keyed lets only callers with a key that may do this to the resource through
-// to h. It comes before anything of the request is looked at, and asks storage
-// each time, so that a revoked key fails at once. Source: interface document,
-// "Authentication" and "Errors".
+// keyed calls h only for a key whose scopes allow this access to the resource. It checks the key
+// before it looks at the rest of the request. It asks storage each time, so that a revoked key
+// fails at once. Source: interface document, "Authentication" and "Errors".
 func (s *Server) keyed(resource string, h handler) handler {
 	return func(r *http.Request) (status int, body any, err error) {
 		kind, write := storage.RequestRead, r.Method != http.MethodGet
@@ -43,28 +42,31 @@ func (s *Server) keyed(resource string, h handler) handler {
 	}
 }
 
-// admit waits for the turn of whoever makes the request and finds out who it is.
+// admit waits for the caller's turn and authenticates the caller.
 func (s *Server) admit(r *http.Request, kind storage.RequestKind) (_ *limit.Turn, err error) {
 	owner := s.ownerOf(r)
 	turn, err := s.enter(r, owner, kind)
 	if err != nil {
 		return nil, err
 	}
+
 	kept := false
-	defer func() { // after a panic, too
+	defer func() { // also runs after a panic
 		if !kept {
 			turn.Leave(comesTooOften(err))
 		}
 	}()
+
 	if err = s.authenticate(r, kind); err != nil {
 		return nil, err
 	}
+
 	merchantID := callerFrom(r.Context()).Merchant.ID
 	if kept = owner == merchantID; kept {
 		return turn, nil
 	}
 	kept = true
-	turn.Leave(false) // the key's first request here
+	turn.Leave(false) // this process sees the key for the first time
 	return s.enter(r, merchantID, kind)
 }
 
@@ -77,9 +79,9 @@ func (s *Server) enter(r *http.Request, owner string, kind storage.RequestKind) 
 	return turn, err
 }
 
-// ownerOf is whose share of this process a request uses: that of the merchant
-// whose key it has, as far as this process has seen the key, else that of its
-// address. It decides about nothing else, so it need not ask storage.
+// ownerOf returns the owner of the share that a request uses: the merchant's id when this process
+// has seen the key, else the client's address. It is used for nothing else, so it need not ask
+// storage.
 func (s *Server) ownerOf(r *http.Request) string {
 	if hash, ok := bearerHash(r.Header.Values("Authorization")); ok {
 		if merchantID, seen := s.seen.merchant(hash); seen {
@@ -89,20 +91,19 @@ func (s *Server) ownerOf(r *http.Request) string {
 	return limit.Address(r)
 }
 
-// comesTooOften reports whether err refuses a request because of how many there are,
-// or because of a key that is not valid.
+// comesTooOften reports whether err refuses a request because of a rate limit or an invalid key.
 func comesTooOften(err error) bool {
 	kind := failure.KindOf(err)
 	return kind == failure.RateLimited || kind == failure.Unauthorized
 }
 
-// seenKeys are the merchants of the keys that were valid when this process saw them.
+// seenKeys maps valid keys that this process has seen to their merchants.
 type seenKeys struct {
 	mu        sync.Mutex
-	merchants map[string]string // by the hash of the key
+	merchants map[string]string // key: hash of the API key
 }
 
-const maxSeenKeys = 10_000 // then it begins anew
+const maxSeenKeys = 10_000 // a full map is emptied
 
 func (k *seenKeys) merchant(hash []byte) (string, bool) {
 	k.mu.Lock()
@@ -120,8 +121,8 @@ func (k *seenKeys) add(hash []byte, merchantID string) {
 	k.merchants[string(hash)] = merchantID
 }
 
-// authenticate finds the caller and takes a token from the bucket of its key, or
-// from that of the address when there is no valid key.
+// authenticate finds the caller and takes a token from the bucket of its key. Without a valid key
+// it takes the token from the bucket of the client's address.
 func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	ctx, ex := r.Context(), exchangeFrom(r.Context())
 	caller, allowance, err := storage.Caller{}, storage.Allowance{}, checkout.ErrAPIKey
@@ -145,8 +146,8 @@ func (s *Server) authenticate(r *http.Request, kind storage.RequestKind) error {
 	return nil
 }
 
-// refuseKey answers a request without a valid key, and one that comes too often
-// with a 429: guessing shall be slow.
+// refuseKey refuses a request without a valid key. It returns *limit.TooOftenError (429) when the
+// address sends too many of them, because guessing keys must be slow.
 func (s *Server) refuseKey(r *http.Request, err error) error {
 	allowance, bucketErr := s.Store.AllowAddress(r.Context(), limit.Address(r), s.Limits.BadKeys)
 	if bucketErr != nil {
@@ -158,15 +159,15 @@ func (s *Server) refuseKey(r *http.Request, err error) error {
 	return err
 }
 
-// Limits are how many requests a second keys may make. Source: api/decisions.md,
+// Limits are the numbers of requests per second that a key may make. Source: api/decisions.md,
 // "rate limit".
 type Limits struct {
 	Reads, Writes storage.Rates
 	BadKeys       storage.Rate // requests without a valid key, per address
-	Verify        storage.Rate // explanations of signatures, per merchant; DefaultLimits' when zero
+	Verify        storage.Rate // explanations of signatures, per merchant; zero: DefaultLimits.Verify
 }
 
-// DefaultLimits are those of api/decisions.md.
+// DefaultLimits are the limits in api/decisions.md.
 var DefaultLimits = Limits{
 	Reads:   storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
 	Writes:  storage.Rates{Test: storage.Rate{PerSecond: 25, Burst: 25}, Live: storage.Rate{PerSecond: 100, Burst: 100}},
@@ -181,21 +182,21 @@ func (l Limits) rates(kind storage.RequestKind) storage.Rates {
 	return l.Writes
 }
 
-// limitHeaders tell a caller how much it may still ask.
+// limitHeaders sets the headers that show the limit, the requests left and the seconds until reset.
 func limitHeaders(h http.Header, a storage.Allowance) {
 	h.Set("RateLimit-Limit", strconv.Itoa(a.Limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(a.Remaining))
 	h.Set("RateLimit-Reset", strconv.Itoa(wholeSeconds(a.Reset)))
 }
 
-// wholeSeconds rounds up: whoever waits that long has waited long enough.
+// wholeSeconds rounds up, so that a client never waits too short a time.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// callerFrom returns who makes an authenticated request.
+// callerFrom returns the caller of an authenticated request.
 func callerFrom(ctx context.Context) storage.Caller { return exchangeFrom(ctx).caller }
 
-// bearerHash reads the Authorization headers of a request: exactly one, the
-// scheme in any case, one space, a key. It returns the hash of the key.
+// bearerHash returns the hash of the key in the Authorization headers. There must be exactly one
+// header: the scheme in any case, one space, a key.
 func bearerHash(headers []string) ([]byte, bool) {
 	if len(headers) != 1 {
 		return nil, false

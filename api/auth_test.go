@@ -13,7 +13,7 @@ import (
 
 var someKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
 
-// badAuthorization are sets of Authorization headers that no key is found in.
+// badAuthorization are sets of Authorization headers without a readable key.
 var badAuthorization = map[string][]string{
 	"missing":             nil,
 	"empty":               {""},

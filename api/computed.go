@@ -40,8 +40,8 @@ func miscomputed(p problem, message string) computedVerdict {
 	return computedVerdict{Problem: &p, Message: message}
 }
 
-// explainComputed finds the known mistake that leads to v.Computed. It only
-// compares: what the right signature is, it does not tell.
+// explainComputed finds the known mistake that leads to v.Computed. It never returns the right
+// signature.
 func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
 	value, form := readComputed(v.Computed)
 	if value == nil {
@@ -58,8 +58,8 @@ func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
 		"the text must be the timestamp t of the header, a dot and the raw body.")
 }
 
-// readComputed returns the 32 bytes that text says, and what is wrong with how it
-// says them; nil when it cannot say any.
+// readComputed decodes text to 32 bytes. The verdict says what is wrong with the form, if anything.
+// The bytes are nil when text does not encode 32 bytes.
 func readComputed(text string) ([]byte, computedVerdict) {
 	var form computedVerdict
 	for _, prefix := range []string{"v1=", "sha256="} {
@@ -67,6 +67,7 @@ func readComputed(text string) ([]byte, computedVerdict) {
 			text, form = rest, miscomputed(computedPrefixed, "It is right but for "+prefix+" in front; compare the digits only.")
 		}
 	}
+
 	value, err := hex.DecodeString(text)
 	if err == nil && len(value) == sha256.Size {
 		if strings.ToLower(text) != text {
@@ -77,6 +78,7 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
 		return nil, miscomputed(computedOtherHash, fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Is another hash used?", len(text)))
 	}
+
 	unpadded := strings.TrimRight(text, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		if value, err := encoding.DecodeString(unpadded); err == nil && len(value) == sha256.Size {
@@ -86,14 +88,14 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	return nil, miscomputed(computedMalformed, "It must be 64 hexadecimal digits.")
 }
 
-// signedText is a text that may have been signed, and the mistake that that is.
+// signedText is a text that the merchant's code may have signed, and the mistake in it.
 type signedText struct {
 	text    string
 	problem problem // "" for the right text
 	message string
 }
 
-// signedTexts are the texts that were signed rightly or by a known mistake.
+// signedTexts returns the right text and the texts of the known mistakes.
 func (v verification) signedTexts(sig webhook.Signature) []signedText {
 	t := strconv.FormatInt(sig.Timestamp, 10)
 	bodies := []string{v.Body}
@@ -115,7 +117,8 @@ func (v verification) signedTexts(sig webhook.Signature) []signedText {
 	return texts
 }
 
-// mistake looks for the text and the secret that value was computed from.
+// mistake finds the text and the secret that value was computed from. It returns false when none
+// fits.
 func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerdict, bool) {
 	signers := v.signers()
 	for _, text := range v.signedTexts(sig) {
@@ -136,7 +139,7 @@ func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerd
 	return computedVerdict{}, false
 }
 
-// rightKey judges the secret with which the right text was signed.
+// rightKey judges the secret that signed the right text.
 func (v verification) rightKey(s signer) computedVerdict {
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:

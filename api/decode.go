@@ -21,14 +21,14 @@ const (
 	maxDepth = 8        // the outermost object is 1
 )
 
-// member is one name and its value in a JSON object, the value as it was sent.
+// member is a name and its value in a JSON object. The value is as the client sent it.
 type member struct {
 	name  string
 	value jsontext.Value
 }
 
-// readObject reads a request's body, which must be one JSON object, and returns
-// its members in their order.
+// readObject reads a request's body, which must be one JSON object. It returns the members in the
+// body's order.
 func readObject(r *http.Request) ([]member, error) {
 	if err := checkLength(r); err != nil {
 		return nil, err
@@ -43,9 +43,8 @@ func readObject(r *http.Request) ([]member, error) {
 	return decodeObject(body)
 }
 
-// readOptional is readObject for a body whose fields may all be left out: it may
-// be empty, because some clients cannot send an empty JSON object, and others
-// cannot send nothing.
+// readOptional is readObject for a body whose fields are all optional. It accepts an empty body
+// too, because some clients cannot send an empty JSON object, and others cannot send an empty body.
 func readOptional(r *http.Request) ([]member, error) {
 	if err := checkLength(r); err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func readOptional(r *http.Request) ([]member, error) {
 	return decodeObject(body)
 }
 
-// readNothing is for requests that have no body. An empty JSON object passes.
+// readNothing checks that a request has no body. It accepts an empty JSON object.
 func readNothing(r *http.Request) error {
 	members, err := readOptional(r)
 	if err != nil {
@@ -71,7 +70,7 @@ func readNothing(r *http.Request) error {
 	return f.err()
 }
 
-// checkLength refuses before anything is read.
+// checkLength refuses a body whose Content-Length is too large, before the body is read.
 func checkLength(r *http.Request) error {
 	if r.ContentLength > maxBody {
 		return tooLarge()
@@ -90,8 +89,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// checkMediaType wants exactly application/json, at most with charset=utf-8, and
-// no compression: a small compressed body can be a very large one.
+// checkMediaType accepts only application/json, with charset=utf-8 or without. It refuses
+// compression, because a small compressed body can become a very large one.
 func checkMediaType(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -112,8 +111,8 @@ func checkMediaType(h http.Header) error {
 	return refuse(failure.UnsupportedMedia, codeMediaType, "The body must be sent with Content-Type: application/json.")
 }
 
-// decodeObject is strict: one object, no name twice, UTF-8, nothing after it, no
-// more than maxDepth deep. The values are checked to the same rules.
+// decodeObject accepts one UTF-8 JSON object with nothing after it, without duplicate names and at
+// most maxDepth deep. The same rules apply to the nested values.
 func decodeObject(body []byte) ([]member, error) {
 	switch {
 	case len(body) == 0:
@@ -129,7 +128,6 @@ func decodeObject(body []byte) ([]member, error) {
 	return objectMembers(body)
 }
 
-// checkSyntax reads the whole body token by token.
 func checkSyntax(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(body))
 	for {
@@ -153,7 +151,7 @@ func checkEnd(rest []byte, offset int64) error {
 	return nil
 }
 
-// syntaxRefusal puts the decoder's error into our own words.
+// syntaxRefusal replaces the decoder's error by words for merchants.
 func syntaxRefusal(err error, offset int64) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
@@ -171,7 +169,7 @@ func syntaxRefusal(err error, offset int64) error {
 	return invalid(fmt.Sprintf("The body is not valid JSON at byte %d.", syntax.ByteOffset))
 }
 
-// objectMembers takes a JSON value that passed checkSyntax apart.
+// objectMembers splits a JSON object that passed checkSyntax into its members.
 func objectMembers(value []byte) ([]member, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(value))
 	if d.PeekKind() != '{' {
@@ -186,7 +184,7 @@ func objectMembers(value []byte) ([]member, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read name: %w", err)
 		}
-		m := member{name: name.String()} // before the next read, which voids the token
+		m := member{name: name.String()} // read it now: the next read voids the token
 		value, err := d.ReadValue()
 		if err != nil {
 			return nil, fmt.Errorf("read value: %w", err)
@@ -197,7 +195,7 @@ func objectMembers(value []byte) ([]member, error) {
 	return members, nil
 }
 
-// arrayElements is objectMembers for an array.
+// arrayElements splits a JSON array that passed checkSyntax into its elements.
 func arrayElements(value []byte) ([]jsontext.Value, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(value))
 	if _, err := d.ReadToken(); err != nil {
@@ -216,6 +214,6 @@ func arrayElements(value []byte) ([]jsontext.Value, error) {
 
 // unquote returns the text of a JSON string.
 func unquote(value jsontext.Value) string {
-	text, _ := jsontext.AppendUnquote(nil, value) // checkSyntax has seen it
+	text, _ := jsontext.AppendUnquote(nil, value) // cannot fail after checkSyntax
 	return string(text)
 }

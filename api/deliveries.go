@@ -34,7 +34,7 @@ func (s *Server) getDelivery(r *http.Request) (int, any, error) {
 	return http.StatusOK, d, err
 }
 
-// deliveryRef returns the delivery that the path names, as the caller's.
+// deliveryRef returns the reference of the delivery in the path, with the caller as owner.
 func deliveryRef(r *http.Request) (checkout.Ref, error) {
 	caller := callerFrom(r.Context())
 	id, err := pathID(r, checkout.PrefixDelivery)
@@ -61,15 +61,15 @@ func (s *Server) resumeDelivery(r *http.Request) (int, any, error) {
 	return s.steer(r, http.StatusOK, s.webhooks().ResumeDelivery, "delivery.resumed")
 }
 
-// steer does something with the delivery that the path names, for a request
-// without a body, and answers with what the delivery is then.
+// steer applies do to the delivery in the path and answers with the changed delivery. The request
+// must have no body.
 func (s *Server) steer(r *http.Request, status int, do action.Steering, what string) (int, any, error) {
 	ref, err := deliveryRef(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	d, err := s.Store.Delivery(r.Context(), ref)
-	if err != nil { // before anything of the body is looked at
+	if err != nil { // a 404 comes before faults of the body
 		return 0, nil, err
 	}
 	if err := readNothing(r); err != nil {

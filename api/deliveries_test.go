@@ -45,7 +45,7 @@ func (f deliveryFront) steer(action string) answer {
 	return f.do("POST", "/v1/deliveries/"+f.delivery+"/"+action, f.merchant.testKey, "")
 }
 
-// attempt makes an attempt of the run; status 0 leaves it under way.
+// attempt makes an attempt of a run. With status 0 the attempt stays under way.
 func (f deliveryFront) attempt(run string, number, status int) {
 	f.t.Helper()
 	require.NoError(f.t, f.store.HurryAttempt(f.t.Context(), f.ref, run, time.Time{}))
@@ -118,8 +118,8 @@ func TestReplayDelivery_StartsANewRun(t *testing.T) {
 	}
 }
 
-// The run that ended the delivery closes a moment after it wrote the row: that
-// moment is not the merchant's.
+// The run that ended the delivery closes a moment after it wrote the row. The merchant must not
+// notice that moment.
 func TestReplayDelivery_WaitsForTheRunThatHasEndedTheDelivery(t *testing.T) {
 	t.Parallel()
 	f := newDeliveryFront(t)
@@ -146,7 +146,7 @@ func TestReplayDelivery_OfTwoAtOnceOneStarts(t *testing.T) {
 	tries := 0
 	f.temporal.start = func(client.StartWorkflowOptions) error {
 		tries++
-		f.attempt("run-b", 1, 0) // the other's
+		f.attempt("run-b", 1, 0) // by the other replay's run
 		return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
 	}
 	got := f.steer("replay")

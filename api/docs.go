@@ -16,41 +16,39 @@ import (
 	files "example.com/checkout/api/web"
 )
 
-// document is the OpenAPI document of this front end, written by hand; the tests
-// hold every answer against it.
+// document is the OpenAPI document, written by hand. The tests check every answer against it.
 //
 //go:embed openapi.yaml
 var document []byte
 
-// docs are the pages below /docs: the layout of the guide, and the reference, which
-// shows the document with Redoc.
+// docs holds the pages below /docs: the guide's layout, and the reference. The reference shows the
+// document with Redoc.
 //
 //go:embed docs
 var docs embed.FS
 
-// How long clients keep what they got. What has its version in its name never
-// changes; the rest is asked for again, which an ETag makes cheap.
+// Values of Cache-Control. A file with a version in its name never changes. Clients ask for the
+// other files again; an ETag makes that cheap.
 const (
 	cacheForever   = "public, max-age=31536000, immutable"
 	cacheAndAskFor = "no-cache"
 )
 
-// pagePolicy lets a page load what this server serves and nothing else. Redoc
-// writes its styles into its page, so these cannot be forbidden.
+// pagePolicy lets a page load only files of this server. It allows inline styles, because Redoc
+// writes styles into its page.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// asset is a file as it is served. It is the same for everybody and needs no key.
+// asset is a file that the server answers with. Every client may read it without a key.
 type asset struct {
-	path      string // of its route
+	path      string // the route
 	mediaType string
 	cache     string // Cache-Control
 	policy    string // Content-Security-Policy
 	content   func() []byte
 }
 
-// assets are the document, the guide, the reference, and the files that these two
-// load.
+// assets are the document, the guide, the reference, and the files that these pages load.
 var assets = []asset{
 	{"/v1/openapi.yaml", "application/yaml", cacheAndAskFor, "default-src 'none'", func() []byte { return document }},
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
@@ -65,20 +63,21 @@ func docsFile(name string) func() []byte {
 	return func() []byte {
 		content, err := docs.ReadFile("docs/" + name)
 		if err != nil {
-			panic(err) // embedded, so only a wrong name can be the reason
+			panic(err) // the file is embedded: only a wrong name can fail
 		}
 		return content
 	}
 }
 
-// redoc is its bundle, which would ask another host for pictures: of its own logo, and of icons that this document does
-// not use. The policy of the page refuses that, and the browser would say so in its console.
+// redoc returns Redoc's bundle without its addresses on another host: a logo, and icons that this
+// document does not use. The page's policy would block them, and the browser would report that in
+// its console.
 var redoc = sync.OnceValue(func() []byte {
 	otherHosts := regexp.MustCompile("https://cdn\\.redoc(ly\\.com|\\.ly)/[^`]*")
 	return otherHosts.ReplaceAll(docsFile("redoc-3.0.1.js")(), []byte("data:,"))
 })
 
-// assetRoutes adds the routes of assets. As elsewhere, another method is 405.
+// assetRoutes adds the routes of assets. Methods other than GET are answered with 405.
 func (s *Server) assetRoutes(router *mux.Router) {
 	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed(http.MethodGet) })
 	for _, a := range assets {
@@ -93,16 +92,18 @@ func (s *Server) assetRoutes(router *mux.Router) {
 	}
 }
 
-// serveAsset is serve for an asset, compressed for those who take it so.
+// serveAsset answers with an asset, compressed when the client accepts gzip.
 func (s *Server) serveAsset(a asset) http.Handler {
 	packed := sync.OnceValue(func() []byte { return files.Pack(a.content()) })
 	etag := sync.OnceValue(func() string {
 		sum := sha256.Sum256(a.content())
-		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: compressed it has other bytes
+		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: the compressed form has other bytes
 	})
+
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		ex := exchangeFrom(r.Context())
+
 		h := w.Header()
 		h.Set("Content-Type", a.mediaType)
 		h.Set("Content-Security-Policy", a.policy)
@@ -111,6 +112,7 @@ func (s *Server) serveAsset(a asset) http.Handler {
 		h.Set("Vary", "Accept-Encoding")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
+
 		status, content := http.StatusOK, a.content()
 		switch {
 		case names(r.Header.Values("If-None-Match"), etag()):
@@ -120,13 +122,14 @@ func (s *Server) serveAsset(a asset) http.Handler {
 			content = packed()
 			h.Set("Content-Encoding", "gzip")
 		}
+
 		w.WriteHeader(status)
-		_, _ = w.Write(content) // an error means that whoever asked is gone
+		_, _ = w.Write(content) // an error means that the client has gone
 		s.log(r.Context(), r, ex, status, time.Since(began), nil)
 	})
 }
 
-// names reports whether one of the comma-separated values is want.
+// names reports whether want is among the comma-separated values.
 func names(values []string, want string) bool {
 	for _, value := range values {
 		if slices.ContainsFunc(strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want }) {

@@ -28,7 +28,7 @@ func (f *front) fetch(path string, header ...string) *httptest.ResponseRecorder 
 func TestDocs_AreServedWithoutAKey(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	f.store.Close() // nothing of it is asked
+	f.store.Close() // documents do not need the store
 	for path, mediaType := range map[string]string{
 		"/v1/openapi.yaml": "application/yaml", "/docs": "text/html; charset=utf-8", "/docs/reference": "text/html; charset=utf-8",
 		"/docs/page.css": "text/css; charset=utf-8", "/docs/guide.css": "text/css; charset=utf-8",
@@ -62,8 +62,8 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 	require.Equal(t, 404, f.do("GET", "/docs/redoc-LICENSE.txt", "", "").status)
 }
 
-// TestDocs_NeedNoOtherHost pins that the pages load what this server serves and
-// nothing else, and run no script that is written into them.
+// TestDocs_NeedNoOtherHost checks that the pages load only files of this server and run no inline
+// script.
 func TestDocs_NeedNoOtherHost(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -99,8 +99,8 @@ func resolve(t *testing.T, path, link string) string {
 	return to.Path
 }
 
-// TestDocs_LinksOfThePagesResolve: each link of the guide and the reference leads
-// to a heading of the page or to something that this server serves.
+// TestDocs_LinksOfThePagesResolve checks that each link of the guide and the reference leads to a
+// heading of the page or to an address of this server.
 func TestDocs_LinksOfThePagesResolve(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -146,7 +146,7 @@ func TestGuide_LinksThatWorkInTheRepositoryOnlyBecomeText(t *testing.T) {
 	require.NotContains(t, string(page), "<script>")
 }
 
-// TestDocs_RedocIsTheOneOfNPM pins the bundle of redoc 3.0.1 as npm has it.
+// TestDocs_RedocIsTheOneOfNPM compares the bundle with redoc 3.0.1 on npm.
 func TestDocs_RedocIsTheOneOfNPM(t *testing.T) {
 	t.Parallel()
 	bundle, err := docs.ReadFile("docs/redoc-3.0.1.js")

@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// email reads an address that may be left out.
+// email returns an optional e-mail address, nil when it is missing.
 func (f fields) email(name string) *string {
 	text, ok := f.optionalText(name)
 	if !ok {

@@ -35,11 +35,11 @@ const (
 	codeUnavailable      = "unavailable"
 )
 
-// errorBody is every error that a merchant sees.
+// errorBody is the JSON of every error answer.
 type errorBody struct {
 	Error     string          `json:"error"`
 	Message   string          `json:"message"`
-	Param     string          `json:"param,omitempty"`      // the first fault's
+	Param     string          `json:"param,omitempty"`      // of the first fault
 	Errors    []fault         `json:"errors,omitempty"`     // all faults
 	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending, payment_in_progress, order_id_in_use
 	SessionID string          `json:"session_id,omitempty"` // order_id_in_use
@@ -48,7 +48,7 @@ type errorBody struct {
 	RequestID string          `json:"request_id"`
 }
 
-// refusal is an error in words meant for the merchant.
+// refusal is an error with a text for the merchant.
 type refusal struct {
 	kind   failure.Kind
 	header map[string]string
@@ -65,7 +65,7 @@ func (e *refusal) Error() string {
 
 func (e *refusal) Unwrap() error { return e.cause }
 
-// Kind is what package failure asks for.
+// Kind lets failure.KindOf return the refusal's own kind.
 func (e *refusal) Kind() failure.Kind { return e.kind }
 
 func refuse(kind failure.Kind, code, message string) *refusal {
@@ -82,22 +82,22 @@ func methodNotAllowed(allow string) *refusal {
 	return e
 }
 
-// tooLarge closes the connection, so that the rest of the body is not read.
+// tooLarge also closes the connection, so that the server does not read the rest of the body.
 func tooLarge() *refusal {
 	e := refuse(failure.TooLarge, codeTooLarge, "The body must not be larger than 64 KiB.")
 	e.header["Connection"] = "close"
 	return e
 }
 
-// notPending tells the status of a session that is no longer pending.
+// notPending refuses to expire a session that has ended. The answer has the session's status.
 func notPending(status checkout.Status) *refusal {
 	e := refuse(failure.Conflict, codeNotPending, "The session is "+string(status)+"; only a pending session can be expired.")
 	e.body.Status = status
 	return e
 }
 
-// orderIDInUse tells which session has the order id, and what can be done about
-// it: nothing when it is completed.
+// orderIDInUse names the session that uses the order id. It tells the merchant the next step when
+// the session is pending; a completed session leaves no step.
 func orderIDInUse(holder checkout.Session) *refusal {
 	message := "A pending session has this metadata.order_id already. Send the customer to its url, or expire it first."
 	if holder.Status == checkout.StatusCompleted {
@@ -108,19 +108,19 @@ func orderIDInUse(holder checkout.Session) *refusal {
 	return e
 }
 
-// unavailable says that nothing is known about the outcome.
+// unavailable returns the refusal for a request with an unknown outcome.
 func unavailable(cause error) *refusal {
 	return told(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
 }
 
-// words are what a merchant is told of an error.
+// words are the merchant's text for an error.
 type words struct {
 	code, message string
 	header        map[string]string
 	status        checkout.Status // of the session
 }
 
-// wordsOfKind are the words for errors that have none of their own.
+// wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
 	failure.Internal:    {code: codeInternal, message: "Something went wrong on our side. Tell us the request id if it goes on."},
 	failure.NotFound:    {code: codeNotFound, message: "There is nothing at this address."},
@@ -128,7 +128,7 @@ var wordsOfKind = map[failure.Kind]words{
 	failure.Unavailable: {code: codeUnavailable, message: "The service could not answer in time. The outcome is unknown; repeating the request is safe."},
 }
 
-// wordsOfError are the words of errors that say more than their kind.
+// wordsOfError are the texts for errors that tell more than their kind.
 var wordsOfError = []struct {
 	err error
 	words
@@ -176,9 +176,8 @@ var wordsOfError = []struct {
 	}},
 }
 
-// refusalOf turns an error into what the merchant is told. Nothing of the text of
-// an error passes that is not a refusal. One for which nothing was written here is
-// a fault of ours.
+// refusalOf returns the merchant's answer to an error. Only the text of a *refusal reaches the
+// merchant. An error without a text in this file is answered as an internal error.
 func refusalOf(err error) *refusal {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e
@@ -196,7 +195,7 @@ func refusalOf(err error) *refusal {
 	return told(kind, said, err)
 }
 
-// told is a refusal in words.
+// told builds a refusal from words. It adds Retry-After where the kind has one.
 func told(kind failure.Kind, said words, cause error) *refusal {
 	e := refuse(kind, said.code, said.message)
 	e.body.Status, e.cause = said.status, cause

@@ -8,12 +8,12 @@ import (
 	"example.com/checkout/storage"
 )
 
-// exchange is what is known about one request besides the request.
+// exchange holds the facts about one request that http.Request does not have.
 type exchange struct {
 	requestID string
-	caller    storage.Caller     // of no key before authentication
+	caller    storage.Caller     // zero before authentication
 	allowance *storage.Allowance // nil before authentication
-	seed      []byte             // of an idempotent request; nil: ids are random
+	seed      []byte             // set for an idempotent request; nil: ids are random
 }
 
 type exchangeKey struct{}
@@ -26,5 +26,5 @@ func withExchange(next http.Handler) http.Handler {
 	}))
 }
 
-// exchangeFrom returns the exchange of a request that came through withExchange.
+// exchangeFrom returns the exchange of a request. It panics without withExchange.
 func exchangeFrom(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }

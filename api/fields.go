@@ -15,26 +15,27 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// fault is one thing that is wrong with a request.
+// fault is one mistake in a request.
 type fault struct {
 	Param   string `json:"param"`   // the JSON path, such as metadata.order_id or events[0]
 	Message string `json:"message"` // a sentence that begins with Param
 }
 
-// maxFaults limits how many faults are told; nobody reads more.
+// maxFaults limits the list of faults in an answer: a longer list helps no reader.
 const maxFaults = 100
 
-// faults collects everything that is wrong, so that a merchant learns it at once.
+// faults collects all mistakes, so that one answer tells the merchant all of them.
 type faults []fault
 
-// add notes that param is wrong; message reads on from it: "must be a string".
+// add adds a fault of param. message continues a sentence that begins with param: "must be a
+// string".
 func (f *faults) add(param, message string) {
 	if len(*f) < maxFaults {
 		*f = append(*f, fault{param, param + " " + message})
 	}
 }
 
-// err returns what the merchant is told, nil when nothing is wrong.
+// err returns the merchant's answer, nil without faults.
 func (f faults) err() error {
 	if len(f) == 0 {
 		return nil
@@ -45,15 +46,15 @@ func (f faults) err() error {
 	return e
 }
 
-// fields are the members of an object by name; what is wrong with them goes to
-// the faults. A null counts as not supplied.
+// fields are the members of an object by name. Their methods add mistakes to the faults. A null
+// counts as missing.
 type fields struct {
 	*faults
 	values map[string]jsontext.Value
 }
 
-// newFields sorts out members and notes those that are not known: a silently
-// ignored webook_url would lose notifications.
+// newFields returns the known members and adds a fault for each unknown one. If the service ignored
+// a misspelled webhook_url, the merchant would lose events.
 func newFields(f *faults, members []member, known ...string) fields {
 	values := map[string]jsontext.Value{}
 	for _, m := range members {
@@ -67,13 +68,13 @@ func newFields(f *faults, members []member, known ...string) fields {
 	return fields{f, values}
 }
 
-// optional returns a member when it was supplied.
+// optional returns a member, false when it is missing.
 func (f fields) optional(name string) (jsontext.Value, bool) {
 	value, ok := f.values[name]
 	return value, ok
 }
 
-// required is optional for a member that must be there.
+// required returns a member and adds a fault when it is missing.
 func (f fields) required(name string) (jsontext.Value, bool) {
 	value, ok := f.values[name]
 	if !ok {
@@ -82,7 +83,7 @@ func (f fields) required(name string) (jsontext.Value, bool) {
 	return value, ok
 }
 
-// text returns the text of a string.
+// text returns the text of a JSON string and adds a fault for another type.
 func (f fields) text(name string, value jsontext.Value) (string, bool) {
 	if value.Kind() != '"' {
 		f.add(name, "must be a string")
@@ -91,7 +92,7 @@ func (f fields) text(name string, value jsontext.Value) (string, bool) {
 	return unquote(value), true
 }
 
-// optionalText returns the text of a member that may be left out.
+// optionalText returns the text of an optional member.
 func (f fields) optionalText(name string) (string, bool) {
 	value, ok := f.optional(name)
 	if !ok {
@@ -100,7 +101,7 @@ func (f fields) optionalText(name string) (string, bool) {
 	return f.text(name, value)
 }
 
-// requiredText returns the text of a member that must be there.
+// requiredText returns the text of a required member.
 func (f fields) requiredText(name string) (string, bool) {
 	value, ok := f.required(name)
 	if !ok {
@@ -109,7 +110,7 @@ func (f fields) requiredText(name string) (string, bool) {
 	return f.text(name, value)
 }
 
-// requiredChoice returns a member that must be one of choices.
+// requiredChoice returns a required member that must be one of choices.
 func requiredChoice[T ~string](f fields, name string, choices []T) T {
 	text, ok := f.requiredText(name)
 	if ok && !slices.Contains(choices, T(text)) {
@@ -118,21 +119,21 @@ func requiredChoice[T ~string](f fields, name string, choices []T) T {
 	return T(text)
 }
 
-// whole returns a whole number from least to most that may be left out; it is
-// written in digits only.
+// whole returns an optional whole number from least to most, written in digits only. It returns
+// otherwise when the member is missing.
 func (f fields) whole(name string, least, most, otherwise int) int {
 	value, ok := f.optional(name)
 	if !ok {
 		return otherwise
 	}
 	n, err := strconv.Atoi(string(value))
-	if err != nil || strconv.Itoa(n) != string(value) || n < least || n > most { // -0 is no digits
+	if err != nil || strconv.Itoa(n) != string(value) || n < least || n > most { // refuses -0 too
 		f.add(name, fmt.Sprintf("must be a whole number from %d to %d", least, most))
 	}
 	return n
 }
 
-// flag returns true or false, false when it was left out.
+// flag returns an optional boolean, false when it is missing.
 func (f fields) flag(name string) bool {
 	value, ok := f.optional(name)
 	if ok && value.Kind() != 't' && value.Kind() != 'f' {
@@ -141,11 +142,11 @@ func (f fields) flag(name string) bool {
 	return ok && value.Kind() == 't'
 }
 
-// address checks the text of a member as a URL for mode.
+// address parses the text of a member as a URL and checks it for mode.
 func (f fields) address(name, text string, mode checkout.Mode) (*url.URL, bool) {
 	u, err := webhook.ParseURL(text, mode)
 	if err != nil {
-		f.add(name, err.Error()) // one of ours, meant for merchants
+		f.add(name, err.Error()) // ParseURL writes its errors for merchants
 	}
 	return u, err == nil
 }
@@ -161,10 +162,10 @@ func list[T ~string](names []T) string {
 	return b.String()
 }
 
-// maxShown is how much of a merchant's own name is repeated to it.
+// maxShown is the number of characters of a merchant's own name that an answer repeats.
 const maxShown = 40
 
-// shown cuts a name that may be as long as the body.
+// shown cuts a long name: a name can be as long as the body.
 func shown(name string) string {
 	if utf8.RuneCountInString(name) <= maxShown {
 		return name
@@ -174,7 +175,7 @@ func shown(name string) string {
 
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
-// hint names the known field that was probably meant, else all of them.
+// hint suggests the known field that the merchant probably meant, else lists all known fields.
 func hint(name string, known []string) string {
 	if len(known) == 0 {
 		return "; there are none here"
@@ -191,8 +192,8 @@ func hint(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// editDistance is Levenshtein's, over bytes; names that differ in length by more
-// than hint accepts are not worth the work.
+// editDistance returns the Levenshtein distance in bytes. It returns early when the lengths differ
+// by more than hint accepts.
 func editDistance(a, b string) int {
 	if diff := len(a) - len(b); diff > 3 || diff < -3 {
 		return max(diff, -diff)

@@ -174,8 +174,9 @@ func TestFields_Metadata(t *testing.T) {
 	}
 }
 
-// TestFields_MetadataHasNoNumberThatADoubleChanges: most readers take a number for a double, so that such a number would
-// come back as another one, as infinity, or make a whole page of a list unreadable.
+// TestFields_MetadataHasNoNumberThatADoubleChanges refuses numbers that most readers, who use
+// doubles, would change: into another number, into infinity, or into an error that makes a page of
+// a list unreadable.
 func TestFields_MetadataHasNoNumberThatADoubleChanges(t *testing.T) {
 	t.Parallel()
 	const tooLarge = "metadata.a must not be larger than a 64-bit float holds (1.8e308); send it as a string"

@@ -53,11 +53,12 @@ func corpusSeeds(f *testing.F, category string) (values, bodies []string) {
 	return values, bodies
 }
 
-// seedsOfCategory leaves most of a short run for new input: each seed costs some 20 ms.
+// seedsOfCategory leaves most of a short run for new input, because each seed costs about 20 ms.
 const seedsOfCategory = 25
 
-// FuzzNewSession: a body of any bytes is either refused, in words of ours, or it
-// is a session in bounds that, written as a body again, is read as the same.
+// FuzzNewSession sends a body of any bytes. The body is refused in the service's own words, or it
+// gives a session within bounds. Such a session, written as a body again, is read as the same
+// session.
 func FuzzNewSession(f *testing.F) {
 	for _, category := range []string{"json", "amount", "currency", "metadata", "email", "redirect_url"} {
 		_, bodies := corpusSeeds(f, category)
@@ -91,7 +92,7 @@ func FuzzNewSession(f *testing.F) {
 	})
 }
 
-// decodeSession is what createSession does before it asks anybody.
+// decodeSession decodes a body like createSession, without a query of storage.
 func (s *Server) decodeSession(ctx context.Context, caller storage.Caller, body []byte) (storage.NewSession, error) {
 	r := &http.Request{
 		Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}},
@@ -150,8 +151,8 @@ func encodeSession(t *testing.T, s checkout.Session) []byte {
 	return body
 }
 
-// FuzzBearerHash: a key is read only from one header of the exact form, and its
-// hash is that of the key and of nothing around it.
+// FuzzBearerHash checks that a key is read only from one header of the exact form, and that the
+// hash covers the key and nothing around it.
 func FuzzBearerHash(f *testing.F) {
 	values, _ := corpusSeeds(f, "authorization")
 	for _, value := range values {
@@ -189,9 +190,9 @@ func FuzzBearerHash(f *testing.F) {
 	})
 }
 
-// FuzzCursor: a cursor passes if and only if it is an id of the list's own kind,
-// which then goes to PostgreSQL as it is: 26 letters of its alphabet, nothing
-// else. Everything else is a fault of cursor, or of the query as a whole.
+// FuzzCursor checks that a cursor passes if and only if it is an id of the list's own kind: 26
+// letters of its alphabet and nothing else. PostgreSQL gets it unchanged. Any other text is a fault
+// of cursor or of the query.
 func FuzzCursor(f *testing.F) {
 	values, _ := corpusSeeds(f, "list_queries")
 	for _, value := range values {

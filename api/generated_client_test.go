@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestOpenAPI_EveryNumberHasAFormat pins that generators need not guess: many take a number without a format for a float
-// of 32 bits, which holds no amount of more than 131,072 to the cent.
+// TestOpenAPI_EveryNumberHasAFormat checks that generators need not guess. Many take a number
+// without a format for a 32-bit float. Such a float holds no amount above 131,072 to the cent.
 func TestOpenAPI_EveryNumberHasAFormat(t *testing.T) {
 	t.Parallel()
 	var root yaml.Node
@@ -57,8 +57,8 @@ func isNumber(kind *yaml.Node) bool {
 	return kind.Value == "number"
 }
 
-// TestGeneratedClient_SendsAndReadsAmountsToTheCent generates a client from the document as it is served, with the
-// generator that most Go programmers use, and lets it work with this front end.
+// TestGeneratedClient_SendsAndReadsAmountsToTheCent generates a client from the served document and
+// uses it with this front end. Most Go programmers use the same generator.
 func TestGeneratedClient_SendsAndReadsAmountsToTheCent(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

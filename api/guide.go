@@ -19,18 +19,16 @@ import (
 //go:embed README.md
 var guide []byte
 
-// guideMarkdown renders headings with an id, tables, and no HTML that somebody
-// wrote into the guide.
+// guideMarkdown renders headings with ids, and tables. It drops raw HTML.
 var guideMarkdown = goldmark.New(
 	goldmark.WithExtensions(extension.Table),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 )
 
-// guideLinks are the files of the repository that this server serves, with their
-// addresses relative to /docs.
+// guideLinks maps files of the repository to their addresses on this server, relative to /docs.
 var guideLinks = map[string]string{"openapi.yaml": "docs/reference"}
 
-// section is a part of the guide that the page lists.
+// section is an entry in the page's list of contents.
 type section struct{ ID, Title string }
 
 // guidePage is the guide as HTML, rendered once.
@@ -66,14 +64,14 @@ func renderGuide(source []byte) ([]byte, error) {
 	return page.Bytes(), err
 }
 
-// focusableCode lets the keyboard scroll a block of code that is wider than the
-// window. The text of the code is escaped, so these tags are the renderer's.
+// focusableCode lets the keyboard scroll a block of code that is wider than the window. The
+// renderer escapes the text of the code, so only the renderer can have written these tags.
 func focusableCode(body string) string {
 	return strings.ReplaceAll(body, "<pre><code", `<pre tabindex="0"><code`)
 }
 
-// adaptLinks makes links that work in the repository work on the page: they lead
-// to what this server serves, or become plain text.
+// adaptLinks changes links that work only in the repository. A link to a served file gets this
+// server's address; another link becomes plain text.
 func adaptLinks(tree ast.Node) error {
 	var repositoryOnly []*ast.Link
 	err := ast.Walk(tree, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -96,7 +94,7 @@ func adaptLinks(tree ast.Node) error {
 	return err
 }
 
-// unlink leaves the text of the link in its place.
+// unlink replaces the link by its text.
 func unlink(link *ast.Link) {
 	parent := link.Parent()
 	for child := link.FirstChild(); child != nil; child = link.FirstChild() {
@@ -105,7 +103,7 @@ func unlink(link *ast.Link) {
 	parent.RemoveChild(parent, link)
 }
 
-// sectionsOf lists the headings of the second level, in their order.
+// sectionsOf returns the headings of the second level, in the guide's order.
 func sectionsOf(tree ast.Node, source []byte) []section {
 	var sections []section
 	for node := tree.FirstChild(); node != nil; node = node.NextSibling() {

@@ -15,7 +15,7 @@ import (
 // readyTimeout is how long readyz waits for PostgreSQL and Temporal.
 const readyTimeout = 2 * time.Second
 
-// checks says of each system the service needs whether it is "ok" or "down".
+// checks holds "ok" or "down" for each system that the service needs.
 type checks struct {
 	PostgreSQL string `json:"postgresql"`
 	Temporal   string `json:"temporal"`
@@ -26,23 +26,23 @@ type health struct {
 	Checks *checks `json:"checks,omitempty"`
 }
 
-// healthz serves GET /healthz: the process lives.
+// healthz serves GET /healthz. It always answers 200: the process runs.
 func (s *Server) healthz(*http.Request) (int, any, error) {
 	return http.StatusOK, health{Status: "ok"}, nil
 }
 
-// readyFor is how long an answer of readyz is good for: anybody may ask for it,
-// any number of times.
+// readyFor is how long readyz repeats its last answer. Every client may call readyz without a
+// limit.
 const readyFor = time.Second
 
-// readiness is what PostgreSQL and Temporal said last.
+// readiness holds the last answers of PostgreSQL and Temporal.
 type readiness struct {
-	mu                   sync.Mutex // held by who asks them
+	mu                   sync.Mutex // held while both are asked
 	at                   time.Time
 	postgresql, temporal error
 }
 
-// readyz serves GET /readyz: the service can do its work.
+// readyz serves GET /readyz: 200 when PostgreSQL and Temporal answer, else 503.
 func (s *Server) readyz(r *http.Request) (int, any, error) {
 	postgresqlErr, temporalErr := s.askBoth(r.Context())
 	var down []string
@@ -63,8 +63,8 @@ func (s *Server) readyz(r *http.Request) (int, any, error) {
 	return 0, nil, e
 }
 
-// askBoth asks both systems at once, unless somebody just did, and takes at most
-// readyTimeout.
+// askBoth asks both systems at the same time and waits at most readyTimeout. It returns the last
+// answers when they are younger than readyFor.
 func (s *Server) askBoth(ctx context.Context) (postgresql, temporal error) {
 	last := s.ready
 	last.mu.Lock()
@@ -72,7 +72,7 @@ func (s *Server) askBoth(ctx context.Context) (postgresql, temporal error) {
 	if time.Since(last.at) < readyFor {
 		return last.postgresql, last.temporal
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // the answer is not for this request alone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other requests use the answer too
 	defer cancel()
 	first := inTime(ctx, s.Store.Ping)
 	second := inTime(ctx, func(ctx context.Context) error {
@@ -83,7 +83,7 @@ func (s *Server) askBoth(ctx context.Context) (postgresql, temporal error) {
 	return last.postgresql, last.temporal
 }
 
-// inTime runs f and sends its error, or that of ctx when f does not heed it.
+// inTime runs f and sends its error. It sends ctx's error when ctx ends before f does.
 func inTime(ctx context.Context, f func(context.Context) error) <-chan error {
 	answer, result := make(chan error, 1), make(chan error, 1)
 	go func() { answer <- f(ctx) }()

@@ -18,16 +18,16 @@ import (
 
 const idempotencyHeader = "Idempotency-Key"
 
-// replayed is the body of an answer that was kept.
+// replayed is the body of a kept answer.
 type replayed struct {
 	body any
 }
 
-// once serves a POST that may come with an Idempotency-Key: the first answer is
-// kept and repeated. A process that dies in the middle, or that does not know
-// the outcome, leaves a seed from which whoever works on the request again makes
-// the same ids and secrets, so that nothing is done twice. Source: api/decisions.md,
-// "idempotency".
+// once serves a POST that may have an Idempotency-Key. It keeps the first answer and repeats it.
+//
+// A process may die in the middle, or may not learn the outcome. The request's seed stays stored
+// then. A repeat makes the same ids and secrets from the seed, so that nothing is done twice.
+// Source: api/decisions.md, "idempotency".
 func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	key, err := idempotencyKey(r.Header.Values(idempotencyHeader))
 	if err != nil || key == "" {
@@ -36,6 +36,7 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 		}
 		return h(r)
 	}
+
 	if err := checkLength(r); err != nil {
 		return 0, nil, err
 	}
@@ -44,11 +45,13 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 		return 0, nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	request := storage.IdempotentRequest{
 		Owner: caller.Key.Owner, Route: r.Method + " " + r.URL.EscapedPath(), Key: key,
 	}
 	fingerprint := sha256.Sum256(body)
+
 	kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint[:])
 	if err != nil {
 		return 0, nil, err
@@ -60,17 +63,19 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	return s.keep(ctx, request, r, h)
 }
 
-// keepTimeout bounds what follows a request: together with requestTimeout it is
-// shorter than a claim, so that no other process works on the request yet.
+// keepTimeout bounds the work after a request. keepTimeout and requestTimeout together are shorter
+// than a claim, so that no other process works on the request yet.
 const keepTimeout = 4 * time.Second
 
-// keep works on a claimed request and keeps its answer. One that was refused is
-// forgotten, one whose outcome is unknown may be repeated.
+// keep works on a claimed request and keeps its answer. It forgets a refused request. It releases a
+// request with an unknown outcome, so that the client may repeat it.
 func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r *http.Request, h handler) (int, any, error) {
 	status, body, err := call(h, r)
-	// The client may have gone; its repeat shall not wait.
+
+	// Release the claim even when the client has gone: its repeat must not wait.
 	done, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 	defer cancel()
+
 	if err != nil {
 		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
@@ -78,16 +83,18 @@ func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r 
 		}
 		return status, body, err
 	}
+
 	answer := storage.KeptAnswer{Status: status}
 	inner := body
 	if at, ok := body.(located); ok {
 		answer.Location, inner = at.location, at.body
 	}
+
 	if answer.Body, err = checkout.EncodeJSON(inner); err != nil {
 		return 0, nil, err
 	}
 	if err := s.Store.KeepAnswer(done, request, answer); err != nil {
-		// The effect is there. A repeat makes the same ids and finds it.
+		// The work is done. A repeat makes the same ids and finds it.
 		return 0, nil, errors.Join(err, s.Store.ReleaseRequest(done, request, false))
 	}
 	return status, body, nil
@@ -95,7 +102,7 @@ func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r 
 
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns the key of a request, "" when it has none.
+// idempotencyKey returns the request's key, "" without one.
 func idempotencyKey(headers []string) (string, error) {
 	if len(headers) == 0 {
 		return "", nil
@@ -110,7 +117,7 @@ func idempotencyKey(headers []string) (string, error) {
 	return key, nil
 }
 
-// newID is checkout.NewID, for an idempotent request the same id each time.
+// newID returns a new id. An idempotent request gets the same id each time.
 func newID(ctx context.Context, prefix string) string {
 	if seed := exchangeFrom(ctx).seed; seed != nil {
 		return checkout.SeededID(prefix, seed)
@@ -118,8 +125,7 @@ func newID(ctx context.Context, prefix string) string {
 	return checkout.NewID(prefix)
 }
 
-// newSecret is webhook.NewSecret, for an idempotent request the same secret each
-// time.
+// newSecret returns a new webhook secret. An idempotent request gets the same secret each time.
 func newSecret(ctx context.Context) string {
 	if seed := exchangeFrom(ctx).seed; seed != nil {
 		return webhook.SeededSecret(seed)

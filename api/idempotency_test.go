@@ -21,12 +21,12 @@ import (
 
 const idempotent = "Idempotency-Key"
 
-// repeatable are POSTs with an effect, and what counts it.
+// repeatable are the POSTs with an effect, and the tables that count the effect.
 var repeatable = map[string]struct {
-	path, body string // {id} is a registration that is there before
+	path, body string // {id} is an existing registration
 	status     int
-	effect     string // of which a request makes one row
-	starts     int    // workflows
+	effect     string // table that gets one row for each request
+	starts     int    // number of started workflows
 }{
 	"session": {
 		"/v1/checkout", `{"amount":10.5,"currency":"USD","payout_currency":"USDC","webhook_url":"https://shop.example/own",` +
@@ -45,8 +45,8 @@ var repeatable = map[string]struct {
 	"bulk replay": {"/v1/webhooks/{id}/replay", `{"since":"2026-01-01T00:00:00Z"}`, 202, "webhook_replay", 1},
 }
 
-// prepare makes what a repeatable request needs and returns its path and body,
-// and the registration's id and secret.
+// prepare makes what a repeatable request needs. It returns the request's path and body, and the
+// registration's id and secret.
 func (f *front) prepare(name string) (path, body, id, secret string) {
 	f.t.Helper()
 	c := repeatable[name]
@@ -57,7 +57,7 @@ func (f *front) prepare(name string) (path, body, id, secret string) {
 	return strings.ReplaceAll(c.path, "{id}", id), strings.ReplaceAll(c.body, "{id}", id), id, secret
 }
 
-// started notes the ids of the workflows that are started.
+// started returns the ids of the workflows that are started from now on.
 func (f *front) started() *[]string {
 	var ids []string
 	f.temporal.start = func(o client.StartWorkflowOptions) error {
@@ -67,8 +67,8 @@ func (f *front) started() *[]string {
 	return &ids
 }
 
-// crash makes the process die between the effect of a request and the keeping of
-// its answer, so that its claim stays. What it returns ends that.
+// crash makes the process die after a request's effect and before its answer is kept, so that the
+// claim stays. Call over to end that.
 func (f *front) crash() (over func()) {
 	f.t.Helper()
 	f.exec(`
@@ -77,7 +77,7 @@ func (f *front) crash() (over func()) {
 	return func() { f.exec(`DROP FUNCTION crash CASCADE`) }
 }
 
-// claimsRunOut lets the time pass that a claim lasts.
+// claimsRunOut makes all claims end.
 func (f *front) claimsRunOut() {
 	f.t.Helper()
 	f.exec(`UPDATE idempotent_request SET locked_until = clock_timestamp() - interval '1 millisecond' WHERE locked_until IS NOT NULL`)
@@ -218,11 +218,11 @@ func TestIdempotency_AProcessThatDiesBeforeItsAnswerIsKeptDoesNothingTwice(t *te
 	}
 }
 
-// TestIdempotency_WhatChangedSinceTheCrash is about repeats that find the first
-// effect, but would not do the same any more.
+// TestIdempotency_WhatChangedSinceTheCrash repeats requests after a change. The repeat must find
+// the first effect, although a new request would now act differently.
 func TestIdempotency_WhatChangedSinceTheCrash(t *testing.T) {
 	t.Parallel()
-	// lost sends a request whose answer is lost, and then lets change happen.
+	// lost sends a request, loses its answer and then calls change.
 	lost := func(t *testing.T, name string, change func(f *front, id string)) (f *front, first, again answer) {
 		f = newFront(t)
 		path, body, id, _ := f.prepare(name)
@@ -320,7 +320,7 @@ func TestIdempotency_TheSameKeyOfAnotherRouteMerchantOrModeIsItsOwn(t *testing.T
 	require.Equal(t, "true", shared.header.Get("Idempotent-Replayed"), "another key of the same merchant and mode is the same caller")
 	require.Equal(t, 4, f.count("checkout_session"))
 
-	for range 2 { // reads and changes take no notice
+	for range 2 { // reads and changes ignore the header
 		require.Equal(t, 200, f.do("GET", "/v1/checkout", key, "", idempotent, "").status)
 		require.Equal(t, 200, f.do("PATCH", "/v1/webhooks/"+a, key, `{"status":"enabled"}`, idempotent, "\x00").status)
 	}
@@ -358,7 +358,7 @@ func TestIdempotency_RefusedRequestsAreNotKept(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", key, order, idempotent, "k").status, "the key comes with a body that is right")
 }
 
-// badIdempotencyKeys are headers that are refused.
+// badIdempotencyKeys are headers that the service refuses.
 var badIdempotencyKeys = map[string][]string{
 	"empty": {""}, "256 characters": {strings.Repeat("k", 256)}, "64 KiB": {strings.Repeat("k", 64<<10)},
 	"twice": {"a", "b"}, "twice the same": {"a", "a"}, "twice, one empty": {"a", ""}, "twice empty": {"", ""}, "three times": {"a", "b", "c"},

@@ -20,20 +20,20 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// A reach is one way in which a route names or lists things. {wh} and the like in
-// path and body stand for a thing of the owner whom the caller reaches for.
+// A reach is one way in which a route names or lists things. {wh} and similar names in path and
+// body stand for the owner's things.
 type reach struct {
 	route string // as the router has it: "GET /v1/webhooks/{id}"
 	path  string // with names of things
 	body  string
 
-	foreign int      // what a caller is answered who is not the owner
-	own     int      // what the owner is answered
-	lists   []string // of a list: the names of the owner's things that it has for the owner
-	changes bool     // it changes something when it is the owner's
+	foreign int      // status for a caller who is not the owner
+	own     int      // status for the owner
+	lists   []string // for a list: the names of the owner's things in it
+	changes bool     // the request changes something when the owner sends it
 }
 
-// reaches are in the order in which the owners do them to their own.
+// reaches are in the order in which each owner uses them on its own things.
 var reaches = []reach{
 	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{cs}", foreign: 404, own: 200},
 	{route: "GET /v1/checkout/{id}", path: "/v1/checkout/{paid}", foreign: 404, own: 200},
@@ -87,16 +87,16 @@ var reaches = []reach{
 	{route: "DELETE /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200, changes: true},
 }
 
-// creates make something new for whoever asks, whatever they name; they are
-// looked at one by one in isolation.create.
+// creates make new things for the caller, even when the body names another owner's things.
+// isolation.create checks each of them.
 var creates = []string{"POST /v1/checkout", "POST /v1/webhooks"}
 
-// owner is a merchant in one mode. Every owner has one of everything.
+// owner is a merchant in one mode. Every owner has one thing of each kind.
 type owner struct {
 	merchant merchant
 	mode     checkout.Mode
-	things   map[string]string // by the name in a reach
-	unknown  map[string]string // what looks like each of them, stands at its place in an order, and does not exist
+	things   map[string]string // key: the name in a reach
+	unknown  map[string]string // ids of the same shape and place in an order, of things that do not exist
 }
 
 func (o owner) String() string { return o.merchant.ID + "/" + string(o.mode) }
@@ -135,7 +135,7 @@ func newIsolation(t *testing.T) *isolation {
 	return m
 }
 
-// newOwner makes one of everything; name tells it from the others'.
+// newOwner makes one thing of each kind. name is part of their texts, so that owners differ.
 func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owner {
 	m.t.Helper()
 	o := owner{merchant: who, mode: mode}
@@ -164,7 +164,7 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 	return o
 }
 
-// sign adds a delivery of body, signed with the secret.
+// sign adds body and its signature by the secret.
 func sign(things map[string]string, body string) {
 	text, _ := json.Marshal(body) // a string
 	things["body"], things["header"] = string(text), webhook.Sign([]byte(things["secret"]), time.Now(), []byte(body))
@@ -177,7 +177,7 @@ func orderOf(order, url string) string {
 	return strings.TrimSuffix(validSession, "}") + `,"metadata":{"order_id":"` + order + `"},"webhook_url":"` + url + `"}`
 }
 
-// fingerprintSQL reads all rows of all tables but the rate limits.
+// fingerprintSQL returns the query of all rows of all tables except the rate limits.
 func (m *isolation) fingerprintSQL() string {
 	m.t.Helper()
 	rows, err := m.conn.Query(m.t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'token_bucket'`)
@@ -192,15 +192,14 @@ func (m *isolation) fingerprintSQL() string {
 	return `SELECT array_agg(line ORDER BY line) FROM (` + strings.Join(parts, " UNION ALL ") + `) all_tables`
 }
 
-// fingerprint has a line for each table: its name, how many rows it has, and a
-// hash of them.
+// fingerprint returns a line for each table: its name, its number of rows and a hash of them.
 func (m *isolation) fingerprint() (lines []string) {
 	m.t.Helper()
 	require.NoError(m.t, m.conn.QueryRow(m.t.Context(), m.tables).Scan(&lines))
 	return lines
 }
 
-// ask makes the request of a reach for things.
+// ask sends the request of a reach to things.
 func (m *isolation) ask(c owner, r reach, things map[string]string) answer {
 	m.t.Helper()
 	var pairs []string
@@ -215,8 +214,8 @@ func (m *isolation) ask(c owner, r reach, things map[string]string) answer {
 
 var ageSeconds = regexp.MustCompile(`"age_seconds":-?\d+`)
 
-// seen is what a caller sees of an answer, apart from what differs between any
-// two: the request's id, what is left of the rate limit, the age of a signature.
+// seen returns an answer without the parts that differ between any two answers: the request's id,
+// the rate limit's rest and the age of a signature.
 func seen(a answer) string {
 	header := a.header.Clone()
 	maps.DeleteFunc(header, func(name string, _ []string) bool {
@@ -225,8 +224,8 @@ func seen(a answer) string {
 	return fmt.Sprint(a.status, " ", header, " ", ageSeconds.ReplaceAllString(a.withoutID(), `"age_seconds":0`))
 }
 
-// foreignStatus is what the caller is answered who reaches for what is not the
-// caller's. The exceptions are those of api/decisions.md.
+// foreignStatus returns the status for a caller who asks for another owner's thing. The exceptions
+// are in api/decisions.md.
 func foreignStatus(o, c owner, r reach) int {
 	switch {
 	case strings.HasPrefix(r.route, "POST /v1/test/") && c.mode.Live():
@@ -237,15 +236,15 @@ func foreignStatus(o, c owner, r reach) int {
 	return r.foreign
 }
 
-// malformed are forms that no id has.
+// malformed returns texts that have not the shape of an id.
 func malformed(id string) []string {
 	prefix, rest, _ := strings.Cut(id, "_")
 	return []string{"x", id[:len(id)-1], id + "0", strings.ToUpper(id), "txn_" + rest, prefix + "_", "%00", id + "%0a", "null", "..%2f" + id}
 }
 
-// TestIsolation_EveryRouteAndPair is the matrix: two merchants and two modes as
-// caller and as owner, and every route. What is not the caller's own is answered
-// as what does not exist, byte for byte, and nothing happens to it.
+// TestIsolation_EveryRouteAndPair tries every route with two merchants and two modes as caller and
+// as owner. A thing of another owner is answered like a thing that does not exist, byte for byte,
+// and the thing does not change.
 func TestIsolation_EveryRouteAndPair(t *testing.T) {
 	t.Parallel()
 	m := newIsolation(t)
@@ -278,7 +277,7 @@ func TestIsolation_EveryRouteAndPair(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range m.owners { // the last that each did was to delete its registration
+	for _, o := range m.owners { // each owner has deleted its registration at last
 		for _, r := range reaches {
 			if strings.HasPrefix(r.path, "/v1/webhooks/{wh}") {
 				require.Equal(t, seen(m.ask(o, r, o.unknown)), seen(m.ask(o, r, o.things)), "%s of what is deleted", r.route)
@@ -289,8 +288,8 @@ func TestIsolation_EveryRouteAndPair(t *testing.T) {
 		len(m.routes()), len(reaches)+len(creates), len(m.owners)*len(m.owners), cells, m.requests)
 }
 
-// knowsEveryRoute fails when a route, or a filter that takes an id, was added to
-// the front end and not to the matrix.
+// knowsEveryRoute fails when the matrix lacks a route of the front end or a filter that takes an
+// id.
 func (m *isolation) knowsEveryRoute() {
 	m.t.Helper()
 	have := slices.Clone(creates)
@@ -306,7 +305,7 @@ func (m *isolation) knowsEveryRoute() {
 	}
 }
 
-// foreign reaches for what is another's.
+// foreign asks for another owner's thing.
 func (m *isolation) foreign(o, c owner, r reach) {
 	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s by %s", r.route, r.path, o, c)
@@ -331,7 +330,7 @@ func (m *isolation) foreign(o, c owner, r reach) {
 	require.Equal(m.t, asked, m.asked, "%s: Temporal was not asked", what)
 }
 
-// own reaches for one's own.
+// own asks for the caller's own thing.
 func (m *isolation) own(o owner, r reach) {
 	m.t.Helper()
 	what := fmt.Sprintf("%s %s of %s", r.route, r.path, o)
@@ -359,7 +358,7 @@ func (m *isolation) own(o owner, r reach) {
 	m.locationOf(o, got)
 }
 
-// locationOf looks at what an answer leads to: it is the owner's alone.
+// locationOf checks that only the owner can open the Location of an answer.
 func (m *isolation) locationOf(o owner, created answer) {
 	m.t.Helper()
 	location := created.header.Get("Location")
@@ -379,7 +378,7 @@ func (m *isolation) locationOf(o owner, created answer) {
 	}
 }
 
-// create names the owner's order id, address and Idempotency-Key in creates.
+// create uses the owner's order id, address and Idempotency-Key in creates.
 func (m *isolation) create(o, c owner) {
 	m.t.Helper()
 	own := o.key() == c.key()
@@ -414,7 +413,7 @@ func (m *isolation) create(o, c owner) {
 		"%s: another's secret signs", what)
 }
 
-// prepare makes the owner's things ready for what the owner does to them.
+// prepare brings the owner's things into the state that a reach needs.
 func (m *isolation) prepare(o owner, r reach) {
 	m.t.Helper()
 	d := deliveryFront{m.front, o.things["wh"], o.things["whd"], checkout.Owner{MerchantID: o.merchant.ID, Mode: o.mode}.Ref(o.things["whd"])}

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// slowly are limits of a burst that is hardly refilled while a test runs.
+// slowly sets limits with these bursts and almost no refill during a test.
 func slowly(reads, writes, live, badKeys int) func(*Config) {
 	rate := func(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst: burst} }
 	return func(c *Config) {

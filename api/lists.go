@@ -19,7 +19,7 @@ const (
 	maxLimit     = 100
 )
 
-// pageParameters are those that every list has.
+// pageParameters are the parameters of every list.
 var pageParameters = []string{"limit", "cursor", "since", "until"}
 
 // page is the answer to a list.
@@ -29,8 +29,7 @@ type page[T any] struct {
 	NextCursor *string `json:"next_cursor"` // null on the last page
 }
 
-// newPage makes the answer of what was found, which is one more than limit when
-// there are more.
+// newPage returns the answer for found. If there are more entries, found has one more than limit.
 func newPage[T any](found []T, limit int, id func(T) string) page[T] {
 	p := page[T]{Data: found}
 	if len(found) > limit {
@@ -41,8 +40,8 @@ func newPage[T any](found []T, limit int, id func(T) string) page[T] {
 	return p
 }
 
-// answerList reads the rest of the list's query and serves the page that it
-// chooses; find gets a limit of one more than the page has.
+// answerList reads pageParameters and serves that page. find gets a limit of one more than the page
+// has.
 func answerList[T any](q query, prefix string, id func(T) string, find func(storage.Page) ([]T, error)) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {
@@ -57,16 +56,15 @@ func answerList[T any](q query, prefix string, id func(T) string, find func(stor
 	return http.StatusOK, newPage(found, limit, id), nil
 }
 
-// query are the parameters of a list by name, each at most once; what is wrong
-// with them goes to the faults.
+// query holds the parameters of a list by name, each at most once. Its methods add mistakes to the
+// faults.
 type query struct {
 	*faults
 	values map[string]string
 }
 
-// readQuery sorts out the parameters of a list, which knows filters and
-// pageParameters. One that is not known is a fault: a filter that is silently
-// ignored would show what was not asked for.
+// readQuery reads the parameters of a list: filters and pageParameters. It adds a fault for an
+// unknown parameter. If the service ignored a misspelled filter, the list would show wrong entries.
 func readQuery(r *http.Request, filters ...string) query {
 	q := query{&faults{}, map[string]string{}}
 	known := slices.Concat(filters, pageParameters)
@@ -92,9 +90,9 @@ func (q query) optionalText(name string) (string, bool) {
 	return text, ok
 }
 
-// page reads pageParameters. A cursor is the id of the last entry that was
-// seen, which merchants need not know; whose it is does not matter, as the list
-// has the caller's own entries only.
+// page reads pageParameters. A cursor is the id of the last entry on the page before; merchants
+// need not know that. The cursor's owner needs no check, because the list has only the caller's
+// entries.
 func (q query) page(prefix string) storage.Page {
 	p := storage.Page{Limit: defaultLimit, Since: optionalTime(q, "since"), Until: optionalTime(q, "until")}
 	if text, ok := q.values["limit"]; ok {
@@ -114,13 +112,13 @@ func (q query) page(prefix string) storage.Page {
 	return p
 }
 
-// texts are what fields and query have in common.
+// texts are the methods that fields and query share.
 type texts interface {
 	optionalText(name string) (string, bool)
 	add(param, message string)
 }
 
-// optionalChoice returns what must be one of choices, "" when it was left out.
+// optionalChoice returns an optional value that must be one of choices, "" when it is missing.
 func optionalChoice[T ~string](in texts, name string, choices []T) T {
 	text, ok := in.optionalText(name)
 	if ok && !slices.Contains(choices, T(text)) {
@@ -129,7 +127,7 @@ func optionalChoice[T ~string](in texts, name string, choices []T) T {
 	return T(text)
 }
 
-// optionalID returns what must have the shape of an id, "" when it was left out.
+// optionalID returns an optional id that must begin with prefix, "" when it is missing.
 func optionalID(in texts, name, prefix string) string {
 	text, ok := in.optionalText(name)
 	if ok && !checkout.IsID(prefix, text) {
@@ -138,7 +136,7 @@ func optionalID(in texts, name, prefix string) string {
 	return text
 }
 
-// optionalTime returns a time, zero when it was left out.
+// optionalTime returns an optional time, zero when it is missing.
 func optionalTime(in texts, name string) time.Time {
 	text, ok := in.optionalText(name)
 	if !ok {
@@ -147,7 +145,7 @@ func optionalTime(in texts, name string) time.Time {
 	return parsedTime(in, name, text)
 }
 
-// requiredTime returns a time that must be there.
+// requiredTime returns a required time.
 func (f fields) requiredTime(name string) time.Time {
 	text, ok := f.requiredText(name)
 	if !ok {
@@ -158,7 +156,7 @@ func (f fields) requiredTime(name string) time.Time {
 
 func parsedTime(in texts, name, text string) time.Time {
 	var t time.Time
-	// Unlike time.Parse, this takes RFC 3339 and nothing else.
+	// Unlike time.Parse, UnmarshalText accepts only RFC 3339.
 	if err := t.UnmarshalText([]byte(text)); err != nil || t.Unix() < 0 {
 		in.add(name, "must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B")
 		return time.Time{}
@@ -166,7 +164,7 @@ func parsedTime(in texts, name, text string) time.Time {
 	return t
 }
 
-// checkRange refuses a range that nothing can be in.
+// checkRange adds a fault when since is not before until.
 func checkRange(in texts, since, until time.Time) {
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		in.add("until", "must be after since")

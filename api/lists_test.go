@@ -113,7 +113,7 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 	}
 }
 
-// orEmpty is a string, "" when it is absent.
+// orEmpty returns a string, "" when it is absent.
 func orEmpty(value any) string {
 	text, _ := value.(string)
 	return text
@@ -235,8 +235,8 @@ func TestListSessions_Filters(t *testing.T) {
 	}
 }
 
-// TestListSessions_EntriesAreTheWholeSessions pins that a list shows each session
-// exactly as it is shown alone, with its own payments.
+// TestListSessions_EntriesAreTheWholeSessions checks that a list shows each session exactly as GET
+// shows it, with its own payments.
 func TestListSessions_EntriesAreTheWholeSessions(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

@@ -19,12 +19,11 @@ const (
 	maxMetadata      = 16 << 10 // bytes, without white space between tokens
 )
 
-// orderIDKey is the pair that names the merchant's order.
+// orderIDKey is the key of the merchant's order id in metadata.
 const orderIDKey = "order_id"
 
-// metadata reads the pairs and returns them byte for byte, but for the white
-// space between tokens, "{}" when there are none; and the order id, nil when
-// there is none.
+// metadata returns the pairs and the order id. The pairs are as the client sent them, without white
+// space between tokens; "{}" when metadata is missing. The order id is nil when there is none.
 func (f fields) metadata() (json.RawMessage, *string) {
 	const name = "metadata"
 	value, ok := f.optional(name)
@@ -35,14 +34,16 @@ func (f fields) metadata() (json.RawMessage, *string) {
 		f.add(name, "must be an object")
 		return nil, nil
 	}
+
 	pairs, err := objectMembers(value)
 	if err == nil {
 		err = value.Compact()
 	}
-	if err != nil { // checkSyntax has seen it
+	if err != nil { // cannot happen after checkSyntax
 		f.add(name, "must be valid JSON")
 		return nil, nil
 	}
+
 	if len(value) > maxMetadata {
 		f.add(name, fmt.Sprintf("must not be larger than %d bytes", maxMetadata))
 	}
@@ -50,6 +51,7 @@ func (f fields) metadata() (json.RawMessage, *string) {
 		f.add(name, fmt.Sprintf("must have at most %d pairs", maxPairs))
 		return nil, nil
 	}
+
 	var orderID *string
 	for _, pair := range pairs {
 		f.metadataPair(pair)
@@ -86,11 +88,11 @@ func (f fields) metadataPair(pair member) {
 	}
 }
 
-// double refuses a number that a reader with 64-bit floats, which most are, would
-// take for another one or, when it is infinite, not read at all: with it a list
-// or an event could not be read. Order ids beyond 2^53 are such numbers.
+// double refuses a number that a 64-bit float cannot hold. Most readers of JSON use such floats.
+// They would read another number, or could not read the list or the event at all when the number is
+// too large. Order ids above 2^53 are an example.
 func (f fields) double(param, token string) {
-	number, _ := checkout.ParseDecimal(token) // checkSyntax has seen it
+	number, _ := checkout.ParseDecimal(token) // cannot fail after checkSyntax
 	switch next, same, fits := number.Double(); {
 	case !fits:
 		f.add(param, "must not be larger than a 64-bit float holds (1.8e308); send it as a string")
@@ -99,8 +101,8 @@ func (f fields) double(param, token string) {
 	}
 }
 
-// orderIDOf returns the order id in a value: a string, unless it is empty, or
-// the digits of a number as they were sent.
+// orderIDOf returns the order id in value: the text of a string, or the digits of a number as the
+// client sent them. It returns nil for an empty string and for other types.
 func orderIDOf(value jsontext.Value) *string {
 	id := ""
 	switch value.Kind() {

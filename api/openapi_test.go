@@ -23,7 +23,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// openAPI is the document that every answer of every test is held against.
+// openAPI is the document. Every answer of every test is checked against it.
 var openAPI = sync.OnceValue(func() *conformance.Document {
 	d, err := conformance.Parse(document)
 	if err != nil {
@@ -32,8 +32,8 @@ var openAPI = sync.OnceValue(func() *conformance.Document {
 	return d
 })
 
-// isPageFile reports whether path is of a file that the pages below /docs load. No
-// merchant asks for these, so they are not in the document.
+// isPageFile reports whether a page below /docs loads the file at path. The document leaves such
+// files out, because no merchant asks for them.
 func isPageFile(path string) bool {
 	return strings.HasPrefix(path, "/docs/") && path != "/docs/reference"
 }
@@ -44,7 +44,7 @@ type promised struct {
 	Status int
 }
 
-// came are the answers that the tests have had so far.
+// came holds the answers of the tests so far.
 var came = struct {
 	sync.Mutex
 	answers map[promised]bool
@@ -65,8 +65,8 @@ func checkAnswer(t *testing.T, e conformance.Exchange) {
 	came.answers[promised{o, e.Status}] = true
 }
 
-// everyAnswerWasSeen reports whether the tests had every answer that the
-// document promises. When only some tests ran, it cannot know.
+// everyAnswerWasSeen reports whether the tests have seen every answer that the document promises.
+// It cannot know when only some tests ran.
 func everyAnswerWasSeen() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list", "test.bench", "test.fuzz"} {
 		if f := flag.Lookup(name); f != nil && f.Value.String() != "" {
@@ -85,8 +85,8 @@ func everyAnswerWasSeen() bool {
 	return ok
 }
 
-// checkEvents holds every event that a test leaves behind, byte for byte as it
-// would be sent, against the webhooks of the document.
+// checkEvents checks every event that a test has made against the document's webhooks. It checks
+// the bytes that a delivery would send.
 func (f *front) checkEvents() {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, f.url)
@@ -112,7 +112,7 @@ func TestOpenAPI_HasEveryRouteAndNoOther(t *testing.T) {
 		if isPageFile(path) {
 			return err
 		}
-		// A method that there is not names those that there are.
+		// The answer to an unknown method lists the known methods.
 		allow := f.serve(newRequest(t, "BREW", strings.Replace(path, "{id}", "x", 1), "")).Header().Get("Allow")
 		for method := range strings.SplitSeq(allow, ", ") {
 			routes = append(routes, method+" "+path)
@@ -143,9 +143,9 @@ func TestOpenAPI_EverySuccessHasAnExample(t *testing.T) {
 	}
 }
 
-// TestOpenAPI_EventsOfEveryType needs no more than to cause them: checkEvents
-// looks at what is left behind. The samples have every field that there is, the
-// real ones what the store makes of a payment and a payout.
+// TestOpenAPI_EventsOfEveryType only causes events, because checkEvents checks them. The samples
+// have every field. The real events have the fields that the store writes for a payment and a
+// payout.
 func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -164,8 +164,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 	require.Equal(t, len(webhook.EventTypes)+6, f.count("event"))
 }
 
-// pay pays a test session with a card and returns the transaction's id and what
-// was decided.
+// pay pays a test session with a card and returns the transaction's id and the settlement.
 func (f *front) pay(session string, result checkout.ChargeResult) (string, storage.Settlement) {
 	f.t.Helper()
 	ctx := f.t.Context()
@@ -182,8 +181,8 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 	return id, got
 }
 
-// TestOpenAPI_RefusalsOfEveryOperation brings about every refusal that has
-// nothing to do with what an operation does, wherever the document promises it.
+// TestOpenAPI_RefusalsOfEveryOperation causes every refusal that is the same for all operations,
+// wherever the document promises it.
 func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -191,7 +190,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	scopeless, id := f.newKey(f.merchant, checkout.ModeTest)
 	f.exec(`UPDATE api_key SET scopes = '{}' WHERE id = $1`, id)
 	broken := *f
-	broken.config.Store = nil // which every handler that needs a key calls, so that it panics
+	broken.config.Store = nil // every handler that needs a key calls the store, and so panics
 	broken.handler = New(broken.config)
 	slow := *f
 	slow.config.Limits = Limits{}
@@ -263,7 +262,7 @@ func TestOpenAPI_RefusalsOfEveryOperation(t *testing.T) {
 	require.Greater(t, checked, 200)
 }
 
-// TestOpenAPI_IdempotencyConflictsOfEveryPOST: the document promises them.
+// TestOpenAPI_IdempotencyConflictsOfEveryPOST causes the conflicts that the document promises.
 func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -292,8 +291,8 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 	}
 }
 
-// ownIDs makes one of everything and returns for each path the id to put in it,
-// a delivery of its own for each of theirs.
+// ownIDs makes one thing of each kind and returns an id for each path. Each path of a delivery gets
+// its own delivery.
 func (f *front) ownIDs() map[string]string {
 	f.t.Helper()
 	key := f.merchant.testKey

@@ -12,20 +12,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reencoding is a body as a language's encoder writes it after it was parsed.
+// reencoding is the body that an encoder writes for a parsed body. name says which encoder.
 type reencoding struct {
 	name string
 	body string
 }
 
-// reencodings are the bodies that receivers sign by mistake when they sign what
-// they have parsed; none when body is not JSON or comes out the same.
+// reencodings returns the bodies that a receiver signs by mistake when it parses the body and
+// encodes it again. It returns none when body is not JSON, and leaves out bodies that stay the
+// same.
 func reencodings(body string) []reencoding {
 	asJavaScript, err := reformat(body, javaScriptNumber)
 	if err != nil {
 		return nil
 	}
-	compact, _ := reformat(body, pythonNumber) // the same body
+	compact, _ := reformat(body, pythonNumber) // the body parsed above, so it cannot fail
 	spaced, _ := reformat(body, pythonNumber, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 	sorted, err := jsontext.AppendFormat(nil, []byte(asJavaScript), jsontext.ReorderRawObjects(true), jsontext.EscapeForHTML(true))
 	if err != nil {
@@ -45,7 +46,7 @@ func reencodings(body string) []reencoding {
 	return changed
 }
 
-// reformat writes a JSON value again with other numbers and white space.
+// reformat encodes a JSON value again with number's numbers and the white space of opts.
 func reformat(body string, number func(string) string, opts ...jsontext.Options) (string, error) {
 	var out bytes.Buffer
 	d, e := jsontext.NewDecoder(strings.NewReader(body)), jsontext.NewEncoder(&out, opts...)
@@ -76,7 +77,7 @@ func javaScriptNumber(token string) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// pythonNumber writes 10.00 as 10.0: a float stays one.
+// pythonNumber writes 10.00 as 10.0, because Python keeps a float a float.
 func pythonNumber(token string) string {
 	short := javaScriptNumber(token)
 	if strings.Contains(token, ".") && !strings.Contains(short, ".") {
@@ -85,7 +86,7 @@ func pythonNumber(token string) string {
 	return short
 }
 
-// ascii writes what is beyond ASCII as escapes; JSON has it in strings only.
+// ascii escapes characters beyond ASCII. JSON has such characters only in strings.
 func ascii(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -11,7 +11,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// replayPreview is the answer to a bulk replay that is only asked about.
+// replayPreview is the answer to a preview: the number of deliveries that a bulk replay would
+// start.
 type replayPreview struct {
 	Preview        bool                   `json:"preview"` // always true
 	WebhookID      string                 `json:"webhook_id"`
@@ -47,8 +48,8 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
-// newReplay reads the body of a bulk replay, and whether it is only a preview.
-// It returns all faults of it at once.
+// newReplay reads the body of a bulk replay. The boolean says whether the merchant asks only for a
+// preview. The error has all faults of the body.
 func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
 	var found faults
 	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
@@ -88,7 +89,7 @@ func (s *Server) getReplay(r *http.Request) (int, any, error) {
 	return http.StatusOK, replay, err
 }
 
-// replay reads the bulk replay that the path names.
+// replay reads the bulk replay in the path.
 func (s *Server) replay(r *http.Request) (webhook.Replay, error) {
 	id, err := pathID(r, checkout.PrefixReplay)
 	if err != nil {

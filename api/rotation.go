@@ -8,14 +8,13 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Hours for which both secrets sign. Source: api/decisions.md, "rotation".
+// Hours during which both secrets sign. Source: api/decisions.md, "rotation".
 const (
 	defaultOverlapHours = int(webhook.DefaultRotationOverlap / time.Hour)
 	maxOverlapHours     = int(webhook.MaxRotationOverlap / time.Hour)
 )
 
-// rotateSecret serves POST /v1/webhooks/{id}/rotate_secret. Only its answer has
-// the new secret.
+// rotateSecret serves POST /v1/webhooks/{id}/rotate_secret. No other answer shows the new secret.
 func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 	e, err := s.endpoint(r)
 	if err != nil {

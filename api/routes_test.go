@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lists are the lists, with the prefix of their entries and their filters.
+// lists holds the prefix of the entries and the filters of each list.
 var lists = []struct {
 	path, prefix string
 	filters      []string

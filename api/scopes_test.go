@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// scopedRoutes are all routes that need a key, with the scopes that a key can
-// have for each besides full; those that read have read as well.
+// scopedRoutes are all routes that need a key, with the scopes that allow them besides full. Read
+// also allows the routes that read.
 var scopedRoutes = [][]string{
 	{"GET", "/v1/checkout", "read", "checkout:read", "checkout:write"},
 	{"POST", "/v1/checkout", "checkout:write"},
@@ -70,8 +70,7 @@ func TestScopes_EveryRouteAndScope(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 }
 
-// TestScopes_KnowEveryRoute fails when a route is added to the front end and not
-// to scopedRoutes.
+// TestScopes_KnowEveryRoute fails when scopedRoutes lacks a route of the front end.
 func TestScopes_KnowEveryRoute(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

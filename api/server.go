@@ -1,7 +1,6 @@
-// Package api is the REST front end. It is thin: a handler decodes, makes one
-// call to storage or to a workflow and returns what to answer. Errors leave by
-// one door, errors.go. What the interface document leaves open is settled in
-// api/decisions.md, each point with the test that pins it.
+// Package api is the REST front end. A handler decodes the request, makes one call to storage or to
+// a workflow, and returns the answer. errors.go turns every error into an answer. api/decisions.md
+// settles the points that the interface document leaves open, and names the test for each.
 package api
 
 import (
@@ -23,29 +22,29 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// Config is everything the front end needs; Log, SessionLifetime, Limits and Shares
-// may be left out.
+// Config configures the front end. Log, SessionLifetime, Limits and Shares may be left out.
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	// CheckoutURL is where the hosted pages are, the {checkout_url} of the
-	// interface document, without a trailing slash.
+	// CheckoutURL is the address of the hosted pages without a trailing slash: the {checkout_url}
+	// of the interface document.
 	CheckoutURL string
-	// CheckAddress says why events cannot be sent to host; the text of its
-	// error reads on from a field's name and is shown to merchants.
+	// CheckAddress returns an error when the service cannot send events to host. Merchants read the
+	// text of the error; it continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	// SessionLifetime is for test mode, checkout.SessionLifetime when 0. A live
-	// session always has checkout.SessionLifetime.
+	// SessionLifetime is the lifetime of test sessions; 0 means checkout.SessionLifetime. Live
+	// sessions always have checkout.SessionLifetime.
 	SessionLifetime time.Duration
 	LiveCards       bool   // a live card network is configured
 	Limits          Limits // DefaultLimits when zero
-	// Shares of what the process can work on at once; nil: limit.DefaultShare for each.
+	// Shares bounds the requests of one merchant that the process works on at once; nil means
+	// limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // slog.Default when nil
 }
 
-// requestTimeout bounds one request. The slowest honest one waits for a name
-// lookup, a place among the creates, PostgreSQL and Temporal, in this order.
+// requestTimeout bounds one request. A slow but normal request waits for a name lookup, for a place
+// among the creates, for PostgreSQL and for Temporal, in this order.
 const requestTimeout = 10 * time.Second
 
 // Server answers the REST API.
@@ -55,8 +54,7 @@ type Server struct {
 	ready *readiness
 }
 
-// New returns the REST front end. It sets no limits on connections; the
-// http.Server around it does.
+// New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
 func New(c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = slog.Default()
@@ -73,13 +71,16 @@ func New(c Config) http.Handler {
 	if c.Shares == nil {
 		c.Shares = limit.NewShares(limit.DefaultShare)
 	}
+
 	s := newServer(c)
-	// Clean paths and slashes would be answered with redirects, and an escaped
-	// slash must not become a separator.
+
+	// Without these options mux redirects to clean paths and slashes, and an escaped slash
+	// becomes a separator.
 	router := mux.NewRouter().SkipClean(true).StrictSlash(false).UseEncodedPath()
 	s.routes(router)
 	router.Use(observed)
-	router.NotFoundHandler = observed(s.serve(notFound)) // mux.Use does not reach it
+	router.NotFoundHandler = observed(s.serve(notFound)) // router.Use does not apply here
+
 	return withExchange(router)
 }
 
@@ -87,8 +88,8 @@ func newServer(c Config) *Server {
 	return &Server{Config: c, seen: &seenKeys{}, ready: &readiness{}}
 }
 
-// routes is every route. The first that fits is taken, so verify comes before
-// the registrations' ids, none of which looks like it.
+// routes adds every route. mux takes the first route that fits, so /v1/webhooks/verify comes before
+// /v1/webhooks/{id}. No id looks like "verify".
 func (s *Server) routes(router *mux.Router) {
 	const (
 		get    = http.MethodGet
@@ -96,11 +97,13 @@ func (s *Server) routes(router *mux.Router) {
 		patch  = http.MethodPatch
 		remove = http.MethodDelete
 	)
+
 	checkouts := func(h handler) handler { return s.keyed(checkout.ResourceCheckout, h) }
 	webhooks := func(h handler) handler { return s.keyed(checkout.ResourceWebhooks, h) }
 	deliveries := func(h handler) handler { return s.keyed(checkout.ResourceDeliveries, h) }
 	events := func(h handler) handler { return s.keyed(checkout.ResourceEvents, h) }
 	payouts := func(h handler) handler { return s.keyed(checkout.ResourcePayouts, h) }
+
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(s.getSession)})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(s.expireSession)})
@@ -137,18 +140,18 @@ func (s *Server) routes(router *mux.Router) {
 	s.assetRoutes(router)
 }
 
-// handler decides one answer; it never sees the ResponseWriter. body is written
-// as JSON, a located one with its Location.
+// handler returns one answer and never sees the ResponseWriter. serve writes body as JSON; a
+// located body also gives a Location header.
 type handler func(r *http.Request) (status int, body any, err error)
 
-// located is the body of an answer with a Location.
+// located is a body with the value of the Location header.
 type located struct {
 	location string
 	body     any
 }
 
-// methods are the handlers of one path. A route has them all, so that mux never
-// answers 405 itself and even that answer is known by its route.
+// methods are the handlers of one path. One route serves all methods, so that a 405 also goes
+// through serve and has its route in logs.
 type methods map[string]handler
 
 func (s *Server) route(router *mux.Router, path string, m methods) {
@@ -161,7 +164,7 @@ func (s *Server) route(router *mux.Router, path string, m methods) {
 	}))
 }
 
-// pathID returns the id that the path names; one of another shape names nothing.
+// pathID returns the id in the path. It returns checkout.ErrNotFound when the id has another shape.
 func pathID(r *http.Request, prefix string) (string, error) {
 	id := mux.Vars(r)["id"]
 	if !checkout.IsID(prefix, id) {
@@ -172,7 +175,7 @@ func pathID(r *http.Request, prefix string) (string, error) {
 
 func notFound(*http.Request) (int, any, error) { return 0, nil, checkout.ErrNotFound }
 
-// observed traces and measures next under its route.
+// observed traces and measures next by route.
 func observed(next http.Handler) http.Handler {
 	traced := web.Trace("checkout-api", next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -184,8 +187,8 @@ func observed(next http.Handler) http.Handler {
 	})
 }
 
-// serve is the one adapter from a handler to net/http: it bounds the time, keeps
-// the process alive, writes the answer and logs one line about it.
+// serve adapts a handler to net/http. It bounds the time, recovers from panics, writes the answer
+// and logs one line.
 func (s *Server) serve(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -213,7 +216,7 @@ func (s *Server) serve(h handler) http.Handler {
 	})
 }
 
-// accepted is the text of a handler's answer; what else belongs to it is in header.
+// accepted returns the text of a handler's answer and sets its headers.
 func accepted(header http.Header, body any) ([]byte, error) {
 	if kept, ok := body.(replayed); ok {
 		header.Set("Idempotent-Replayed", "true")
@@ -228,14 +231,14 @@ func accepted(header http.Header, body any) ([]byte, error) {
 	return encode(body)
 }
 
-// refused is the status and the text that answer an error.
+// refused returns the status and the text for an error, and sets its headers.
 func refused(header http.Header, err error, requestID string) (status int, text []byte) {
 	e := refusalOf(err)
 	for name, value := range e.header {
 		header.Set(name, value)
 	}
 	e.body.RequestID = requestID
-	text, _ = encode(e.body) // strings only, so it cannot fail
+	text, _ = encode(e.body) // cannot fail: the body has only strings
 	return e.kind.Status(), text
 }
 
@@ -253,8 +256,8 @@ func call(h handler, r *http.Request) (status int, body any, err error) {
 	return h(r)
 }
 
-// log writes the one line of a request: no path, query, header or body, because
-// merchants' secrets and customers' data may be in them.
+// log writes the request's one log line. It leaves out path, query, headers and body: they may hold
+// merchants' secrets or customers' data.
 func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
 	level := web.Level(status, err)
 	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {

@@ -289,7 +289,7 @@ func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
 }
 
-// hanging is a Temporal that does not even heed the context.
+// hanging is a Temporal that ignores even the context.
 type hanging struct{ client.Client }
 
 func (hanging) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {

@@ -13,15 +13,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// createdSession is the answer to a create: the session, and the secret that
-// signs for its webhook_url when no registration's does.
+// createdSession is the answer to a create. secret is the session's own webhook secret, "" when a
+// registration's secret signs for webhook_url.
 type createdSession struct {
 	checkout.Session
 	secret string
 }
 
-// MarshalJSON writes the session object with webhook_secret, which only this
-// answer ever has, at its end.
+// MarshalJSON writes the session object with webhook_secret at its end. No other answer has
+// webhook_secret.
 func (c createdSession) MarshalJSON() ([]byte, error) {
 	object, err := checkout.EncodeJSON(c.Session)
 	if err != nil || c.secret == "" {
@@ -43,13 +43,16 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+
 	n, err := s.newSession(ctx, caller, members)
 	if err != nil {
 		return 0, nil, err
 	}
+
 	if err := s.checkLive(ctx, n.Session); err != nil {
 		return 0, nil, err
 	}
+
 	secret := newSecret(ctx)
 	if n.WebhookURL != nil {
 		endpoint, err := s.Store.SigningEndpoint(ctx, n.Owner, *n.WebhookURL)
@@ -62,30 +65,34 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 			n.Secret = secret
 		}
 	}
+
 	got, err := s.Store.CreateSession(ctx, n, s.Workflows.StartSession)
 	if err != nil {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
+
 	if got.SigningEndpoint == nil || *got.SigningEndpoint != got.OwnEndpoint() {
-		secret = "" // also when a registration signed for the session as it was created the first time
+		secret = "" // a registration's secret signs; a repeat may find one from the first try
 	}
 	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), secret}}, nil
 }
 
-// newSession reads the body of a create. It returns all faults of it at once.
+// newSession reads the body of a create. The error has all faults of the body.
 func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
 	var found faults
 	mode := caller.Key.Mode
 	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
 		"redirect_url", "webhook_url", "livemode")
+
 	n := storage.NewSession{Lifetime: checkout.SessionLifetime}
 	if !mode.Live() {
 		n.Lifetime = s.SessionLifetime
 	}
+
 	if value, ok := f.optional("livemode"); ok {
 		switch value.Kind() {
 		case 't', 'f':
-			// What the caller may do comes before how it says it.
+			// A 403 comes before the faults of the body.
 			if live := value.Kind() == 't'; live != mode.Live() {
 				return n, forbidden(fmt.Sprintf("A %s key cannot create a session with livemode %t.", mode, live))
 			}
@@ -93,6 +100,7 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 			f.add("livemode", "must be true or false")
 		}
 	}
+
 	n.Session = checkout.Session{
 		Ref:            caller.Merchant.Owner(mode).Ref(newID(ctx, checkout.PrefixSession)),
 		Amount:         f.amount(),
@@ -101,23 +109,26 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 		CustomerEmail:  f.email("customer_email"),
 		MaxAttempts:    caller.Merchant.PaymentAttempts,
 	}
+
 	var orderID *string
 	n.Metadata, orderID = f.metadata()
 	if caller.Merchant.OrderIDGuard {
 		n.OrderID = orderID
 	}
+
 	if text, ok := f.optionalText("redirect_url"); ok {
 		f.address("redirect_url", text, mode)
 		n.RedirectURL = &text
 	}
 	n.WebhookURL = s.receiver(ctx, f, "webhook_url", mode, false)
+
 	if err := ctx.Err(); err != nil {
 		return n, fmt.Errorf("check webhook_url: %w", err)
 	}
 	return n, found.err()
 }
 
-// receiver reads an address that events are sent to.
+// receiver reads a URL that the service will send events to.
 func (s *Server) receiver(ctx context.Context, f fields, name string, mode checkout.Mode, required bool) *string {
 	read := f.optionalText
 	if required {
@@ -129,13 +140,13 @@ func (s *Server) receiver(ctx context.Context, f fields, name string, mode check
 	}
 	if u, ok := f.address(name, text, mode); ok {
 		if err := s.CheckAddress(ctx, mode, u.Hostname()); err != nil {
-			f.add(name, err.Error()) // meant for merchants
+			f.add(name, err.Error()) // CheckAddress writes its errors for merchants
 		}
 	}
 	return &text
 }
 
-// amount reads a JSON number that must be there; see checkout.ParseAmount.
+// amount reads a required JSON number; see checkout.ParseAmount.
 func (f fields) amount() checkout.Amount {
 	const name = "amount"
 	value, ok := f.required(name)
@@ -146,10 +157,10 @@ func (f fields) amount() checkout.Amount {
 	case '0':
 		amount, err := checkout.ParseAmount(string(value))
 		if err != nil {
-			f.add(name, err.Error()) // one of ours, meant for merchants
+			f.add(name, err.Error()) // ParseAmount writes its errors for merchants
 		}
 		return amount
-	case '"': // what libraries for decimals write
+	case '"': // libraries for decimals write strings
 		f.add(name, quotedAmount(unquote(value)))
 	default:
 		f.add(name, checkout.ErrAmountFormat.Error())
@@ -157,7 +168,7 @@ func (f fields) amount() checkout.Amount {
 	return 0
 }
 
-// quotedAmount says what is wrong with an amount that was sent as a string.
+// quotedAmount returns the fault for an amount sent as a string.
 func quotedAmount(text string) string {
 	amount, err := checkout.ParseAmount(text)
 	switch {
@@ -169,7 +180,7 @@ func quotedAmount(text string) string {
 	return "must be a number, not a string; " + err.Error()
 }
 
-// checkLive refuses live sessions that could not be paid or paid out.
+// checkLive refuses a live session when there is no live acquirer or no payout address.
 func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	if !n.Mode.Live() {
 		return nil
@@ -187,9 +198,9 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	return nil
 }
 
-// orderIDRefusal looks at who holds the order id. A holder whose time is over,
-// or that ended in this moment, is about to free it: the merchant tries again
-// instead of being sent to a page that cannot be paid.
+// orderIDRefusal turns storage.OrderIDInUseError into the merchant's answer. A session that has
+// expired or failed is about to free its order id. The merchant gets a 503 then and tries again, so
+// that no customer is sent to a page that cannot be paid.
 func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err error) error {
 	var taken *storage.OrderIDInUseError
 	if !errors.As(err, &taken) || taken.SessionID == "" {
@@ -234,9 +245,8 @@ func (s *Server) getSession(r *http.Request) (int, any, error) {
 	return http.StatusOK, s.withURL(session), nil
 }
 
-// expireSession serves POST /v1/checkout/{id}/expire. Repeating it after a lost
-// answer gives the same answer. The workflow decides; the row is what is
-// answered from.
+// expireSession serves POST /v1/checkout/{id}/expire. A repeat gives the same answer. The workflow
+// decides; the answer comes from the row.
 func (s *Server) expireSession(r *http.Request) (int, any, error) {
 	session, err := s.session(r)
 	if err != nil {
@@ -262,13 +272,13 @@ func (s *Server) decided(r *http.Request, askErr error) (int, any, error) {
 		return 0, nil, err
 	}
 	if session.Status == checkout.StatusPending {
-		// The workflow has decided, the row does not tell yet.
-		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow ended before its row"), askErr))
+		// The workflow has decided, but the row is not written yet.
+		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow has ended, but its row is still pending"), askErr))
 	}
 	return s.ended(session)
 }
 
-// ended answers an expire with a session that is not pending any more.
+// ended answers for a session that is no longer pending: 200 for an expired session, else 409.
 func (s *Server) ended(session checkout.Session) (int, any, error) {
 	if session.Status != checkout.StatusExpired {
 		return 0, nil, notPending(session.Status)
@@ -276,7 +286,7 @@ func (s *Server) ended(session checkout.Session) (int, any, error) {
 	return http.StatusOK, s.withURL(session), nil
 }
 
-// session reads the session that the path names.
+// session reads the session in the path.
 func (s *Server) session(r *http.Request) (checkout.Session, error) {
 	id, err := pathID(r, checkout.PrefixSession)
 	if err != nil {

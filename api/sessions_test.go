@@ -256,8 +256,8 @@ func TestCreateSession_OrderIDInUse(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, body).status, "expired frees it")
 }
 
-// TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire: using or expiring the session that was paid is impossible, and a
-// shop must be able to tell that its order is paid.
+// TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire checks the answer for an order that is paid.
+// The shop cannot use or expire the paid session, and must learn that its order is paid.
 func TestCreateSession_OrderIDThatIsPaidIsNotToldToExpire(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

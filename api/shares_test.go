@@ -24,8 +24,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection: the requests of
-// one key wait in PostgreSQL, as many as there are connections and more.
+// TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection lets more requests of one key
+// wait in PostgreSQL than there are connections.
 func TestShares_AnotherMerchantIsAnsweredWhileOneTakesEveryConnection(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, thirdOfTheConnections)
@@ -93,7 +93,7 @@ func TestLimits_BadKeysOfOneIPv6NetworkCountTogether(t *testing.T) {
 	require.Equal(t, 1, f.count(`token_bucket WHERE kind = 'address'`), "and leave one row")
 }
 
-// countingTemporal counts how often it is asked for its health.
+// countingTemporal counts the questions for its health.
 type countingTemporal struct {
 	client.Client
 	asked atomic.Int32
@@ -146,6 +146,6 @@ var modes = [2]checkout.Mode{checkout.ModeTest, checkout.ModeLive}
 
 func slowRate(burst int) storage.Rate { return storage.Rate{PerSecond: 0.001, Burst: burst} }
 
-// thirdOfTheConnections gives each merchant one of the test's four connections for
-// its reads and one for its writes.
+// thirdOfTheConnections gives each merchant one of the test's four connections for reads and one
+// for writes.
 func thirdOfTheConnections(c *Config) { c.Shares = limit.NewShares(1) }

@@ -16,8 +16,8 @@ type sentTestEvent struct {
 	Delivery webhook.Delivery `json:"delivery"`
 }
 
-// sendTestEvent serves POST /v1/webhooks/{id}/test: an event that only this
-// registration gets, whatever it lists.
+// sendTestEvent serves POST /v1/webhooks/{id}/test. Only this registration gets the event, even
+// when its list of events does not include the type.
 func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	e, err := s.endpoint(r)
@@ -39,12 +39,11 @@ func (s *Server) sendTestEvent(r *http.Request) (int, any, error) {
 	return http.StatusAccepted, located{"/v1/deliveries/" + d.ID, sentTestEvent{event, d}}, err
 }
 
-// newTestEvent reads the body of a test event. It returns all faults of it at
-// once.
+// newTestEvent reads the body of a test event. The error has all faults of the body.
 func newTestEvent(e webhook.Endpoint, members []member) (webhook.EventType, json.RawMessage, error) {
 	var found faults
 	f := newFields(&found, members, "type", "metadata")
-	typ := e.Events[0] // there is always one
+	typ := e.Events[0] // never empty
 	if _, ok := f.optional("type"); ok {
 		typ = requiredChoice(f, "type", webhook.EventTypes)
 	}

@@ -13,21 +13,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// verdict explains a signature. What does not apply is null.
+// verdict explains a signature. A field that does not apply is null.
 type verdict struct {
 	Valid   bool     `json:"valid"`
 	Problem *problem `json:"problem"`
 	Message string   `json:"message"`
-	// SignedBy is a registration, or the session whose webhook_secret signed.
+	// SignedBy is the id of a registration, or of the session whose webhook_secret signed.
 	SignedBy        *string          `json:"signed_by"`
 	Secret          *secretState     `json:"secret"`
-	SecretExpiresAt *string          `json:"secret_expires_at"` // of a secret that was rotated away
+	SecretExpiresAt *string          `json:"secret_expires_at"` // for a previous secret
 	AgeSeconds      *int64           `json:"age_seconds"`       // of the timestamp; negative in the future
 	FirstDifference *int             `json:"first_difference"`  // byte of the body, from 0
-	Computed        *computedVerdict `json:"computed"`          // null when none was sent, or the header cannot be read
+	Computed        *computedVerdict `json:"computed"`          // null without a computed signature or with an unreadable header
 }
 
-// problem is a code for what is wrong.
+// problem is the code of a mistake.
 type problem string
 
 // Problems of a signature.
@@ -62,7 +62,7 @@ const (
 	secretExpired  secretState = "expired"  // rotated away
 )
 
-// signer is whose secret a signature fits.
+// signer is a secret that may have made a signature.
 type signer struct {
 	storage.SigningKeys
 	previous bool
@@ -85,7 +85,7 @@ func (s signer) state(now time.Time) secretState {
 	return secretExpired
 }
 
-// name is what signed_by says.
+// name returns the value of signed_by.
 func (s signer) name() string {
 	if s.SessionID != "" {
 		return s.SessionID
@@ -100,7 +100,8 @@ func (s signer) String() string {
 	return "the secret of " + s.EndpointID
 }
 
-// signers returns everything that may have signed, what should have first.
+// signers returns all secrets that may have signed. Secrets of the expected registration come
+// first.
 func (v verification) signers() []signer {
 	var first, rest []signer
 	for _, k := range v.Keys {
@@ -117,7 +118,7 @@ func (v verification) signers() []signer {
 	return append(first, rest...)
 }
 
-// signer returns whose signature of body sig is.
+// signer returns the secret that made sig for body, false when none fits.
 func (v verification) signer(sig webhook.Signature, body string) (signer, bool) {
 	for _, s := range v.signers() {
 		if sig.Fits(s.key(), []byte(body)) {
@@ -127,7 +128,7 @@ func (v verification) signer(sig webhook.Signature, body string) (signer, bool) 
 	return signer{}, false
 }
 
-// explain says whether a receiver must accept the delivery, and why not.
+// explain says whether a receiver must accept the delivery, and if not, why.
 func (v verification) explain() verdict {
 	sig, err := webhook.ParseSignature(v.Header)
 	if err != nil {
@@ -157,12 +158,13 @@ func (v verification) headerVerdict(err error) verdict {
 
 func failed(p problem, message string) verdict { return verdict{Problem: &p, Message: message} }
 
-// signatureVerdict looks for a secret that fits the body as it was sent here,
-// and then for one that fits it as the service sends it.
+// signatureVerdict looks for a secret that fits the body in the request. Then it looks for one that
+// fits the body that the service sent.
 func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	if s, ok := v.signer(sig, v.Body); ok {
 		return v.signedBy(s, v.judge(s, sig))
 	}
+
 	how := difference(v.Stored, v.Body)
 	if v.Stored != "" {
 		if s, ok := v.signer(sig, v.Stored); ok {
@@ -171,6 +173,7 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 			return v.signedBy(s, d)
 		}
 	}
+
 	switch {
 	case how.problem == problemBodyEmpty || how.problem == problemBodyNotRaw:
 		return failed(how.problem, how.message)
@@ -180,12 +183,13 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	case how.problem == "":
 		return failed(problemWrongSecret, "The body is what we sent, but no secret of yours fits: the header was changed, or the secret is another merchant's.")
 	}
+
 	d := failed(problemWrongSecret, "No secret of yours fits, neither with this body nor with the one that we sent. Besides: "+how.message)
 	d.FirstDifference = how.at
 	return d
 }
 
-// signedBy adds to d who signed.
+// signedBy adds the signer to d.
 func (v verification) signedBy(s signer, d verdict) verdict {
 	name, state := s.name(), s.state(v.Now)
 	d.SignedBy, d.Secret = &name, &state
@@ -195,7 +199,7 @@ func (v verification) signedBy(s signer, d verdict) verdict {
 	return d
 }
 
-// judge says whether a signature that fits is to be accepted.
+// judge says whether a receiver must accept a signature that fits.
 func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	age := v.age(sig)
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
@@ -215,17 +219,18 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	return verdict{Valid: true, Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
 }
 
-// age is how many seconds ago the signature was made; negative in the future.
+// age returns the seconds since the signature was made, negative when its timestamp is in the
+// future.
 func (v verification) age(sig webhook.Signature) int64 { return v.Now.Unix() - sig.Timestamp }
 
-// bodyDifference is how a body differs from the one that was sent.
+// bodyDifference describes how a body differs from the body that the service sent.
 type bodyDifference struct {
-	problem problem // "" when it does not
+	problem problem // "" when the bodies are the same
 	message string
 	at      *int // the first byte that differs, nil when there is nothing to compare
 }
 
-// difference says how got differs from sent; sent is "" when it is not known.
+// difference compares got with sent. sent is "" when it is unknown.
 func difference(sent, got string) bodyDifference {
 	switch {
 	case got == "":
@@ -259,7 +264,7 @@ func change(sent, got string) bodyDifference {
 	return jsonChange(sent, got)
 }
 
-// jsonChange compares what the bodies say.
+// jsonChange names the change between two bodies by comparing their JSON values.
 func jsonChange(sent, got string) bodyDifference {
 	var was, is any
 	if json.Unmarshal([]byte(got), &is) != nil {
@@ -275,7 +280,7 @@ func jsonChange(sent, got string) bodyDifference {
 	return bodyDifference{problem: problemBodyOtherwise, message: fmt.Sprintf("The body was changed: it says something else, from byte %d on.", firstDifference(sent, got))}
 }
 
-// firstDifference returns the first byte at which a and b differ.
+// firstDifference returns the index of the first byte that differs.
 func firstDifference(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -144,13 +144,13 @@ func orNone[T ~string](p *T) T {
 	return *p
 }
 
-// twice is the sentText as a JSON string.
+// twice returns sentText as a JSON string.
 func twice(text string) string {
 	out, _ := json.Marshal(text) // a string can be encoded
 	return string(out)
 }
 
-// tellsNothing checks that no secret, digest or signature is in an answer.
+// tellsNothing checks that an answer holds no secret, digest or signature.
 func tellsNothing(t *testing.T, got verdict) {
 	t.Helper()
 	text, err := json.Marshal(got)

@@ -12,9 +12,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// verifySignature serves POST /v1/webhooks/verify: it says why a receiver does
-// not accept a delivery. It signs nothing and tells no secret, digest or
-// signature; it only compares what it was sent, in constant time.
+// verifySignature serves POST /v1/webhooks/verify. It explains why a receiver refuses a delivery.
+// It signs nothing and returns no secret, digest or signature. It only compares, in constant time.
 func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	allowance, err := s.Store.Allow(ctx, storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify})
@@ -24,6 +23,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	if !allowance.OK {
 		return 0, nil, &limit.TooOftenError{Wait: allowance.Wait}
 	}
+
 	members, err := readObject(r)
 	if err != nil {
 		return 0, nil, err
@@ -37,16 +37,20 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		v.Body = ""
 	}
 	v.Computed, _ = f.optionalText("computed")
+
 	eventID := eventIDIn(v.Body)
+
 	if v.Keys, err = s.Store.SigningKeys(ctx, caller.Key.Owner, eventID); err != nil {
 		return 0, nil, err
 	}
+
 	if v.EndpointID != "" && len(found) == 0 && !v.knows(v.EndpointID) {
 		f.add("webhook", "is not one of your webhook registrations in this mode")
 	}
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}
+
 	if eventID != "" {
 		e, err := s.Store.Event(ctx, caller.Key.Owner.Ref(eventID))
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
@@ -54,6 +58,7 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 		}
 		v.Stored = string(e.Body)
 	}
+
 	var explained verdict
 	err = explaining.Do(ctx, func() { explained = v.explain() })
 	if errors.Is(err, limit.ErrBusy) {
@@ -67,14 +72,14 @@ func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 
 const (
 	maxVerifiedBody = 32 << 10
-	bucketVerify    = "verify" // of a merchant, both modes
+	bucketVerify    = "verify" // one bucket per merchant for both modes
 )
 
-// explaining bounds what explanations take of this process: each tries every
-// secret of a merchant on every text that may have been signed.
+// explaining bounds the processor time of explanations. Each one tries every secret of a merchant
+// on every text that the merchant may have signed.
 var explaining = limit.NewGate(1, 16)
 
-// knows reports whether id is a registration of the caller.
+// knows reports whether id is a registration of the caller that is not deleted.
 func (v verification) knows(id string) bool {
 	for _, k := range v.Keys {
 		if k.EndpointID == id && k.SessionID == "" && !k.Deleted {
@@ -86,8 +91,7 @@ func (v verification) knows(id string) bool {
 
 var eventIDPattern = regexp.MustCompile(checkout.PrefixEvent + `_[0-9a-hjkmnp-tv-z]{26}`)
 
-// eventIDIn returns the id of the event that a body tells of, also of one that
-// was cut or changed; "" when there is none.
+// eventIDIn returns the event id in a body, even when the body was cut or changed; "" without one.
 func eventIDIn(body string) string {
 	var envelope struct {
 		ID string `json:"id"`
@@ -98,13 +102,13 @@ func eventIDIn(body string) string {
 	return eventIDPattern.FindString(body)
 }
 
-// verification is what is to be explained.
+// verification is the input of an explanation.
 type verification struct {
 	Header     string
 	Body       string
-	EndpointID string                // that should have signed, "" for any
-	Computed   string                // what the merchant's own code computed, "" when not told
-	Stored     string                // the body as it is sent, "" when the event is not known
-	Keys       []storage.SigningKeys // all that may have signed
+	EndpointID string                // the expected signer, "" for any
+	Computed   string                // the signature that the merchant's code computed, "" for none
+	Stored     string                // the body that the service sends, "" when the event is unknown
+	Keys       []storage.SigningKeys // all keys that may have signed
 	Now        time.Time
 }

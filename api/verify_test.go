@@ -87,8 +87,8 @@ func TestVerifySignature_KnowsTheSecretOfASession(t *testing.T) {
 	require.Equal(t, session, got.json["signed_by"])
 }
 
-// TestVerifySignature_IsNoOracle: whatever is asked, no answer has a secret, its
-// digest or the right signature, and nobody else's event helps.
+// TestVerifySignature_IsNoOracle checks that no answer holds a secret, its digest or the right
+// signature, and that another merchant's event gives no help.
 func TestVerifySignature_IsNoOracle(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

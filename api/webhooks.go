@@ -12,12 +12,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// maxEvents limits the entries of events, before those that are there twice are
-// dropped. Source: api/decisions.md, "registration".
+// maxEvents limits the entries of events, counted with duplicates. Source: api/decisions.md,
+// "registration".
 const maxEvents = 100
 
-// createEndpoint serves POST /v1/webhooks. Only its answer has the secret.
-// Source: interface document, "Register a webhook".
+// createEndpoint serves POST /v1/webhooks. Only this answer and the answer of rotate_secret show a
+// registration's secret. Source: interface document, "Register a webhook".
 func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	members, err := readObject(r)
 	if err != nil {
@@ -34,8 +34,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	return http.StatusCreated, located{"/v1/webhooks/" + got.ID, got}, nil
 }
 
-// newEndpoint reads the body of a registration. It returns all faults of it at
-// once.
+// newEndpoint reads the body of a registration. The error has all faults of the body.
 func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
@@ -56,15 +55,15 @@ func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members
 	return e, found.err()
 }
 
-// description reads the words that a merchant knows a registration by; nil when
-// they were left out, empty when there shall be none.
+// description reads a registration's description. It returns nil when the field is missing, and a
+// pointer to "" when the merchant clears the description.
 func (f fields) description() *string {
 	text, ok := f.optionalText("description")
 	if !ok {
 		return nil
 	}
 	if err := webhook.CheckDescription(text); err != nil {
-		f.add("description", err.Error()) // meant for merchants
+		f.add("description", err.Error()) // CheckDescription writes its errors for merchants
 	}
 	return &text
 }
@@ -85,8 +84,7 @@ func (s *Server) getEndpoint(r *http.Request) (int, any, error) {
 	return http.StatusOK, e, err
 }
 
-// endpoint reads the registration that the path names. One of the other mode is
-// not found either.
+// endpoint reads the registration in the path. A registration of the other mode is not found.
 func (s *Server) endpoint(r *http.Request) (webhook.Endpoint, error) {
 	id, err := pathID(r, checkout.PrefixEndpoint)
 	if err != nil {
@@ -113,13 +111,13 @@ func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
 	return s.change(r, e, change, "webhook.changed")
 }
 
-// endpointChange reads the body of a change. It returns all faults of it at
-// once.
+// endpointChange reads the body of a change. The error has all faults of the body.
 func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members []member) (storage.EndpointChange, error) {
 	var (
 		found faults
 		c     storage.EndpointChange
 	)
+
 	f := newFields(&found, members, "url", "events", "description", "status")
 	c.URL = s.receiver(ctx, f, "url", mode, false)
 	if _, ok := f.optional("events"); ok {
@@ -132,6 +130,7 @@ func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members
 		status := requiredChoice(f, "status", webhook.EndpointStatuses)
 		c.Status = &status
 	}
+
 	if err := ctx.Err(); err != nil {
 		return c, fmt.Errorf("check url: %w", err)
 	}
@@ -141,13 +140,12 @@ func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members
 	return c, found.err()
 }
 
-// holdEndpoint serves POST /v1/webhooks/{id}/hold: a change of status to disabled.
+// holdEndpoint serves POST /v1/webhooks/{id}/hold. It sets the status to disabled.
 func (s *Server) holdEndpoint(r *http.Request) (int, any, error) {
 	return s.setEndpointStatus(r, webhook.EndpointDisabled, "webhook.held")
 }
 
-// resumeEndpoint serves POST /v1/webhooks/{id}/resume: a change of status to
-// enabled.
+// resumeEndpoint serves POST /v1/webhooks/{id}/resume. It sets the status to enabled.
 func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
 	return s.setEndpointStatus(r, webhook.EndpointEnabled, "webhook.resumed")
 }
@@ -174,7 +172,7 @@ type deleted struct {
 	Deleted bool   `json:"deleted"` // always true
 }
 
-// deleteEndpoint serves DELETE /v1/webhooks/{id}. Its pending deliveries are
+// deleteEndpoint serves DELETE /v1/webhooks/{id}. Pending deliveries of the registration are
 // canceled.
 func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	e, err := s.endpoint(r)
@@ -190,7 +188,7 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	return http.StatusOK, deleted{e.ID, true}, nil
 }
 
-// webhooks is what merchants can do with webhooks.
+// webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
 func (s *Server) webhooks() action.Webhooks {
 	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
@@ -200,8 +198,7 @@ func (s *Server) webhooks() action.Webhooks {
 // allEvents stands for every event type, alone in the array.
 const allEvents = "*"
 
-// events reads the event types that must be there, each once, in the order of
-// their first appearance.
+// events reads the required event types. It drops duplicates and keeps the order.
 func (f fields) events() []webhook.EventType {
 	const name = "events"
 	value, ok := f.required(name)
@@ -212,8 +209,9 @@ func (f fields) events() []webhook.EventType {
 		f.add(name, "must be an array of event types")
 		return nil
 	}
+
 	elements, err := arrayElements(value)
-	if err != nil { // checkSyntax has seen it
+	if err != nil { // cannot happen after checkSyntax
 		f.add(name, "must be valid JSON")
 		return nil
 	}
@@ -221,6 +219,7 @@ func (f fields) events() []webhook.EventType {
 		f.add(name, fmt.Sprintf("must have 1 to %d entries", maxEvents))
 		return nil
 	}
+
 	var types []webhook.EventType
 	for i, element := range elements {
 		param := fmt.Sprintf("%s[%d]", name, i)
@@ -234,6 +233,7 @@ func (f fields) events() []webhook.EventType {
 			f.add(param, "must be one of "+list(webhook.EventTypes))
 		}
 	}
+
 	if slices.Contains(types, allEvents) {
 		if len(types) > 1 {
 			f.add(name, `must not name other event types beside "*", which stands for all`)

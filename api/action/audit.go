@@ -10,8 +10,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Entry is an entry of the audit log for what r asks for, in the name of actor.
-// subject is the id of what it changes; detail is in words, without secrets.
+// Entry returns the audit log's entry for an action of actor in request r. subject is the id of the
+// changed object. detail is a text without secrets.
 func Entry(r *http.Request, merchantID, actor, what, subject, detail string) checkout.AuditEntry {
 	return checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Actor: actor,
@@ -19,26 +19,24 @@ func Entry(r *http.Request, merchantID, actor, what, subject, detail string) che
 	}
 }
 
-// What the entries of some changes say, whichever way in they came.
-
-// RotationDetail says what becomes of the secret before.
+// RotationDetail says how long the previous secret still signs.
 func RotationDetail(hours int) string {
 	if hours == 0 {
-		return "the secret before stops at once"
+		return "the previous secret stops at once"
 	}
-	return fmt.Sprintf("the secret before signs for %d h more, unless another rotation ends it", hours)
+	return fmt.Sprintf("the previous secret signs for %d h more, unless another rotation ends it", hours)
 }
 
-// DeliveryDetail says what is sent where.
+// DeliveryDetail names the event's type and the receiver's host.
 func DeliveryDetail(d webhook.Delivery) string { return string(d.EventType) + " to " + HostOf(d.URL) }
 
-// ReplayDetail says what is sent again, to be read after how many that is.
+// ReplayDetail names the deliveries of a bulk replay. A reader sees their number before this text.
 func ReplayDetail(r webhook.Replay) string {
 	return fmt.Sprintf("%s deliveries of %s, %s to %s", r.Filter, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until))
 }
 
-// HostOf is the host of an address: what of it may be in the audit log, as a
-// path can be a secret.
+// HostOf returns the host of address, "" for an unreadable one. The audit log shows only the host,
+// because the path of a URL may be a secret.
 func HostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

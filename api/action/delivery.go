@@ -8,14 +8,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Steering does something with a delivery, notes it and returns what the delivery
-// is then.
+// Steering changes a delivery, writes the entry to the audit log and returns the changed delivery.
 type Steering func(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error)
 
-// ReplayDelivery starts a new run of a delivery that has ended, whose first
-// attempt makes it pending again, and returns what the delivery is then. It
-// returns checkout.ErrNotFound, webhook.ErrDeliveryInProgress,
-// webhook.ErrEndpointDeleted and runs.ErrOutcomeUnknown.
+// ReplayDelivery starts a new run of a delivery that has ended. The run's first attempt makes the
+// delivery pending again. It returns the changed delivery. Errors: checkout.ErrNotFound,
+// webhook.ErrDeliveryInProgress, webhook.ErrEndpointDeleted and runs.ErrOutcomeUnknown.
 func (w Webhooks) ReplayDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
@@ -40,9 +38,10 @@ func (w Webhooks) ReplayDelivery(ctx context.Context, ref checkout.Ref, by check
 	return d, err
 }
 
-// startRun starts a new run of a delivery whose row has ended. The run that
-// ended it closes a moment later: a merchant who acts on what the log says must
-// not be told that the delivery is in progress. Another replay's run is.
+// startRun starts a new run of a delivery whose row has ended. The previous run writes the row and
+// closes a moment later. In that moment Temporal still reports a run in progress, so startRun tries
+// again: a merchant who read in the log that the delivery has ended must not get
+// webhook.ErrDeliveryInProgress. It returns that error when another replay has started a run.
 func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Delivery) error {
 	var started error
 	err := settled(ctx, func() (bool, error) {
@@ -59,9 +58,9 @@ func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Deli
 	return started
 }
 
-// RetryDelivery makes the next attempt of a pending delivery at once. One whose
-// run is gone is started by Reconcile. It returns the errors of
-// storage.Store.HurryDelivery and runs.ErrOutcomeUnknown.
+// RetryDelivery makes the next attempt of a pending delivery at once. If the delivery has no run,
+// Reconcile starts one. It returns the errors of storage.Store.HurryDelivery and
+// runs.ErrOutcomeUnknown.
 func (w Webhooks) RetryDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {
@@ -78,14 +77,14 @@ func (w Webhooks) HoldDelivery(ctx context.Context, ref checkout.Ref, by checkou
 	return w.steer(ctx, ref, by, w.Store.HoldDelivery)
 }
 
-// ResumeDelivery ends HoldDelivery. A run that waits is woken; one that cannot
-// be reached now is woken by Reconcile.
+// ResumeDelivery ends a hold and wakes a waiting run. If the run cannot be reached now, Reconcile
+// wakes it.
 func (w Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.ResumeDelivery)
 	if err != nil {
 		return d, err
 	}
-	// Each signal stays in the run's history, so only a run that waits gets one.
+	// Signal only a waiting run, because each signal stays in the run's history.
 	waits, err := w.Store.Parked(ctx, ref)
 	w.left(ctx, err)
 	if waits {
@@ -96,7 +95,7 @@ func (w Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by check
 	return d, nil
 }
 
-// steer does something with a delivery and returns what it is then.
+// steer applies do to a delivery and returns the changed delivery.
 func (w Webhooks) steer(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
 	do func(context.Context, checkout.Ref, ...checkout.AuditEntry) error) (webhook.Delivery, error) {
 	if err := do(ctx, ref, by); err != nil {

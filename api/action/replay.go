@@ -8,9 +8,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// StartReplay stores a bulk replay and starts it. One whose workflow cannot be
-// started now is started by Reconcile. It returns checkout.ErrNotFound,
-// webhook.ErrReplayRunning and webhook.ErrReplayRate.
+// StartReplay stores a bulk replay and starts its workflow. If the workflow cannot be started now,
+// Reconcile starts it. Errors: checkout.ErrNotFound, webhook.ErrReplayRunning and
+// webhook.ErrReplayRate.
 func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
 	r, err := w.Store.CreateReplay(ctx, r, by)
 	if err != nil {
@@ -20,9 +20,8 @@ func (w Webhooks) StartReplay(ctx context.Context, r webhook.Replay, by checkout
 	return r, nil
 }
 
-// CancelReplay stops a bulk replay and returns what it is then. What it has
-// started goes on; one that has ended stays as it is. It returns
-// runs.ErrOutcomeUnknown.
+// CancelReplay stops a bulk replay and returns the changed replay. Deliveries that it has started
+// go on. A replay that has ended stays as it is. Error: runs.ErrOutcomeUnknown.
 func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay, by checkout.AuditEntry) (webhook.Replay, error) {
 	if r.Status != webhook.ReplayRunning {
 		return r, nil
@@ -41,8 +40,8 @@ func (w Webhooks) CancelReplay(ctx context.Context, r webhook.Replay, by checkou
 	return r, err
 }
 
-// stopReplay cancels the workflow, which writes the row. Without one, because it
-// was never started, the row alone says that none is to be started.
+// stopReplay cancels the workflow, and the workflow writes the row. If the workflow was never
+// started, stopReplay writes the row, so that nothing starts the workflow later.
 func (w Webhooks) stopReplay(ctx context.Context, r webhook.Replay) error {
 	err := w.Workflows.CancelReplay(ctx, r.ID)
 	if errors.Is(err, checkout.ErrNotFound) {

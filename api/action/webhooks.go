@@ -1,6 +1,6 @@
-// Package action is what a merchant does, whichever way it asks: by the REST API
-// or in the dashboard. Storage decides, then Temporal is told; what Temporal
-// cannot be told now is left to Reconcile.
+// Package action holds a merchant's actions on webhooks. The REST API and the dashboard share them.
+// An action first changes storage, then informs Temporal. If Temporal does not answer, Reconcile
+// does that step later.
 package action
 
 import (
@@ -14,20 +14,18 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Webhooks acts on registrations, deliveries and bulk replays. Each change is
-// noted in the audit log: in the transaction that makes it, or, where a workflow
-// makes it, before the workflow is asked, so that none is without its entry.
+// Webhooks acts on registrations, deliveries and bulk replays. The audit log has an entry for each
+// change. The transaction of the change writes it. If a workflow makes the change, the entry is
+// written before the workflow is asked, so that no change is without an entry.
 type Webhooks struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	// LeftToReconcile is told of an error after which the work is done within a
-	// minute all the same.
+	// LeftToReconcile receives an error of a step that Reconcile repeats within a minute.
 	LeftToReconcile func(ctx context.Context, err error)
 }
 
-// ChangeEndpoint changes a registration and returns it. Once it is enabled, the
-// deliveries that waited for that go on. It returns checkout.ErrNotFound and
-// *storage.ChangedError.
+// ChangeEndpoint changes a registration and returns it. When the change enables the registration,
+// its waiting deliveries go on. Errors: checkout.ErrNotFound and *storage.ChangedError.
 func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c storage.EndpointChange, by checkout.AuditEntry) (webhook.Endpoint, error) {
 	got, err := w.Store.ChangeEndpoint(ctx, e.Ref, c, by)
 	if err != nil {
@@ -39,8 +37,8 @@ func (w Webhooks) ChangeEndpoint(ctx context.Context, e webhook.Endpoint, c stor
 	return got, nil
 }
 
-// DeleteEndpoint deletes a registration; its pending deliveries are canceled. It
-// returns checkout.ErrNotFound.
+// DeleteEndpoint deletes a registration and cancels its pending deliveries. Error:
+// checkout.ErrNotFound.
 func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by checkout.AuditEntry) error {
 	if err := w.Store.DeleteEndpoint(ctx, e.Ref, by); err != nil {
 		return err
@@ -49,9 +47,8 @@ func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by che
 	return nil
 }
 
-// PublishTest sends an event that only one registration gets, with everything of
-// a real one: retries, log, replay. A disabled registration holds it. It returns
-// checkout.ErrNotFound.
+// PublishTest sends a test event to one registration. The event has retries, a log and replays like
+// a real event. A disabled registration holds it. Error: checkout.ErrNotFound.
 func (w Webhooks) PublishTest(ctx context.Context, t storage.TestEvent, by checkout.AuditEntry) (webhook.Event, webhook.Delivery, error) {
 	event, ref, err := w.Store.PublishTest(ctx, t, by)
 	if err != nil {
@@ -62,10 +59,10 @@ func (w Webhooks) PublishTest(ctx context.Context, t storage.TestEvent, by check
 	return event, d, err
 }
 
-// reconcileTimeout is how long a merchant waits for Reconcile to be asked for.
+// reconcileTimeout bounds the wait for starting Reconcile.
 const reconcileTimeout = 500 * time.Millisecond
 
-// reconcile makes Reconcile follow a change at once.
+// reconcile starts Reconcile now, so that it follows a change at once.
 func (w Webhooks) reconcile(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
@@ -78,11 +75,11 @@ func (w Webhooks) left(ctx context.Context, err error) {
 	}
 }
 
-// SettleTimeout is how long an answer waits for a workflow to write its row.
+// SettleTimeout is how long an answer waits until the workflow has written its row.
 const SettleTimeout = 2 * time.Second
 
-// settled asks until done says so, or for SettleTimeout: an answer that shows
-// what was asked for is worth a moment.
+// settled calls done until it returns true or an error, for SettleTimeout at most. The short wait
+// lets the answer show the requested change.
 func settled(ctx context.Context, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()

@@ -1,20 +1,18 @@
-// Package conformance holds HTTP answers and webhook events against an OpenAPI
-// 3.1 document. It is for tests: what it reports is a difference between what
-// the service does and what its document promises.
+// Package conformance checks HTTP answers and webhook events against an OpenAPI 3.1 document. Tests
+// use it. A fault that it reports is a difference between the service and its document.
 //
-// Schemas of OpenAPI 3.1 are JSON Schema 2020-12, so a library for that checks
-// them, where they stand in the document. This package knows the rest: which
-// operation a request belongs to, and which statuses, headers and bodies it may
-// have.
+// Schemas of OpenAPI 3.1 are JSON Schema 2020-12, so a JSON Schema library checks them, at their
+// place in the document. This package checks the rest: the operation of a request, and the
+// statuses, headers and bodies of that operation.
 //
-// No library does all of that. In November 2026 three were tried on the 8,330 exchanges of
-// the tests of package api, and on faults made in them. kin-openapi v0.152 misses headers
-// that are not documented or there twice, bytes after a JSON body, request bodies and query
-// parameters that are not documented, and answers outside of operations; it refused 7 good
-// answers and took 33 ms for each. libopenapi-validator v0.13 (later ones cannot be fetched by
-// the module proxy) misses headers that are there twice or of another type, empty bodies and
-// request bodies that are not documented; it refused 457 good answers, and 661 in its strict
-// mode. speakeasy-api/openapi checks documents and no answers. None knows webhooks.
+// No library does all of that. In November 2026 three were tried on the 8,330 exchanges of the
+// tests of package api, and on exchanges with faults made on purpose. kin-openapi v0.152 misses
+// undocumented and duplicate headers, bytes after a JSON body, undocumented request bodies and
+// query parameters, and answers outside of operations. It refused 7 good answers and took 33 ms for
+// each exchange. libopenapi-validator v0.13 misses duplicate headers, headers of another type,
+// empty bodies and undocumented request bodies. It refused 457 good answers, and 661 in its strict
+// mode. The module proxy cannot fetch a later version. speakeasy-api/openapi checks documents but
+// no answers. None of the three checks webhooks.
 package conformance
 
 import (
@@ -30,24 +28,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// outside holds the answers of requests that belong to no operation, by status:
-// OpenAPI has no place for them.
+// outside holds the answers to requests without an operation, by status. OpenAPI has no place for
+// them.
 const outside = "/x-answers-outside-operations"
 
 // Document is an OpenAPI document. Several goroutines may use it.
 type Document struct {
-	root     any // as encoding/json would read it, numbers as json.Number
+	root     any // as encoding/json decodes it, with json.Number for numbers
 	compiler *jsonschema.Compiler
 
 	mu      sync.Mutex // guards compiler and schemas
 	schemas map[string]*jsonschema.Schema
 }
 
-// resource is the address of the document, which is never fetched.
+// resource is the document's address for the compiler. Nothing fetches it.
 const resource = "file:///openapi.json"
 
-// Parse reads a document in YAML or JSON. It does not say whether it is good
-// OpenAPI; a linter does.
+// Parse reads a document in YAML or JSON. It does not check that the document is valid OpenAPI; a
+// linter does.
 func Parse(text []byte) (*Document, error) {
 	var parsed any
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
@@ -71,8 +69,8 @@ func Parse(text []byte) (*Document, error) {
 
 // Operation is a method of a path, such as GET /v1/checkout/{id}.
 type Operation struct {
-	Method string // in upper case
-	Path   string // its template
+	Method string // upper case
+	Path   string // template, such as /v1/checkout/{id}
 }
 
 func (o Operation) String() string { return o.Method + " " + o.Path }
@@ -83,7 +81,7 @@ func (o Operation) pointer() string {
 
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
 
-// Operations are all operations, sorted.
+// Operations returns all operations, sorted by path and method.
 func (d *Document) Operations() []Operation {
 	var all []Operation
 	for path, item := range d.object("/paths") {
@@ -97,7 +95,7 @@ func (d *Document) Operations() []Operation {
 	return all
 }
 
-// Statuses are the statuses that an operation can answer with, sorted.
+// Statuses returns the statuses that an operation can answer with, sorted.
 func (d *Document) Statuses(o Operation) []int {
 	var all []int
 	for name := range d.object(o.pointer() + "/responses") {
@@ -109,8 +107,8 @@ func (d *Document) Statuses(o Operation) []int {
 	return all
 }
 
-// path returns the template that an escaped path belongs to, one without
-// parameters first; false when there is none.
+// path returns the template that fits an escaped path, false when none fits. A path without
+// parameters comes first.
 func (d *Document) path(escaped string) (string, bool) {
 	paths := d.object("/paths")
 	if _, ok := paths[escaped]; ok {
@@ -143,8 +141,8 @@ func (d *Document) object(pointer string) map[string]any {
 	return object
 }
 
-// value returns what a JSON pointer without references in it leads to, nil when
-// that is nothing.
+// value returns the value at a JSON pointer, nil when there is none. It does not follow references
+// on the way.
 func (d *Document) value(pointer string) any {
 	at := d.root
 	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
@@ -165,7 +163,8 @@ func (d *Document) value(pointer string) any {
 	return at
 }
 
-// follow returns where a pointer leads to when what is there is only a reference.
+// follow returns the pointer to which the reference at pointer leads. It returns pointer when there
+// is no reference.
 func (d *Document) follow(pointer string) string {
 	for {
 		ref, ok := d.object(pointer)["$ref"].(string)
@@ -176,13 +175,12 @@ func (d *Document) follow(pointer string) string {
 	}
 }
 
-// token is a name as a part of a JSON pointer.
+// token returns name as a part of a JSON pointer.
 func token(name string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// check holds a value, as jsonschema.UnmarshalJSON reads it, against the schema
-// at a pointer.
+// check checks a value, as jsonschema.UnmarshalJSON decodes it, against the schema at a pointer.
 func (d *Document) check(pointer string, value any) error {
 	schema, err := d.schema(pointer)
 	if err != nil {
@@ -205,13 +203,12 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	return schema, nil
 }
 
-// fragment escapes what may not stand in the fragment of a URL.
+// fragment escapes the characters that a URL's fragment cannot have.
 func fragment(pointer string) string {
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(pointer)
 }
 
-// checkText holds a text against the schema at a pointer, as the type that the
-// schema asks for.
+// checkText parses a text as the schema's type and checks it against the schema at a pointer.
 func (d *Document) checkText(pointer, text string) error {
 	var value any = text
 	if typ := d.object(d.follow(pointer))["type"]; typ == "integer" || typ == "boolean" || typ == "number" {
@@ -224,7 +221,7 @@ func (d *Document) checkText(pointer, text string) error {
 	return d.check(pointer, value)
 }
 
-// checkJSON holds a JSON text against the schema at a pointer.
+// checkJSON checks a JSON text against the schema at a pointer.
 func (d *Document) checkJSON(pointer string, text []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// CheckExamples returns every example that does not have the shape of its
-// schema, and how many there are.
+// CheckExamples checks every example against its schema. It returns the number of examples and a
+// fault for each example that does not fit.
 func (d *Document) CheckExamples() (count int, faults []error) {
 	d.eachObject("", d.root, func(pointer string, object map[string]any) {
 		if object["schema"] == nil {
@@ -20,6 +20,7 @@ func (d *Document) CheckExamples() (count int, faults []error) {
 			}
 			return
 		}
+
 		var at []string
 		if _, ok := object["example"]; ok {
 			at = append(at, pointer+"/example")
@@ -27,6 +28,7 @@ func (d *Document) CheckExamples() (count int, faults []error) {
 		for name := range d.object(pointer + "/examples") {
 			at = append(at, d.follow(pointer+"/examples"+token(name))+"/value")
 		}
+
 		for _, example := range at {
 			count++
 			if err := d.check(pointer+"/schema", d.value(example)); err != nil {
@@ -37,13 +39,13 @@ func (d *Document) CheckExamples() (count int, faults []error) {
 	return count, faults
 }
 
-// exampleList are the examples of a schema, which are an array.
+// exampleList returns the examples of a schema. In a schema they are an array, elsewhere an object.
 func exampleList(schema map[string]any) []any {
 	list, _ := schema["examples"].([]any)
 	return list
 }
 
-// eachObject calls do with every object below a value, but for examples.
+// eachObject calls do for every object in a value. It skips examples.
 func (d *Document) eachObject(pointer string, value any, do func(string, map[string]any)) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -60,7 +62,7 @@ func (d *Document) eachObject(pointer string, value any, do func(string, map[str
 	}
 }
 
-// eventType is the type that an envelope names, "" when it names none.
+// eventType returns the event's type in a body, "" when there is none.
 func eventType(body []byte) string {
 	var envelope struct {
 		Type string `json:"type"`
@@ -71,7 +73,7 @@ func eventType(body []byte) string {
 	return envelope.Type
 }
 
-// ExamplesOf returns how many examples an answer of an operation has.
+// ExamplesOf returns the number of examples for an operation's answer with a status.
 func (d *Document) ExamplesOf(o Operation, status int) int {
 	content := d.object(d.follow(o.pointer()+"/responses/"+strconv.Itoa(status)) + "/content/application~1json")
 	examples, _ := content["examples"].(map[string]any)

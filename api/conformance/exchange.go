@@ -18,28 +18,28 @@ type Exchange struct {
 	Method      string
 	URL         *url.URL
 	Request     http.Header
-	RequestBody []byte // what was read of it
+	RequestBody []byte // the part that the handler read
 	Status      int
 	Header      http.Header
 	Body        []byte
 }
 
-// ordinary headers are said once for all answers, or are HTTP's own business.
+// ordinary are headers that no operation documents: the document describes them once, or HTTP does.
 var ordinary = []string{
 	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Referrer-Policy",
 	"Vary", "X-Content-Type-Options",
 }
 
-// Check returns the operation of an exchange, and as an error how the answer
-// differs from what the document promises: another status, a header or a field
-// that is not documented or that is missing, a value of another shape. When the
-// request was accepted, it must be one that the document allows. An exchange of
-// no operation must be a documented 404 or 405; its operation is zero.
+// Check returns the operation of an exchange. The error tells how the answer differs from the
+// document: an undocumented status, header or field, a missing one, or a value of another shape. If
+// the service accepted the request, the document must allow the request too. An exchange without an
+// operation must be a documented 404 or 405; its operation is zero.
 func (d *Document) Check(e Exchange) (Operation, error) {
 	path, known := d.path(e.URL.EscapedPath())
 	o := Operation{e.Method, path}
+
 	at := d.follow(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
-	if !known || d.object(o.pointer()) == nil || e.Method != strings.ToUpper(e.Method) { // methods have a case
+	if !known || d.object(o.pointer()) == nil || e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
 		want := http.StatusNotFound
 		if known {
 			want = http.StatusMethodNotAllowed
@@ -49,9 +49,11 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 		}
 		o, at = Operation{}, outside+"/"+strconv.Itoa(want)
 	}
+
 	if d.object(at) == nil {
 		return o, fmt.Errorf("%s: status %d is not documented", o, e.Status)
 	}
+
 	errs := []error{d.checkHeaders(at, e.Header), d.checkBody(at, e.Header.Get("Content-Type"), e.Body)}
 	if e.Status < 300 {
 		errs = append(errs, d.checkRequest(o, e))
@@ -62,7 +64,7 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 	return o, nil
 }
 
-// checkHeaders holds headers against those of the response at a pointer.
+// checkHeaders checks headers against the response at a pointer.
 func (d *Document) checkHeaders(response string, got http.Header) error {
 	var errs []error
 	documented := d.object(response + "/headers")
@@ -78,16 +80,16 @@ func (d *Document) checkHeaders(response string, got http.Header) error {
 	return errors.Join(errs...)
 }
 
-// called matches a header's name, which has no case.
+// called matches a header's name in any case.
 func called(name string) func(string) bool {
 	return func(other string) bool { return strings.EqualFold(name, other) }
 }
 
-// checkHeader holds the values of a header against what is documented at a pointer.
+// checkHeader checks the values of a header against the header at a pointer.
 func (d *Document) checkHeader(at, name string, values []string) error {
 	switch {
 	case len(values) > 1:
-		return fmt.Errorf("header %s is there %d times", name, len(values))
+		return fmt.Errorf("header %s appears %d times", name, len(values))
 	case len(values) == 0 && d.object(at)["required"] == true:
 		return fmt.Errorf("header %s is missing", name)
 	case len(values) == 0:
@@ -99,12 +101,12 @@ func (d *Document) checkHeader(at, name string, values []string) error {
 	return nil
 }
 
-// checkBody holds a body against the content of what is at a pointer.
+// checkBody checks a body against the content of the object at a pointer.
 func (d *Document) checkBody(owner, contentType string, body []byte) error {
 	content := d.object(owner + "/content")
 	if len(content) == 0 {
 		if len(body) > 0 {
-			return errors.New("a body is not documented")
+			return errors.New("there is a body, but none is documented")
 		}
 		return nil
 	}
@@ -119,16 +121,17 @@ func (d *Document) checkBody(owner, contentType string, body []byte) error {
 	return d.checkJSON(schema, body)
 }
 
-// checkRequest holds a request that was accepted against its operation.
+// checkRequest checks an accepted request against its operation.
 func (d *Document) checkRequest(o Operation, e Exchange) error {
 	return errors.Join(d.checkParameters(o, e), d.checkRequestBody(o, e))
 }
 
-// checkParameters looks at the query and the documented headers. Whoever can
-// reach something knew its id, so the path needs no look.
+// checkParameters checks the query and the documented headers. It need not check the path: the
+// service accepted the request, so the id in the path was right.
 func (d *Document) checkParameters(o Operation, e Exchange) error {
 	query, known := e.URL.Query(), 0
 	var errs []error
+
 	for name, at := range d.parameters(o.pointer()) {
 		var values []string
 		switch d.object(at)["in"] {
@@ -145,9 +148,10 @@ func (d *Document) checkParameters(o Operation, e Exchange) error {
 			}
 		}
 	}
+
 	for name := range query {
 		if known == 0 {
-			break // an operation without parameters takes no notice of a query
+			break // an operation without parameters ignores a query
 		}
 		errs = append(errs, fmt.Errorf("parameter %s was accepted but is not documented", name))
 	}
@@ -171,8 +175,8 @@ func (d *Document) checkRequestBody(o Operation, e Exchange) error {
 	return nil
 }
 
-// CheckDelivery holds the headers and the body of a delivery against the webhook
-// of its event's type.
+// CheckDelivery checks the headers and the body of a delivery against the webhook of the event's
+// type.
 func (d *Document) CheckDelivery(header http.Header, body []byte) error {
 	var errs []error
 	documented := d.parameters(webhookOf(body))
@@ -187,7 +191,7 @@ func (d *Document) CheckDelivery(header http.Header, body []byte) error {
 	return errors.Join(append(errs, d.CheckEvent(body))...)
 }
 
-// parameters points at the parameters of the operation at a pointer, by name.
+// parameters returns the pointer to each parameter of an operation, by name.
 func (d *Document) parameters(operation string) map[string]string {
 	all := map[string]string{}
 	list, _ := d.value(operation + "/parameters").([]any)
@@ -199,10 +203,10 @@ func (d *Document) parameters(operation string) map[string]string {
 	return all
 }
 
-// webhookOf points at the operation that an event is sent with.
+// webhookOf returns the pointer to the webhook of an event's type.
 func webhookOf(body []byte) string { return "/webhooks" + token(eventType(body)) + "/post" }
 
-// CheckEvent holds the body of a delivery against the webhook of its type.
+// CheckEvent checks the body of a delivery against the webhook of its type.
 func (d *Document) CheckEvent(body []byte) error {
 	at := webhookOf(body) + "/requestBody"
 	if d.object(at) == nil {

@@ -6,7 +6,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// showRoot serves GET /: live things once there are any, else test.
+// showRoot serves GET /. It leads to live mode when the merchant has a live payout address, else to
+// test mode.
 func (s *server) showRoot(v visit) (answer, error) {
 	addresses, err := s.Store.PayoutAddresses(v.Context(), checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive})
 	if err != nil {
@@ -18,7 +19,6 @@ func (s *server) showRoot(v visit) (answer, error) {
 	return goTo("/test/", "")
 }
 
-// accountPage is the visitor's own account.
 type accountPage struct{ Fault string }
 
 func (s *server) showAccount(v visit) (answer, error) {
@@ -27,8 +27,8 @@ func (s *server) showAccount(v visit) (answer, error) {
 
 var passwordChanged = notice("password_changed", "Your password was changed, and every other browser is signed out.")
 
-// changePassword serves POST /account/password. Every browser is signed out, and
-// this one signed in again.
+// changePassword serves POST /account/password. It signs out every browser and signs this one in
+// again.
 func (s *server) changePassword(v visit) (answer, error) {
 	fault := passwordFault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
 	if fault == "" {
@@ -37,9 +37,11 @@ func (s *server) changePassword(v visit) (answer, error) {
 			return answer{}, err
 		}
 	}
+
 	if fault != "" {
 		return refuse("account", "Your account", accountPage{fault})
 	}
+
 	hash, err := hashPassword(v.Context(), v.PostFormValue("new_password"))
 	if err != nil {
 		return answer{}, err
@@ -47,6 +49,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash, v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
 		return answer{}, err
 	}
+
 	token, sum := checkout.NewToken()
 	if err := s.Store.SignIn(v.Context(), v.Member.ID, sum); err != nil {
 		return answer{}, err

@@ -7,8 +7,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// failureWords say in English why an attempt failed. The short ones stand where
-// there is no status code to show.
+// failureWords say why an attempt failed, in English. The page shows the short words in place of a
+// missing status code.
 var failureWords = map[webhook.ErrorKind]struct{ short, sentence string }{
 	webhook.ErrorDNS:            {"host name not found", "The server's name could not be looked up (DNS)."},
 	webhook.ErrorConnect:        {"no connection", "The server could not be connected to, or hung up before it answered."},
@@ -19,7 +19,7 @@ var failureWords = map[webhook.ErrorKind]struct{ short, sentence string }{
 	webhook.ErrorInternal:       {"our fault", "This was our fault, not your server's."},
 }
 
-// why says in a sentence why an attempt failed.
+// why returns the reason of a failed attempt as a sentence.
 func why(a webhook.Attempt) string {
 	if a.ErrorKind == webhook.ErrorHTTP && a.StatusCode != 0 {
 		return "The answer was not 2xx."
@@ -27,10 +27,10 @@ func why(a webhook.Attempt) string {
 	return failureWords[a.ErrorKind].sentence
 }
 
-// shortly says why an attempt failed that got no status code.
+// shortly returns the short reason of a failed attempt without a status code.
 func shortly(a webhook.Attempt) string { return failureWords[a.ErrorKind].short }
 
-// attemptResult is what an attempt came to.
+// attemptResult returns the outcome of an attempt in words.
 func attemptResult(a webhook.Attempt) string {
 	switch {
 	case !a.Finished:
@@ -41,7 +41,7 @@ func attemptResult(a webhook.Attempt) string {
 	return shortly(a)
 }
 
-// took is how long something took.
+// took formats a duration for people.
 func took(d time.Duration) string {
 	if d < time.Millisecond {
 		return "under 1 ms"

@@ -5,7 +5,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// auditPage is who changed what.
+// auditPage is a page of the audit log.
 type auditPage struct {
 	Entries []checkout.AuditEntry
 	Next    string // cursor of the next page, "" on the last
@@ -24,8 +24,7 @@ func (s *server) listAudit(v visit) (answer, error) {
 	return show("audit", "Audit log", p)
 }
 
-// before is where the page of a list begins: the query's cursor, "" for the
-// newest and for one that is none.
+// before returns the cursor in the query, "" for the newest page and for a malformed cursor.
 func (v visit) before(prefix string) string {
 	if cursor := v.URL.Query().Get("before"); checkout.IsID(prefix, cursor) {
 		return cursor
@@ -33,8 +32,8 @@ func (v visit) before(prefix string) string {
 	return ""
 }
 
-// onePage cuts what was read, one more than a page, to a page, and returns the
-// cursor of the next.
+// onePage cuts a list of at most pageSize+1 entries to one page. next is the cursor of the next
+// page, "" on the last.
 func onePage[T any](read []T, id func(T) string) (page []T, next string) {
 	if len(read) <= pageSize {
 		return read, ""

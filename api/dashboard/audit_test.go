@@ -49,8 +49,8 @@ func (d *desk) everything() string {
 	return strings.Join(all, "\n")
 }
 
-// TestAudit_NothingChangesWithoutItsEntry: while the log cannot be written
-// nothing is changed, and no workflow is told of anything.
+// TestAudit_NothingChangesWithoutItsEntry makes the log unwritable. Then no action changes anything
+// or informs a workflow.
 func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)

@@ -12,10 +12,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// defaultColor is shown where a merchant has chosen none.
+// defaultColor is the color for merchants without one.
 const defaultColor = "#0f5e63"
 
-// Color is what the page's field of the color has.
+// Color returns the value of the page's color field.
 func (p settingsPage) Color() string {
 	if p.Brand.Color == "" {
 		return defaultColor
@@ -23,23 +23,23 @@ func (p settingsPage) Color() string {
 	return p.Brand.Color
 }
 
-// readBrand reads how the hosted page looks.
+// readBrand reads the color and the logo of the hosted page.
 func (s *server) readBrand(v visit, p *settingsPage) (err error) {
 	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil || !p.Brand.HasLogo() {
 		return err
 	}
 	logo, _, err := s.Store.Logo(v.Context(), v.MerchantID())
-	if errors.Is(err, checkout.ErrNotFound) { // removed in this moment
+	if errors.Is(err, checkout.ErrNotFound) { // removed since the query above
 		return nil
 	}
-	p.Logo = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(logo)) // #nosec G203 -- a PNG that we have encoded
+	p.Logo = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(logo)) // #nosec G203 -- this service encoded the PNG
 	return err
 }
 
 var brandChanged = notice("brand_changed", "The hosted page was changed.")
 
-// changeBrand serves POST /{mode}/settings/brand: the color and the logo of the
-// hosted page.
+// changeBrand serves POST /{mode}/settings/brand. It changes the color and the logo of the hosted
+// page.
 func (s *server) changeBrand(v visit) (answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
@@ -61,7 +61,7 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	return goTo(v.Path("/settings"), brandChanged)
 }
 
-// refuseBrand shows the settings with what is wrong with a field.
+// refuseBrand shows the settings with a field's fault.
 func (s *server) refuseBrand(v visit, field, fault string) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *server) refuseBrand(v visit, field, fault string) (answer, error) {
 	return refuse("settings", "Settings", p)
 }
 
-// brandConflict shows what is stored now, where somebody else was faster.
+// brandConflict shows the stored brand after another person has changed it first.
 func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
@@ -83,40 +83,44 @@ func (s *server) brandConflict(v visit, conflict *storage.ChangedError) (answer,
 	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
 }
 
-// logosWaiting is how many logos wait for the one that is decoded.
+// logosWaiting is how many logos may wait for decoding.
 const logosWaiting = 8
 
-// decoding bounds what logos take of this process: one merchant has one read and
-// decoded at a time. One that is still being read has no turn of decoding: its
-// sender may be slow.
+// decoding bounds the processor time for logos. decodingOf lets each merchant send one logo at a
+// time. A logo takes a turn of decoding only after it was read, because its sender may be slow.
 var (
 	decoding   = limit.NewGate(1, logosWaiting)
 	decodingOf = limit.NewShares(1)
 )
 
-// brandChange reads what is not as it was when the form was shown; detail says
-// what that is, "" for nothing. A file that was not chosen leaves the logo as it
-// is. It returns limit.ErrBusy.
+// brandChange reads the difference between the form and the values that it was shown with. detail
+// describes the difference, "" for none. Without a chosen file the logo stays. Errors:
+// limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
 func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
 		return change, "", err
 	}
 	defer turn.Leave(false)
+
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		return change, "", storage.ErrLogoLarge // what else is in the form is not known
+		return change, "", storage.ErrLogoLarge // the form's other fields are unknown
 	}
+
 	color := v.PostFormValue("color")
 	if v.PostFormValue("default_color") == "on" {
 		color = ""
 	}
+
 	change.Was = &storage.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
 	if !strings.EqualFold(color, change.Was.Color) {
 		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}
+
 	if v.PostFormValue("remove_logo") == "on" {
 		change.Logo, detail = &[]byte{}, join(detail, "no logo")
 	}
+
 	file, header, err := v.FormFile("logo")
 	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) || err == nil && header.Size == 0 {
 		return change, detail, nil
@@ -125,6 +129,7 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		return change, detail, storage.ErrLogo
 	}
 	defer file.Close()
+
 	var (
 		logo  []byte
 		fault error
@@ -132,6 +137,7 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 	if err := decoding.Do(v.Context(), func() { logo, fault = storage.EncodeLogo(file) }); err != nil {
 		return change, "", err
 	}
+
 	change.Logo = &logo
 	return change, join(detail, "another logo"), fault
 }
@@ -143,7 +149,7 @@ func colorWords(color string) string {
 	return color
 }
 
-// join joins what is not empty.
+// join joins two texts by "; ". a may be empty.
 func join(a, b string) string {
 	if a == "" {
 		return b

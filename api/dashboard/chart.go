@@ -10,35 +10,35 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// chart is a bar chart. Its drawing is stretched to the width of the page, so
-// that nothing but bars is in it: what is to be read stands around it.
+// chart is a bar chart. The browser stretches its drawing to the width of the page. So the drawing
+// has only bars; all text stands around it.
 type chart struct {
 	ID      string
 	Title   string
-	Desc    string // what it shows, for those who do not see it
-	Total   string // of all bars, "" for nothing
-	Top     string // what the upper edge stands for
+	Desc    string // description for people who cannot see the chart
+	Total   string // sum of all bars, "" without any
+	Top     string // value at the upper edge
 	Bars    []bar
 	Legend  []legend
 	Ticks   []string // first, middle and last bar
 	Columns int      // width of the drawing: 10 for each bar
 }
 
-// bar is one bar, its parts from below.
+// bar is one bar. Its parts are stacked from the bottom.
 type bar struct {
 	X     int
-	Label string // what a pointer on it tells
+	Label string // tooltip
 	Parts []part
 }
 
-// part is a piece of a bar; its place is in a drawing 100 high.
+// part is a piece of a bar, in a drawing 100 high.
 type part struct {
 	Class  string
 	Y      string
 	Height string
 }
 
-// legend says what a colour means, and how many of it there are.
+// legend explains a colour. Total is the sum of its parts.
 type legend struct {
 	Class string
 	Text  string
@@ -50,19 +50,20 @@ const (
 	chartHeight = 100
 )
 
-// charted are the statuses that bars are stacked from.
+// charted are the statuses of the stacked parts.
 var charted = []struct {
 	status checkout.Status
 	text   string
 }{{checkout.StatusCompleted, "completed"}, {checkout.StatusFailed, "failed"}, {checkout.StatusExpired, "expired"}}
 
-// sessionsChart stacks how the sessions of each period ended.
+// sessionsChart shows the sessions of each period, stacked by final status.
 func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	c := newChart(id, title, layout, periods)
 	var highest int64
 	for _, p := range periods {
 		highest = max(highest, ended(p))
 	}
+
 	top := roundUp(highest)
 	c.Top = strconv.FormatInt(top, 10)
 	for i, p := range periods {
@@ -75,6 +76,7 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 		}
 		c.Bars[i].Label += ": " + strings.Join(words, ", ")
 	}
+
 	all := 0
 	for _, of := range charted {
 		l := legend{Class: of.text, Text: of.text}
@@ -86,6 +88,7 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	if all > 0 {
 		c.Total = strconv.Itoa(all)
 	}
+
 	c.Desc = fmt.Sprintf("%d completed, %d failed and %d expired. The highest bar has %d.", c.Legend[0].Total, c.Legend[1].Total, c.Legend[2].Total, highest)
 	return c
 }
@@ -97,7 +100,7 @@ func ended(p storage.Period) (n int64) {
 	return n
 }
 
-// paidChart shows what was paid in one currency.
+// paidChart shows the paid amounts in one currency.
 func paidChart(id, title, layout string, currency checkout.Currency, periods []storage.Period) chart {
 	c := newChart(id, title, layout, periods)
 	var highest, total checkout.Amount
@@ -130,7 +133,7 @@ func newChart(id, title, layout string, periods []storage.Period) chart {
 
 func showPeriod(from time.Time, layout string) string { return from.UTC().Format(layout) }
 
-// appendPart adds a piece of n on top of what is below it.
+// appendPart adds a part for n above a stack of below.
 func appendPart(parts []part, class string, below, n, top int64) []part {
 	if n == 0 {
 		return parts
@@ -139,8 +142,8 @@ func appendPart(parts []part, class string, below, n, top int64) []part {
 	return append(parts, part{class, fmt.Sprintf("%.2f", chartHeight-height(below+n)), fmt.Sprintf("%.2f", height(n))})
 }
 
-// roundUp returns the next number of one digit and zeros that can be halved, or
-// is 1, which reads well beside a chart and leaves little of it empty.
+// roundUp returns the next number that is easy to read beside a chart: 1, 2, 4, 6 or 8 with zeros.
+// Little of the chart then stays empty.
 func roundUp(n int64) int64 {
 	for unit := int64(1); ; unit *= 10 {
 		for _, step := range []int64{1, 2, 4, 6, 8} {
@@ -151,8 +154,8 @@ func roundUp(n int64) int64 {
 	}
 }
 
-// percentage is good/(good+bad) in percent with one digit, cut and not rounded:
-// 100 only when all are good. It is "" when there is nothing.
+// percentage returns good/(good+bad) in percent with one digit, cut and not rounded: it is 100 only
+// when bad is 0. It returns "" when both are 0.
 func percentage(good, bad int) string {
 	if good+bad == 0 {
 		return ""

@@ -38,7 +38,7 @@ func TestTwoTabs_OnePutsNoOldPayoutAddressBack(t *testing.T) {
 	require.Contains(t, lost.text(), newBitcoin, "what it is now")
 	require.Equal(t, "BTC "+newBitcoin+", USDC "+goodAddress, d.addresses())
 
-	// Between the page that warns and the password.
+	// Another person changes the address after the warning and before the password.
 	asked := owner.form("/live/settings", path).send("address_BTC", oldBitcoin)
 	require.Equal(t, 303, owner.form("/live/settings", path).send("address_BTC", "", "password", password).status)
 	require.Equal(t, 409, owner.formOf(asked, path).send("password", password).status)

@@ -1,6 +1,6 @@
-// Package dashboard is what a merchant's people see: sessions, deliveries, keys,
-// webhooks and settings, rendered on the server. Everything works without
-// JavaScript; htmx makes it live. It loads nothing from anywhere else.
+// Package dashboard is the website for a merchant's staff: sessions, deliveries, keys, webhooks and
+// settings. The server renders the pages. All of them work without JavaScript; htmx adds live
+// updates. The pages load nothing from other hosts.
 package dashboard
 
 import (
@@ -21,24 +21,24 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	Feed      *storage.Feed // makes the log live; nil: it is not
-	// URL is where the dashboard is, without a trailing slash or a path.
+	Feed      *storage.Feed // updates the log live; nil: no live updates
+	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
-	TemporalUI  string // of Temporal's UI, for links to runs; "" for none
-	Namespace   string // of the runs in Temporal
-	// CheckAddress says why events cannot be sent to host; the text of its error
-	// reads on from a field's name.
+	TemporalUI  string // address of Temporal's UI, for links to runs; "" for no links
+	Namespace   string // Temporal namespace of the runs
+	// CheckAddress returns an error when the service cannot send events to host. The text of the
+	// error continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Limits       limit.Rates   // what is zero is as in DefaultLimits
-	Shares       *limit.Shares // of what the process can work on at once; nil: limit.DefaultShare for each
+	Limits       limit.Rates   // zero rates are replaced by DefaultLimits
+	Shares       *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
 	Log          *slog.Logger  // nil: slog.Default()
 
-	heartbeat time.Duration // of streams
+	heartbeat time.Duration // interval of heartbeats in streams
 }
 
 type server struct {
@@ -46,11 +46,10 @@ type server struct {
 	secure   bool // the dashboard is reached over https
 	router   *mux.Router
 	entrance *limit.Entrance
-	streams  *limit.Shares // of each person
+	streams  *limit.Shares // bounds the streams of each person
 }
 
-// New returns the handler of the dashboard. It panics when cfg.URL is not an
-// absolute URL.
+// New returns the dashboard's handler. It panics when cfg.URL is not an absolute URL.
 func New(cfg Config) http.Handler {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -58,27 +57,31 @@ func New(cfg Config) http.Handler {
 	if cfg.heartbeat == 0 {
 		cfg.heartbeat = streamHeartbeat
 	}
+
 	cfg.Limits = cfg.Limits.Or(DefaultLimits)
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
 	}
+
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Host == "" {
 		panic("dashboard: URL is not an absolute URL")
 	}
+
 	s := &server{
 		Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
 		entrance: &limit.Entrance{Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress, Counting: entrance},
 	}
+
 	s.routes()
-	own := http.NewCrossOriginProtection() // a form of another origin changes nothing
+	own := http.NewCrossOriginProtection() // refuses forms from other origins
 	own.SetDenyHandler(s.failing(failure.Forbidden))
-	// Pictures that a page has in itself are data: addresses.
+	// Pages embed pictures as data: addresses.
 	return web.WithRequestID(web.PageHeaders(web.Policy("data:"), s.secure, bounded(own.Handler(s.router))))
 }
 
-// routes is every page. Those of a mode are below /test and /live; each says
-// which role it needs.
+// routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names
+// the role that it needs.
 func (s *server) routes() {
 	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).Methods(http.MethodGet)
 	s.open(http.MethodGet, "/signin", s.showSignIn)
@@ -121,13 +124,14 @@ func (s *server) routes() {
 	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", s.failing(failure.MethodNotAllowed))
 }
 
-// inMode is the beginning of the path of everything that belongs to a mode.
+// inMode begins the path of every page of a mode.
 const inMode = "/{mode:test|live}"
 
-// serverName is the dashboard's in spans and metrics.
+// serverName is the dashboard's name in spans and metrics.
 const serverName = "checkout-dashboard"
 
-// open is a route for everybody. A form counts besides.
+// open adds a route without a check of the visitor. Forms also count against the address's rate for
+// forms.
 func (s *server) open(method, path string, h web.Handler) {
 	var counts []func(*http.Request) storage.Bucket
 	if method == http.MethodPost {
@@ -147,13 +151,13 @@ func (s *server) post(path string, needs checkout.Role, h handler) {
 
 func notFound(http.ResponseWriter, *http.Request) error { return failure.NotFound }
 
-// The largest form that is read, and the largest with a file.
+// Most bytes of a form, without and with a file.
 const (
 	maxForm   = 64 << 10
 	maxUpload = 1<<20 + maxForm
 )
 
-// bounded lets nobody send more than a form may have.
+// bounded limits the size of a request's body.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxForm)

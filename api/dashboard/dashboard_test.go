@@ -25,7 +25,7 @@ import (
 
 const password = "correct horse battery"
 
-// desk is a dashboard on a PostgreSQL of its own, with two merchants.
+// desk is a dashboard with two merchants and its own PostgreSQL.
 type desk struct {
 	t        *testing.T
 	url      string // of the database
@@ -71,7 +71,7 @@ func (d *desk) newMerchant(name string) string {
 	return m.ID
 }
 
-// temporalDouble stands for Temporal where only the dashboard is looked at.
+// temporalDouble replaces Temporal in tests of the dashboard alone.
 type temporalDouble struct {
 	client.Client
 	start  func(client.StartWorkflowOptions) error
@@ -101,7 +101,7 @@ func (d *temporalDouble) CancelWorkflow(context.Context, string, string) error {
 
 func (d *temporalDouble) ScheduleClient() client.ScheduleClient { return scheduleDouble{} }
 
-// scheduleDouble is the schedule of Reconcile.
+// scheduleDouble replaces the schedule of Reconcile.
 type scheduleDouble struct {
 	client.ScheduleClient
 	client.ScheduleHandle
@@ -130,7 +130,7 @@ func TestFail_AnOutageOfPostgreSQLIs503(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
-// browser is somebody's, with cookies, following no redirect.
+// browser is one person's browser. It keeps cookies and follows no redirect.
 type browser struct {
 	t    *testing.T
 	base string
@@ -146,7 +146,7 @@ func (d *desk) browser() *browser {
 	}}
 }
 
-// page is what came back.
+// page is a received answer.
 type page struct {
 	status int
 	header http.Header
@@ -228,7 +228,7 @@ func (d *desk) newMember(merchant, email string, role checkout.Role) checkout.Me
 	return m
 }
 
-// as is a browser signed in as a new member of the merchant.
+// as returns a browser signed in as a new member of the merchant.
 func (d *desk) as(role checkout.Role) *browser {
 	d.t.Helper()
 	email := string(role) + "." + checkout.NewID("x") + "@shop.example"
@@ -253,7 +253,7 @@ func (d *desk) exec(sql string, args ...any) {
 	require.NoError(d.t, err)
 }
 
-// value asks the database for one value.
+// value returns the one value of a query.
 func value[T any](d *desk, sql string, args ...any) (v T) {
 	d.t.Helper()
 	conn, err := pgx.Connect(d.t.Context(), d.url)

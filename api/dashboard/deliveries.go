@@ -15,37 +15,35 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// deliveriesPage is the log of deliveries.
 type deliveriesPage struct {
 	Deliveries []deliveryRow
 	Filter     deliveryForm
-	Webhooks   []webhook.Endpoint // to choose from
+	Webhooks   []webhook.Endpoint // choices of the filter
 	Older      string             // address of the next page, "" on the last
-	Newest     string             // address of the first page, "" on it
-	Reload     string             // address that has this page again once it has changed
-	Live       bool               // rows come and change by themselves
-	Pause      string             // address of this page when it is not live
-	Resume     string             // and when it is; both "" where it cannot be
+	Newest     string             // address of the first page, "" on the first page
+	Reload     string             // address that answers with this page once the page has changed
+	Live       bool               // the page updates its rows by itself
+	Pause      string             // address of this page without live updates
+	Resume     string             // address with live updates; both are "" where the page cannot be live
 }
 
-// deliveryRow is one line of the log.
 type deliveryRow struct {
 	webhook.Delivery
-	Last  webhook.Attempt // the newest; its Number is 0 before the first
-	State string          // what a badge says
+	Last  webhook.Attempt // newest attempt; Number is 0 before the first
+	State string          // text of the badge
 }
 
-// Version changes with everything that the row shows, and so marks a row that
-// has changed.
+// Version identifies everything that the row shows. It changes when the row changes.
 func (r deliveryRow) Version() string {
 	next := ""
 	if r.NextAttemptAt != nil {
 		next = checkout.FormatTime(*r.NextAttemptAt)
 	}
-	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next) // stands in an address
+	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next) // part of an address
 }
 
-// state is the status of a delivery in words that also say what it waits for.
+// state returns the status of a delivery. For a pending one it also says what the delivery waits
+// for.
 func state(d webhook.Delivery, last webhook.Attempt) string {
 	switch {
 	case d.Status != webhook.DeliveryPending:
@@ -60,24 +58,24 @@ func state(d webhook.Delivery, last webhook.Attempt) string {
 	return string(d.Status)
 }
 
-// deliveryForm is what the log is filtered by, as it was typed.
+// deliveryForm is the filter of the log, as the person typed it.
 type deliveryForm struct {
 	Status, Webhook, Type, Session, Event, From, To string
 	Fault                                           string
 }
 
-// Used reports whether anything is filtered.
+// Used reports whether any filter is set.
 func (f deliveryForm) Used() bool {
 	return f != deliveryForm{}
 }
 
-// More reports whether the rarer filters are used.
+// More reports whether one of the rarer filters is set.
 func (f deliveryForm) More() bool {
 	f.Status, f.Webhook, f.Type = "", "", ""
 	return f.Used()
 }
 
-// query is the form as it is in an address.
+// query returns the form as the query of an address.
 func (f deliveryForm) query() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
@@ -90,7 +88,7 @@ func (f deliveryForm) query() url.Values {
 	return q
 }
 
-// read reads the filter. Both days are in it, in UTC.
+// read reads the filter. The range includes both days, in UTC.
 func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, storage.Page) {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	*f = deliveryForm{
@@ -131,6 +129,7 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 	q := v.URL.Query()
 	filter, page := p.Filter.read(q)
 	page.Limit, page.Before = pageSize+1, v.before(checkout.PrefixDelivery)
+
 	var err error
 	if p.Webhooks, err = s.endpoints(v); err != nil {
 		return answer{}, err
@@ -138,16 +137,19 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 	if p.Filter.Fault != "" {
 		return refuse("deliveries", "Deliveries", p)
 	}
+
 	rows, err := s.deliveryRows(v, filter, page)
 	if err != nil {
 		return answer{}, err
 	}
+
 	var next string
 	p.Deliveries, next = onePage(rows, func(r deliveryRow) string { return r.ID })
 	p.link(v, next, page.Before != "", s.Feed != nil && q.Get("live") != "off")
 	if page.Before == "" && s.Feed == nil {
 		p.Pause, p.Resume = "", ""
 	}
+
 	version := p.version()
 	if v.has(version) {
 		return unchanged("deliveries", p)
@@ -156,29 +158,26 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 	return show("deliveries", "Deliveries", p)
 }
 
-// has reports whether a page that is open reads itself again and shows that
-// version already.
+// has reports whether an open page asks for its own update and shows version already.
 func (v visit) has(version string) bool {
 	return v.Header.Get("HX-Request") != "" && v.URL.Query().Get("version") == version
 }
 
-// unchanged answers a page that is read again and shows the same still. htmx
-// then leaves everything where it is.
+// unchanged answers an update request of a page that has not changed. htmx then changes nothing.
 func unchanged(page string, data any) (answer, error) {
 	return answer{status: http.StatusNoContent, page: page, data: data}, nil
 }
 
-// version changes with everything that the rows show.
+// version identifies everything that the rows show. It changes when a row changes.
 func (p deliveriesPage) version() string {
 	hash := fnv.New64a()
 	for _, r := range p.Deliveries {
-		_, _ = fmt.Fprintln(hash, r.ID, r.Version()) // a hash takes everything
+		_, _ = fmt.Fprintln(hash, r.ID, r.Version()) // writing to a hash cannot fail
 	}
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// link fills the addresses in. Only the first page is live: what is new belongs
-// to it.
+// link fills in the addresses. Only the first page is live, because new deliveries appear there.
 func (p *deliveriesPage) link(v visit, next string, later, live bool) {
 	if next != "" {
 		p.Older = p.address(v, "before", next)
@@ -190,8 +189,8 @@ func (p *deliveriesPage) link(v visit, next string, later, live bool) {
 	p.Live, p.Pause, p.Resume = live, p.address(v, "live", "off"), p.address(v)
 }
 
-// address is the address of a page of the log with the same filter; more are
-// names and values by turns.
+// address returns the address of a page of the log with the same filter. more alternates names and
+// values of further parameters.
 func (p deliveriesPage) address(v visit, more ...string) string {
 	q := p.Filter.query()
 	for pair := range slices.Chunk(more, 2) {
@@ -203,7 +202,6 @@ func (p deliveriesPage) address(v visit, more ...string) string {
 	return v.Path("/deliveries") + "?" + q.Encode()
 }
 
-// deliveryRows reads a page of the log.
 func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page storage.Page) ([]deliveryRow, error) {
 	deliveries, err := s.Store.Deliveries(v.Context(), v.Owner(), f, page)
 	if err != nil {

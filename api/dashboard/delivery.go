@@ -13,36 +13,33 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// deliveryPage is one delivery.
 type deliveryPage struct {
 	deliveryRow
-	Registration *webhook.Endpoint // nil: it is deleted, or the URL is a session's own
+	Registration *webhook.Endpoint // nil when it was deleted or the URL is a session's own
 	Runs         []run             // newest first
-	Attempts     int               // that a run has at most
+	Attempts     int               // most attempts of a run
 	Headers      []header
-	Body         string // of the request, to be read
-	Exact        string // byte for byte
-	Live         bool   // changes by itself
+	Body         string // the request's body, indented
+	Exact        string // the request's body, byte for byte
+	Live         bool   // the page updates itself
 }
 
-// run is the attempts of one run.
+// run holds the attempts of one run.
 type run struct {
 	Number   int
 	Attempts []attemptRow // newest first
 }
 
-// attemptRow is one attempt.
 type attemptRow struct {
 	webhook.Attempt
-	Response string // text
-	Cut      bool   // there was more of it
+	Response string // the answer's body as text
+	Cut      bool   // the answer was longer
 }
 
-// header is one line of the request.
+// header is a header of the request.
 type header struct{ Name, Value string }
 
-// maxResponse is how much of an answer's body is kept. Source: api/decisions.md,
-// "success".
+// maxResponse is how many bytes of an answer's body are kept. Source: api/decisions.md, "success".
 const maxResponse = 16 << 10
 
 func deliveryRef(v visit) checkout.Ref {
@@ -76,8 +73,7 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	return show("delivery", "Delivery", p)
 }
 
-// registration returns the registration that a delivery goes to, nil when there
-// is none.
+// registration returns the registration of a delivery, nil when there is none.
 func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, error) {
 	e, err := s.Store.Endpoint(v.Context(), v.Owner().Ref(d.EndpointID))
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -86,7 +82,7 @@ func (s *server) registration(v visit, d webhook.Delivery) (*webhook.Endpoint, e
 	return &e, err
 }
 
-// byRun sorts attempts, oldest first, into runs.
+// byRun groups attempts by run. attempts are oldest first; the result is newest first.
 func byRun(attempts []webhook.Attempt) []run {
 	var all []run
 	for _, a := range slices.Backward(attempts) {
@@ -99,8 +95,8 @@ func byRun(attempts []webhook.Attempt) []run {
 	return all
 }
 
-// headers are what an attempt sends, by name. The signature is made afresh for
-// each and not kept, so its shape is shown.
+// headers returns the headers of an attempt, sorted by name. Each attempt has a new signature and
+// the service does not keep it, so headers shows only its shape.
 func headers(d webhook.Delivery, attempt int) []header {
 	sent := webhook.RequestHeaders(d.ID, d.EventID, d.EventType, attempt)
 	sent[webhook.SignatureHeader] = "t=<seconds since 1970>,v1=<64 hexadecimal digits>"
@@ -113,7 +109,7 @@ func headers(d webhook.Delivery, attempt int) []header {
 
 func readable(body []byte) string { return strings.ToValidUTF8(string(body), "\ufffd") }
 
-// indented is a body for people; numbers and texts in it stay as they are.
+// indented indents a body for people. Numbers and texts in it do not change.
 func indented(body []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, body, "", "  "); err != nil {
@@ -145,7 +141,7 @@ func (s *server) replayDelivery(v visit) (answer, error) {
 	return s.steer(v, s.webhooks().ReplayDelivery, "delivery.replay_requested", deliveryReplayed)
 }
 
-// steer does something with the delivery that the path names.
+// steer applies do to the delivery in the path.
 func (s *server) steer(v visit, do action.Steering, what, notice string) (answer, error) {
 	d, err := s.Store.Delivery(v.Context(), deliveryRef(v))
 	if err != nil {

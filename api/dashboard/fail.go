@@ -11,13 +11,13 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// problem is a page that only says what went wrong.
+// problem is the text of a page about an error.
 type problem struct {
 	Title string
 	Text  string
 }
 
-// problems are the pages of the kinds of errors.
+// problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
 	failure.Internal:         {"Something went wrong", "It is our fault, and it has been noted."},
 	failure.Invalid:          {"Not understood", "The form could not be read. Go back and try again."},
@@ -33,7 +33,7 @@ var problems = map[failure.Kind]problem{
 	failure.Unavailable:      {"Not available now", "We cannot say whether that was done. Look before you try again."},
 }
 
-// conflicts say more than that something is not possible now.
+// conflicts are more exact texts for errors of kind Conflict.
 var conflicts = []struct {
 	err  error
 	text string
@@ -48,12 +48,12 @@ var conflicts = []struct {
 	{webhook.ErrReplayRate, "Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one."},
 }
 
-// retryAfter is when a browser may ask again for what is away now.
+// retryAfter is how long a browser waits before it asks again for an unavailable page.
 const retryAfter = time.Minute
 
-// fail answers an error with the page of its kind.
+// fail answers an error with the page for its kind.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, checkout.ErrWrongMode) { // the path names the mode, so nothing is there
+	if errors.Is(err, checkout.ErrWrongMode) { // the path names the mode, so the object is not found there
 		err = failure.NotFound
 	}
 	kind := failure.KindOf(err)
@@ -71,8 +71,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.renderProblem(w, r, kind, p)
 }
 
-// renderProblem renders a problem, with the navigation for a visitor who is signed
-// in. It looks nobody up for a request that was refused before it was let in.
+// renderProblem renders a problem, with the navigation when the visitor is signed in. It does not
+// look up the visitor of a request that was refused at the entrance.
 func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, p problem) {
 	v := visit{Request: r, Mode: checkout.ModeTest}
 	switch kind {
@@ -85,7 +85,7 @@ func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind fail
 	s.render(w, r, kind.Status(), "problem", s.view(v, p.Title, p))
 }
 
-// failing answers with the page of a kind, and looks nobody up.
+// failing answers every request with the page for a kind. It does not look up the visitor.
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := problems[kind]

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// form is what a page's form sends: a page stays as it is while somebody types.
+// form holds the fields that a page's form sends. It stays the same while the page's data changes.
 type form struct {
 	b      *browser
 	action string
@@ -40,7 +40,7 @@ func (b *browser) formOf(p page, action string) form {
 	return f
 }
 
-// read takes what the form sends as it is.
+// read reads the fields and the values that a browser would send.
 func (f form) read(root *html.Node) {
 	for n := range root.Descendants() {
 		name := attribute(n, "name")
@@ -68,8 +68,8 @@ func (f form) read(root *html.Node) {
 	}
 }
 
-// with is the form after somebody has typed: names and values by turns, of which
-// the same name twice is two values, and none unticks.
+// with returns the form with typed values. typed alternates names and values. A name given twice
+// has two values; the value none removes the field.
 func (f form) with(typed ...string) form {
 	fields := url.Values{}
 	for name, values := range f.fields {
@@ -87,7 +87,7 @@ func (f form) with(typed ...string) form {
 	return f
 }
 
-// none is the value of what is not sent.
+// none is the value of a field that is not sent.
 const none = "\x00none"
 
 func (f form) send(typed ...string) page {

@@ -8,25 +8,25 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// homePage is how the merchant is doing in one mode.
+// homePage shows a merchant's numbers in one mode.
 type homePage struct {
 	storage.Summary
 	Charts   []homeCharts
-	At       time.Time // when it was counted
-	Start    bool      // nothing has happened yet: the page says how to begin
-	TodayURL string    // list of today's sessions
+	At       time.Time // time of the count
+	Start    bool      // no sessions yet: the page explains how to begin
+	TodayURL string    // address of the list of today's sessions
 }
 
-// homeCharts are the charts of one length of time.
+// homeCharts are the charts of one span of time.
 type homeCharts struct {
 	ID         string
 	Title      string
-	Each       string // what a bar is, "hour" or "day"
+	Each       string // period of a bar: "hour" or "day"
 	Sessions   chart
-	Paid       []chart // one for each currency: what cannot be added is not
+	Paid       []chart // one for each currency, because amounts of two currencies cannot be added
 	Currencies []checkout.Currency
 	Rows       []storage.Period // newest first
-	Layout     string           // of the time of a row
+	Layout     string           // format of a row's time
 }
 
 // showHome serves GET /{mode}/.
@@ -59,10 +59,10 @@ func newHomeCharts(id, title, each, layout string, periods []storage.Period) hom
 	return c
 }
 
-// Count is how many sessions of a period have a status.
+// Count returns the number of a period's sessions with a status.
 func (homePage) Count(p storage.Period, status checkout.Status) int { return p.Sessions[status] }
 
-// All is how many sessions were created in a period.
+// All returns the number of sessions created in a period.
 func (homePage) All(p storage.Period) (n int) {
 	for _, of := range p.Sessions {
 		n += of
@@ -70,7 +70,7 @@ func (homePage) All(p storage.Period) (n int) {
 	return n
 }
 
-// PaidToday are today's currencies in their usual order.
+// PaidToday returns the currencies of today's payments in their usual order.
 func (p homePage) PaidToday() (all []checkout.Currency) {
 	for _, c := range checkout.Currencies {
 		if p.Today().Paid[c] > 0 {
@@ -80,13 +80,13 @@ func (p homePage) PaidToday() (all []checkout.Currency) {
 	return all
 }
 
-// Tried are the deliveries of which an attempt has ended.
+// Tried returns the number of deliveries with at least one finished attempt.
 func (p homePage) Tried() int {
 	return p.Deliveries.Delivered + p.Deliveries.Failed + p.Deliveries.Retrying
 }
 
-// SuccessRate is the share of Tried that arrived, in percent with one digit; ""
-// before one was tried. What waits for a retry has not arrived.
+// SuccessRate returns the share of Tried that was delivered, in percent with one digit; "" when
+// Tried is 0. A delivery that waits for a retry counts as not delivered.
 func (p homePage) SuccessRate() string {
 	return percentage(p.Deliveries.Delivered, p.Deliveries.Failed+p.Deliveries.Retrying)
 }

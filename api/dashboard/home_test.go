@@ -25,7 +25,7 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	d.pay(d.newSession(d.merchant, checkout.ModeTest, free), checkout.FailureFraudBlocked)
 	d.pay(d.newSession(d.other, checkout.ModeTest, free), "")
 	d.pay(d.newSession(d.merchant, checkout.ModeLive, free), "")
-	// The hour and the day may have changed since: put all into this one.
+	// The hour or the day may have changed since. Move all sessions into the current ones.
 	d.exec(`UPDATE checkout_session SET created_at = date_trunc('milliseconds', clock_timestamp())`)
 
 	got := viewer.get("/test/")
@@ -47,7 +47,8 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	require.Equal(t, 2, strings.Count(got.body, "The same as a table"))
 }
 
-// TestHome_IsNotAllWellWhileDeliveriesFail: what waits for a retry has not arrived.
+// TestHome_IsNotAllWellWhileDeliveriesFail checks that a delivery that waits for a retry does not
+// count as delivered.
 func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)

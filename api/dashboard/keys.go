@@ -11,17 +11,17 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// keysPage is the API keys of one mode.
+// keysPage shows the API keys of one mode.
 type keysPage struct {
-	Groups []keyGroup // the one with the newest key first
-	Hidden bool       // live keys are not for the visitor
-	Secret string     // of a new key, shown once
+	Groups []keyGroup // group with the newest key first
+	Hidden bool       // the visitor may not see live keys
+	Secret string     // a new key's secret, shown once
 	New    checkout.APIKey
 	Form   keyForm
 	Fault  string
 }
 
-// keyGroup is the keys of one label, of which one replaces another.
+// keyGroup holds the keys with one label. A newer key replaces the older ones.
 type keyGroup struct {
 	Label   string
 	Valid   []checkout.APIKey // newest first
@@ -29,22 +29,20 @@ type keyGroup struct {
 	Step    rotationStep
 }
 
-// rotationStep is how far the replacement of a key is. Source: interface
-// document, "Authentication", 8.
+// rotationStep is the step of a key's replacement. Source: interface document, "Authentication", 8.
 type rotationStep int
 
-// The steps of a rotation that wait for somebody; 0 is none.
+// Steps of a rotation that wait for a person; 0 is no step.
 const (
-	stepDeploy  rotationStep = iota + 2 // the new key is not used
-	stepConfirm                         // both are used
-	stepRevoke                          // only the new one is
+	stepDeploy  rotationStep = iota + 2 // the new key is not used yet
+	stepConfirm                         // both keys are used
+	stepRevoke                          // only the new key is used
 )
 
-// quietTime is how long an old key must not have been used before the page says
-// that it can be revoked.
+// quietTime is how long an old key must be unused before the page suggests to revoke it.
 const quietTime = 15 * time.Minute
 
-// keyForm is what a new key is made from.
+// keyForm is the form for a new key.
 type keyForm struct {
 	Label  string
 	Access string // full, read or some
@@ -63,8 +61,8 @@ func (s *server) listKeys(v visit) (answer, error) {
 	return s.keysPage(v, keysPage{Form: f})
 }
 
-// keysPage shows the keys with what just happened. Whoever may not handle live
-// keys does not see them.
+// keysPage shows the keys and the result of the last action. It hides live keys from visitors who
+// may not manage them.
 func (s *server) keysPage(v visit, p keysPage) (answer, error) {
 	p.Hidden = v.Mode.Live() && !v.May(checkout.RoleDeveloper)
 	if !p.Hidden {
@@ -80,7 +78,7 @@ func (s *server) keysPage(v visit, p keysPage) (answer, error) {
 	return show("keys", "API keys", p)
 }
 
-// accessSome chooses single scopes.
+// accessSome is the form's choice of single scopes.
 const accessSome = "some"
 
 // createKey serves POST /{mode}/keys.
@@ -98,7 +96,7 @@ func (s *server) createKey(v visit) (answer, error) {
 func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	form = keyForm{Label: strings.TrimSpace(v.PostFormValue("label")), Access: v.PostFormValue("access"), Scopes: v.PostForm["scope"]}
 	k = checkout.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
-	const maxLabel = 100 // as with the command line
+	const maxLabel = 100 // same as on the command line
 	switch {
 	case form.Label == "":
 		return form, k, "Give the key a label, such as the server that will use it."
@@ -107,11 +105,12 @@ func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	case !utf8.ValidString(form.Label) || strings.ContainsFunc(form.Label, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return form, k, "The label must not have control or invisible characters."
 	}
+
 	switch form.Access {
 	case checkout.ScopeFull, checkout.ScopeRead:
 		if len(form.Scopes) > 0 {
 			fault = "You chose “" + upperFirst(scopeTexts[form.Access]) + "” and single things too. “Only this” is chosen now: look at it, and make the key."
-			form.Access = accessSome // of the two what may do less
+			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}
 		k.Scopes = checkout.Scopes{form.Access}
@@ -120,6 +119,7 @@ func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 	default:
 		return form, k, "Choose what the key may do."
 	}
+
 	if len(form.Scopes) == 0 {
 		return form, k, "Choose at least one of the things that the key may do."
 	}
@@ -142,7 +142,7 @@ func (s *server) revokeKey(v visit) (answer, error) {
 	return goTo(v.Path("/keys"), keyRevoked)
 }
 
-// groupKeys sorts the keys of a mode, newest first as they come, by their labels.
+// groupKeys groups a mode's keys by label. keys are newest first, and stay so in a group.
 func groupKeys(keys []checkout.APIKey, mode checkout.Mode, now time.Time) []keyGroup {
 	var groups []keyGroup
 	at := map[string]int{}
@@ -162,18 +162,19 @@ func groupKeys(keys []checkout.APIKey, mode checkout.Mode, now time.Time) []keyG
 			groups[i].Revoked = append(groups[i].Revoked, k)
 		}
 	}
+
 	for i := range groups {
 		groups[i].Step = groups[i].step(now)
 	}
-	// What is in use before what was.
+	// Groups with a valid key come first.
 	slices.SortStableFunc(groups, func(a, b keyGroup) int { return min(len(b.Valid), 1) - min(len(a.Valid), 1) })
 	return groups
 }
 
-// Newest is the valid key that replaces the others.
+// Newest returns the valid key that replaces the others.
 func (g keyGroup) Newest() checkout.APIKey { return g.Valid[0] }
 
-// Old are the valid keys that are replaced.
+// Old returns the valid keys that Newest replaces.
 func (g keyGroup) Old() []checkout.APIKey { return g.Valid[1:] }
 
 func (g keyGroup) step(now time.Time) rotationStep {
@@ -191,7 +192,7 @@ func (g keyGroup) step(now time.Time) rotationStep {
 	return stepRevoke
 }
 
-// scopeTexts say what a scope allows.
+// scopeTexts say what each scope allows.
 var scopeTexts = map[string]string{
 	checkout.ScopeFull: "do everything",
 	checkout.ScopeRead: "read everything",
@@ -205,7 +206,7 @@ var scopeTexts = map[string]string{
 	"payouts:read":     "read payouts",
 }
 
-// scopeWords are scopes in words, to be read after "may".
+// scopeWords describes scopes. The text follows "may" in a sentence.
 func scopeWords(scopes checkout.Scopes) string {
 	words := make([]string, len(scopes))
 	for i, scope := range scopes {
@@ -214,14 +215,13 @@ func scopeWords(scopes checkout.Scopes) string {
 	return strings.Join(words, "; ")
 }
 
-// May is what a key may do, in words.
+// May returns what a key may do, in words.
 func (keysPage) May(k checkout.APIKey) string { return upperFirst(scopeWords(k.Scopes)) }
 
-// Words is May in the middle of a sentence.
+// Words is May for the middle of a sentence.
 func (keysPage) Words(k checkout.APIKey) string { return scopeWords(k.Scopes) }
 
-// Unused says how long a key has not been used that nothing is known of: what is
-// known is kept for a day or more.
+// Unused describes a key with no recorded use. Last-used times are kept for at least a day.
 func (keysPage) Unused(k checkout.APIKey) string {
 	if time.Since(k.CreatedAt) < 24*time.Hour {
 		return "not used yet"
@@ -229,7 +229,7 @@ func (keysPage) Unused(k checkout.APIKey) string {
 	return "not used lately"
 }
 
-// Choices are the scopes that can be chosen one by one.
+// Choices returns the scopes that a person can choose one by one.
 func (keysPage) Choices() []pair {
 	var all []pair
 	for _, scope := range checkout.AllScopes[2:] {
@@ -238,8 +238,7 @@ func (keysPage) Choices() []pair {
 	return all
 }
 
-// Replace is the address of the form that replaces a key: with its label and
-// scopes.
+// Replace returns the address of the form for a new key with the label and scopes of k.
 func (keysPage) Replace(v view, k checkout.APIKey) string {
 	q := url.Values{"label": {k.Label}, "access": {accessSome}}
 	if len(k.Scopes) == 1 && (k.Scopes[0] == checkout.ScopeFull || k.Scopes[0] == checkout.ScopeRead) {

@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/storage"
 )
 
-// DefaultLimits are how often one address may ask. An office shares one. Source:
+// DefaultLimits are the rates for one address. A whole office may share an address. Source:
 // api/decisions.md, "The dashboard".
 var DefaultLimits = limit.Rates{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
@@ -16,7 +16,7 @@ var DefaultLimits = limit.Rates{
 
 const bucketsOfAddress = "dashboard"
 
-// entrance lets a few requests count themselves at once. A crowd that comes from
-// many addresses does not take all connections to PostgreSQL by that, which other
-// merchants' requests need.
+// entrance bounds how many requests are counted at once. Without it, requests from many addresses
+// could take all connections to PostgreSQL only by being counted. Other merchants' requests need
+// these connections.
 var entrance = semaphore.NewWeighted(2)

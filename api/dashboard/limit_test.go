@@ -19,7 +19,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// from sends a form from an address, or asks for a page when there is none.
+// from sends a form from an address, or a GET without a form.
 func (d *desk) from(h http.Handler, address, path string, form url.Values, cookies ...*http.Cookie) *httptest.ResponseRecorder {
 	d.t.Helper()
 	method := http.MethodGet
@@ -74,8 +74,8 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, d.from(h, "203.0.113.4:80", "/signin", url.Values{"email": {"bob@shop.example"}}).Code, "another account")
 }
 
-// TestSignIn_ManyAtOnceAreRefusedEarly takes all places of the hashing, which other
-// tests need, so it runs alone.
+// TestSignIn_ManyAtOnceAreRefusedEarly takes all places for hashing. Other tests need them, so it
+// runs alone.
 func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 	d := newDesk(t)
 	h := New(d.config)
@@ -99,8 +99,8 @@ func TestSignIn_ManyAtOnceAreRefusedEarly(t *testing.T) {
 	require.Contains(t, d.from(h, "192.0.2.9:80", "/signin", nil).Body.String(), "Sign in")
 }
 
-// TestBrand_LogosTakeTheirTurns takes the places of decoding, which other tests
-// need, so it runs alone.
+// TestBrand_LogosTakeTheirTurns takes the places for decoding. Other tests need them, so it runs
+// alone.
 func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
@@ -131,8 +131,8 @@ func TestBrand_LogosTakeTheirTurns(t *testing.T) {
 	require.Equal(t, 303, owner.upload(picture(t, 30, 10), "color", "#123456").status)
 }
 
-// TestBrand_ASlowUploadKeepsNobodyWaiting sends half of a logo; another merchant's
-// is decoded meanwhile.
+// TestBrand_ASlowUploadKeepsNobodyWaiting sends half of a logo. Another merchant's logo is decoded
+// meanwhile.
 func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	slow, d := newDesk(t), newDesk(t)
@@ -171,8 +171,7 @@ func TestBrand_ASlowUploadKeepsNobodyWaiting(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, <-answered)
 }
 
-// TestLimits_ACrowdWaitsAtTheEntrance takes the entrance, which other tests need, so
-// it runs alone.
+// TestLimits_ACrowdWaitsAtTheEntrance takes the entrance. Other tests need it, so it runs alone.
 func TestLimits_ACrowdWaitsAtTheEntrance(t *testing.T) {
 	d := newDesk(t)
 	h := New(d.config)
@@ -188,7 +187,7 @@ func TestLimits_ACrowdWaitsAtTheEntrance(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond) // what must not happen has no event
+	time.Sleep(200 * time.Millisecond) // no event tells that a thing did not happen
 	require.Zero(t, shown.Load(), "nobody has come in")
 	entrance.Release(2)
 	wg.Wait()

@@ -16,18 +16,18 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// membersPage is who may sign in.
+// membersPage lists the people who may sign in.
 type membersPage struct {
 	Members []checkout.Member
-	Link    string // of an invitation, shown once
-	For     string // whom the link is for
+	Link    string // an invitation's link, shown once
+	For     string // e-mail address of the invited person
 	Fault   string
-	Email   string // that was typed
+	Email   string // as typed
 }
 
 func (s *server) listMembers(v visit) (answer, error) { return s.membersPage(v, membersPage{}) }
 
-// membersPage shows the members with what just happened.
+// membersPage shows the members and the result of the last action.
 func (s *server) membersPage(v visit, p membersPage) (answer, error) {
 	var err error
 	if p.Members, err = s.Store.Members(v.Context(), v.MerchantID()); err != nil {
@@ -62,15 +62,15 @@ func (s *server) inviteMember(v visit) (answer, error) {
 	return got, err
 }
 
-// linkOfInvitation is the address of the page that shows a link, by the id of the
-// member whom it is for.
+// linkOfInvitation returns a function from a member's id to the address of the page with the
+// member's invitation link.
 func linkOfInvitation(v visit) func(id string) string {
 	return func(id string) string { return v.Path("/members/" + id + "/link") }
 }
 
-// unconfirmedOwner asks for the password before somebody becomes an owner, or is
-// one no more: an owner decides where the money goes. It is nil when that is not
-// concerned, or confirmed.
+// unconfirmedOwner asks for the password before a person becomes an owner or stops being one,
+// because an owner decides where the money goes. concerned says that the change is such a one. The
+// answer is nil when it is not, or when the password was right.
 func (s *server) unconfirmedOwner(v visit, concerned bool, what string) (*answer, error) {
 	if !concerned {
 		return nil, nil
@@ -80,7 +80,7 @@ func (s *server) unconfirmedOwner(v visit, concerned bool, what string) (*answer
 	})
 }
 
-// orNone is the answer, or none where an error is told instead.
+// orNone returns *a, or an empty answer for nil.
 func orNone(a *answer) answer {
 	if a == nil {
 		return answer{}
@@ -163,7 +163,7 @@ func Accept(ctx context.Context, accounts *storage.Accounts, token, password str
 	return accept(ctx, accounts, token, password, "")
 }
 
-// accept is Accept for somebody at an IP address.
+// accept is Accept with the person's IP address for the audit log.
 func accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (checkout.Member, error) {
 	hash, err := hashPassword(ctx, password)
 	if err != nil {
@@ -172,7 +172,7 @@ func accept(ctx context.Context, accounts *storage.Accounts, token, password, ad
 	return accounts.AcceptInvitation(ctx, checkout.HashToken(token), hash, address)
 }
 
-// invitationPage is where somebody who was invited chooses a password.
+// invitationPage asks an invited person for a password.
 type invitationPage struct {
 	Email    string
 	Merchant string
@@ -185,8 +185,8 @@ func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 	return s.renderInvitation(w, r, "")
 }
 
-// renderInvitation shows the page of an invitation that is good; fault is what
-// is wrong with the password that was chosen.
+// renderInvitation shows the page of a valid invitation. fault is the fault of the chosen password,
+// "" for none.
 func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
 	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -204,8 +204,8 @@ func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 	return nil
 }
 
-// acceptInvitation serves POST /invitation/{token}: the first password, which
-// signs in.
+// acceptInvitation serves POST /invitation/{token}. It sets the first password and signs the person
+// in.
 func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) error {
 	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "an invitation"); err != nil {
 		return err

@@ -8,8 +8,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// TestOwners_AreMadeAndUnmadeWithThePassword: who sits at an owner's browser has
-// not the password, and must not come to the payout addresses by a new owner.
+// TestOwners_AreMadeAndUnmadeWithThePassword checks that a change of owners needs the password. A
+// stranger at an owner's browser does not know it. Such a stranger must not reach the payout
+// addresses through a new owner.
 func TestOwners_AreMadeAndUnmadeWithThePassword(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

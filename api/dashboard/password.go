@@ -14,22 +14,22 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// passwordParams are OWASP's for argon2id. A hash says which it was made with,
-// so they can grow.
+// passwordParams are OWASP's parameters for argon2id. Each hash names its own parameters, so these
+// can be raised later.
 var passwordParams = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 var hashers = max(1, runtime.GOMAXPROCS(0)/2)
 
-// hashing bounds what passwords take of this process; a second's work may wait.
+// hashing bounds the processor time for passwords. About a second's work may wait.
 var hashing = limit.NewGate(hashers, 8*hashers)
 
-// Limits of a password. The longest is for the sake of the hashing only.
+// Limits of a password in characters. maxPassword only bounds the time of hashing.
 const (
 	minPassword = 12
 	maxPassword = 256
 )
 
-// passwordFault says what is wrong with a new password, "" for nothing.
+// passwordFault returns the fault of a new password, "" for none.
 func passwordFault(password, again string) string {
 	switch n := utf8.RuneCountInString(password); {
 	case n < minPassword:
@@ -56,7 +56,8 @@ func hashPassword(ctx context.Context, password string) (string, error) {
 	return hash, nil
 }
 
-// nobodysHash is compared with when there is no account, which takes as long.
+// nobodysHash is compared when there is no account, so that the answer takes as long as for an
+// account.
 var nobodysHash = func() string {
 	token, _ := checkout.NewToken()
 	hash, err := argon2id.CreateHash(token, passwordParams)
@@ -66,8 +67,8 @@ var nobodysHash = func() string {
 	return hash
 }()
 
-// samePassword compares a password with a hash, "" for that of nobody. It returns
-// limit.ErrBusy.
+// samePassword compares a password with a hash. An empty hash means that there is no account; the
+// result is false after the same work. Error: limit.ErrBusy.
 func samePassword(ctx context.Context, password, hash string) (bool, error) {
 	known := hash != ""
 	if !known {
@@ -84,9 +85,9 @@ func samePassword(ctx context.Context, password, hash string) (bool, error) {
 	return same && fault == nil && known, err
 }
 
-// confirmed says why what is dangerous is not done: "" when the visitor has typed
-// the own password. A wrong one is noted: somebody may sit at a browser that is
-// another's.
+// confirmed checks the visitor's password before a dangerous action. It returns "" when the
+// password is right, else a fault. The audit log notes a wrong password, because a stranger may sit
+// at the member's browser.
 func (s *server) confirmed(v visit) (fault string, err error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
@@ -105,17 +106,17 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	return "Your password is not right.", s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
 }
 
-// confirmPage asks for the password before a form does what is dangerous.
+// confirmPage asks for the password before a dangerous action.
 type confirmPage struct {
-	Text   string // what would be done
+	Text   string // describes the action
 	Button string
 	Back   string // path
-	Fields []pair // of the form, which are sent again
+	Fields []pair // the form's fields, sent again after the password
 	Fault  string
 }
 
-// unconfirmed is the page that asks for the visitor's password, nil when the form
-// has the right one.
+// unconfirmed returns the page that asks for the visitor's password, nil when the form has the
+// right one.
 func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Faults of a payout address; they read on from "The address ".
+// Faults of a payout address. Each continues a sentence that begins with "The address".
 var (
 	errEthereumShape    = errors.New("must be 0x and 40 hexadecimal digits")
 	errEthereumChecksum = errors.New("has a checksum (its upper-case letters) that does not match: a character is wrong")
@@ -22,12 +22,12 @@ var (
 	errSandbox          = errors.New("exists in test mode only")
 )
 
-// sandboxAddress begins the addresses of the sandbox's chain, each of which
-// shows another outcome. Source: api/README.md, "Test cards".
+// sandboxAddress begins the addresses of the sandbox's chain. Each of them gives another outcome.
+// Source: api/README.md, "Test cards".
 const sandboxAddress = "sandbox:"
 
-// checkPayoutAddress says what is wrong with an address on the network of a
-// currency. In test mode those of the sandbox and of test networks are fine too.
+// checkPayoutAddress returns the fault of an address on a currency's network, nil for none. Test
+// mode also accepts addresses of the sandbox and of test networks.
 func checkPayoutAddress(mode checkout.Mode, network, address string) error {
 	switch {
 	case strings.HasPrefix(address, sandboxAddress):
@@ -54,8 +54,8 @@ func checkBitcoin(mode checkout.Mode, address string) error {
 	return nil
 }
 
-// bitcoinAddress reports whether text is an address of the network; a public
-// key, which the library reads too, is none.
+// bitcoinAddress reports whether text is an address of the network. The library also reads public
+// keys; they are not addresses.
 func bitcoinAddress(text string, network *chaincfg.Params) bool {
 	got, err := btcutil.DecodeAddress(text, network)
 	if err != nil {
@@ -65,8 +65,8 @@ func bitcoinAddress(text string, network *chaincfg.Params) bool {
 	return !isKey && got.IsForNet(network)
 }
 
-// checkEthereum checks the shape and, where both cases of letters are used, the
-// checksum. Source: EIP-55.
+// checkEthereum checks the shape of an address. It checks the checksum when the address mixes upper
+// and lower case. Source: EIP-55.
 func checkEthereum(address string) error {
 	digits, ok := strings.CutPrefix(address, "0x")
 	raw, err := hex.DecodeString(digits)
@@ -76,15 +76,14 @@ func checkEthereum(address string) error {
 	case strings.Trim(digits, "0") == "":
 		return errEthereumZero
 	case digits == strings.ToLower(digits) || digits == strings.ToUpper(digits):
-		return nil // without a checksum
+		return nil // one case only: there is no checksum
 	case digits != ethereumChecksum(strings.ToLower(digits)):
 		return errEthereumChecksum
 	}
 	return nil
 }
 
-// ethereumChecksum writes each letter in upper case where the digit of the hash
-// at its place is 8 or more.
+// ethereumChecksum writes a letter in upper case when the hash's digit at its place is 8 or more.
 func ethereumChecksum(lower string) string {
 	hash := sha3.NewLegacyKeccak256()
 	hash.Write([]byte(lower))

@@ -19,8 +19,8 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// pages are the templates by name. Each file defines "main" for layout.html;
-// parts.html has what several of them use.
+// pages maps names to templates. Each file defines "main" for layout.html. parts.html has the parts
+// that several files use.
 var pages = func() map[string]*template.Template {
 	shared := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	entries, err := templateFiles.ReadDir("templates")
@@ -65,8 +65,8 @@ var functions = template.FuncMap{
 	"dict":     dict,
 }
 
-// dict makes several values one, for a template that needs them; pairs are names
-// and values by turns.
+// dict makes one value of several, for a template with one argument. pairs alternates names and
+// values.
 func dict(pairs ...any) map[string]any {
 	m := map[string]any{}
 	for pair := range slices.Chunk(pairs, 2) {
@@ -77,7 +77,7 @@ func dict(pairs ...any) map[string]any {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
-// showTime is a time as people read it, in UTC.
+// showTime formats a time.Time or *time.Time in UTC; "–" for nil.
 func showTime(t any) string {
 	switch t := t.(type) {
 	case time.Time:
@@ -90,8 +90,7 @@ func showTime(t any) string {
 	return "–"
 }
 
-// showAgo is how long before now something happened, as people say it; "never"
-// for nil.
+// showAgo returns the time from t to now in words, "never" for nil.
 func showAgo(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "never"
@@ -110,7 +109,7 @@ func showAgo(t *time.Time, now time.Time) string {
 	return "just now"
 }
 
-// showMoney is an amount of minor units with its currency, such as "1,234.50 EUR".
+// showMoney formats an amount in minor units with its currency, such as "1,234.50 EUR".
 func showMoney(a checkout.Amount, c checkout.Currency) string {
 	whole, fraction, _ := strings.Cut(a.String(), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
@@ -119,21 +118,21 @@ func showMoney(a checkout.Amount, c checkout.Currency) string {
 	return whole + "." + fraction + " " + string(c)
 }
 
-// view is what the templates know.
+// view is the data of the templates.
 type view struct {
 	visit
 	Title  string
 	Notice string
-	Data   any // of the page
+	Data   any // the page's own data
 
-	runs string // in Temporal's UI; "" for none
+	runs string // address of the runs in Temporal's UI; "" for none
 }
 
 func (s *server) view(v visit, title string, data any) view {
 	return view{visit: v, Title: title, Notice: v.notice, Data: data, runs: s.runs()}
 }
 
-// runs is where Temporal's UI has the service's runs, "" without a UI.
+// runs returns the address of the service's runs in Temporal's UI, "" without a UI.
 func (s *server) runs() string {
 	if s.TemporalUI == "" {
 		return ""
@@ -141,10 +140,10 @@ func (s *server) runs() string {
 	return s.TemporalUI + "/namespaces/" + url.PathEscape(s.Namespace) + "/workflows/"
 }
 
-// SignedIn reports whether somebody is.
+// SignedIn reports whether the visitor is signed in.
 func (v view) SignedIn() bool { return v.Member.ID != "" }
 
-// Live reports whether the page shows live things.
+// Live reports whether the page belongs to live mode.
 func (v view) Live() bool { return v.Mode.Live() }
 
 // In reports whether the page belongs to a section of the navigation.
@@ -156,13 +155,14 @@ func (v view) In(section string) bool {
 	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
 }
 
-// OtherMode is the same section in the other mode: an id exists in one only.
+// OtherMode returns the address of the same section in the other mode. It leaves out the id,
+// because an id exists in one mode only.
 func (v view) OtherMode() string {
 	section, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(v.URL.Path, v.Path("")), "/"), "/")
 	return "/" + string(v.Mode.Other()) + "/" + section
 }
 
-// Run is the address of a run in Temporal's UI, "" where there is none.
+// Run returns the address of a run in Temporal's UI, "" without a UI.
 func (v view) Run(workflowID string) string {
 	if v.runs == "" {
 		return ""
@@ -170,24 +170,25 @@ func (v view) Run(workflowID string) string {
 	return v.runs + workflowID
 }
 
-// Once is a token for a form that makes something: sent twice, it makes one.
+// Once returns a token for a form that creates something. If the form is sent twice, it creates one
+// thing.
 func (view) Once() string {
 	token, _ := checkout.NewToken()
 	return token
 }
 
-// notices are what a page can say after something was done, by the key in a
-// cookie: nobody can make a page say anything else.
+// notices are the messages that a page can show after an action. A cookie holds only the key, so
+// that no cookie can make a page show another text.
 var notices = map[string]string{}
 
-// notice adds to notices and returns the key.
+// notice adds a message to notices and returns its key.
 func notice(key, text string) string {
 	notices[key] = text
 	return key
 }
 
-// takeNotice returns what is to be said once, on this page. A part of a page that
-// asks for itself is not the page.
+// takeNotice returns the message for this page and removes its cookie. It returns "" when htmx
+// loads a part of a page, so that the message waits for a whole page.
 func (s *server) takeNotice(w http.ResponseWriter, r *http.Request) string {
 	cookie, err := r.Cookie(s.cookieName(noticeCookie))
 	if err != nil || r.Header.Get("HX-Request") != "" {
@@ -197,7 +198,8 @@ func (s *server) takeNotice(w http.ResponseWriter, r *http.Request) string {
 	return notices[cookie.Value]
 }
 
-// render writes a page; what it shows is complete before the first byte leaves.
+// render writes a page. It renders the whole page first, so that a failing template sends nothing
+// of it.
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, page string, v view) {
 	var text bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&text, "layout.html", v); err != nil {
@@ -207,5 +209,5 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, page
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // an error means that whoever asked is gone
+	_, _ = w.Write(text.Bytes()) // an error means that the visitor has gone
 }

@@ -16,18 +16,18 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// replaysPage is the form of a bulk replay, what it would do, and those before.
+// replaysPage shows the form of a bulk replay, its preview and earlier bulk replays.
 type replaysPage struct {
 	webhook.Endpoint
 	Form     replayForm
-	Preview  *preview // nil until it was asked for
+	Preview  *preview // nil before the person asks for it
 	Replays  []webhook.Replay
 	Older    string
 	Statuses []webhook.DeliveryStatus
 	MaxRate  int
 }
 
-// replayForm is what is typed, in UTC.
+// replayForm holds the form's values as typed, times in UTC.
 type replayForm struct {
 	Since, Until string
 	Status       webhook.DeliveryStatus
@@ -35,17 +35,16 @@ type replayForm struct {
 	Fault        string
 }
 
-// preview is what a bulk replay would do.
+// preview is the effect of a bulk replay that has not started.
 type preview struct {
 	webhook.Replay
-	Takes time.Duration // at its rate
+	Takes time.Duration // duration at the chosen rate
 }
 
-// minute is how browsers write a time of a form.
+// minute is the format in which browsers send a form's time.
 const minute = "2006-01-02T15:04"
 
-// read returns the bulk replay that the form describes. What was typed wrongly is
-// its Fault.
+// read returns the bulk replay that the form describes. It sets Fault when a value is wrong.
 func (f *replayForm) read(v visit, values url.Values, now time.Time) webhook.Replay {
 	*f = replayForm{
 		Since: strings.TrimSpace(values.Get("since")), Until: strings.TrimSpace(values.Get("until")),
@@ -81,8 +80,8 @@ func (f *replayForm) time(what, text string) time.Time {
 	return time.Time{}
 }
 
-// showReplays serves GET /{mode}/webhooks/{id}/replay. With the form in its
-// query it counts what would be sent again.
+// showReplays serves GET /{mode}/webhooks/{id}/replay. When the query has the form, it counts the
+// deliveries to send again.
 func (s *server) showReplays(v visit) (answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *server) showReplays(v visit) (answer, error) {
 	return s.replaysPage(v, p)
 }
 
-// replaysPage shows a form with the bulk replays so far.
+// replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
 	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1})
 	if err != nil {
@@ -146,16 +145,16 @@ func (s *server) startReplay(v visit) (answer, error) {
 	return goTo(v.Path("/replays/"+r.ID), replayStarted)
 }
 
-// replayPage is how far a bulk replay is.
+// replayPage shows the progress of a bulk replay.
 type replayPage struct {
 	webhook.Replay
-	URL     string // of the registration, "" when it is deleted
+	URL     string // the registration's URL, "" when it was deleted
 	Done    int
-	Left    time.Duration // at its rate
+	Left    time.Duration // time left at its rate
 	Running bool
 }
 
-// Percent is how much of it is done.
+// Percent returns the done part in percent.
 func (p replayPage) Percent() int {
 	if p.Total == 0 {
 		return 100
@@ -202,7 +201,7 @@ func (s *server) cancelReplay(v visit) (answer, error) {
 	return goTo(v.Path("/replays/"+r.ID), replayCanceled)
 }
 
-// lasts is a duration in words, such as "about 3 minutes".
+// lasts returns a duration in words, such as "about 3 minutes".
 func lasts(d time.Duration) string {
 	switch {
 	case d < 2*time.Second:

@@ -11,18 +11,20 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// made goes to the page that shows, once, the secret of something that create
-// makes. Each form makes one, however often it is sent: a page that is loaded
-// again, or a second click, must not end a secret that is in use. subject is the
-// id of what has the secret; page is the address of the page, by that id.
+// made creates something with a secret and leads to the page that shows the secret once. A form
+// creates only one thing, even when the browser sends it twice. A reload or a second click must not
+// end a secret that is in use. subject is the id of the created object. page returns the page's
+// address for that id.
 func (s *server) made(v visit, subject, secret string, page func(subject string) string, create func() error) (answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {
 		once, _ = checkout.NewToken()
 	}
+
 	form := sha256.Sum256([]byte(v.URL.Path + " " + once))
 	r := v.reveal(subject)
 	r.Form, r.Secret = hex.EncodeToString(form[:]), secret
+
 	subject, first, err := s.Store.KeepReveal(v.Context(), r)
 	if err != nil {
 		return answer{}, err
@@ -30,8 +32,9 @@ func (s *server) made(v visit, subject, secret string, page func(subject string)
 	if !first {
 		return goTo(page(subject), "")
 	}
+
 	if err := create(); err != nil {
-		if storage.Unavailable(err) { // it may have been made: the form, sent again, shows the secret if so
+		if storage.Unavailable(err) { // the object may exist: the form, sent again, then shows the secret
 			return answer{}, err
 		}
 		return answer{}, errors.Join(err, s.Store.DropReveal(v.Context(), r))
@@ -39,14 +42,14 @@ func (s *server) made(v visit, subject, secret string, page func(subject string)
 	return goTo(page(subject), "")
 }
 
-// reveal names the secret of subject that the visitor's browser may see.
+// reveal names the secret of subject for the visitor's browser.
 func (v visit) reveal(subject string) storage.Reveal {
 	return storage.Reveal{Owner: v.Owner(), Browser: v.browser, Subject: subject}
 }
 
 var secretGone = notice("secret_gone", "A secret is shown only once. If this one was not kept, make another.")
 
-// gone answers, instead of a secret that cannot be shown, with another page.
+// gone leads to another page when the secret cannot be shown any more.
 func gone(err error, path string) (answer, error) {
 	if errors.Is(err, checkout.ErrNotFound) {
 		return goTo(path, secretGone)
@@ -70,8 +73,8 @@ func (s *server) showKeySecret(v visit) (answer, error) {
 	return s.keysPage(v, keysPage{Secret: secret, New: k, Form: keyForm{Access: checkout.ScopeFull}})
 }
 
-// showWebhookSecret serves GET /{mode}/webhooks/{id}/secret. It shows no secret
-// but the one that signs.
+// showWebhookSecret serves GET /{mode}/webhooks/{id}/secret. It shows the secret only while it is
+// the registration's current one.
 func (s *server) showWebhookSecret(v visit) (answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// reloaded sends a form and loads the page that came of it again, as browsers do:
-// where the answer was a page, the form is sent again. It returns the first page.
+// reloaded sends a form and then reloads the resulting page, like a browser. If the form was
+// answered with a page instead of a redirect, it sends the form again. It returns the first page.
 func (f form) reloaded() page {
 	f.b.t.Helper()
 	got := f.send()
@@ -26,7 +26,7 @@ func (f form) reloaded() page {
 	return first
 }
 
-// signs are the digests of the secrets that sign for the registration.
+// signs returns the digests of the secrets that sign for the registration.
 func (s sender) signs() (current, previous []byte) {
 	s.t.Helper()
 	keys, err := s.store.SigningKeys(s.t.Context(), checkout.Owner{MerchantID: s.merchant, Mode: s.mode}, "")
@@ -170,8 +170,8 @@ func TestNotice_IsSaidOnce(t *testing.T) {
 	require.NotContains(t, dev.get(at+"?notice=webhook_deleted").text(), "was deleted")
 }
 
-// TestPosts_EndInARedirect takes every POST route there is: what has done
-// something is never the answer itself, which a reload would do again.
+// TestPosts_EndInARedirect tries every POST route. An action must be answered with a redirect,
+// because a reload of a page would repeat the action.
 func TestPosts_EndInARedirect(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t)

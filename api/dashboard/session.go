@@ -14,16 +14,16 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// sessionPage is everything about one session.
+// sessionPage shows one session.
 type sessionPage struct {
 	checkout.Session
 	storage.SessionHistory
-	Payments []checkout.Transaction // in the order of their attempts, the one in flight last
+	Payments []checkout.Transaction // in the order of their attempts; a payment in flight is last
 	Moments  []moment               // oldest first
-	Pairs    []pair                 // of the metadata, in the order in which they were sent
+	Pairs    []pair                 // metadata in the merchant's order
 	Customer string
 	Fault    string
-	// Refresh is how often the page asks for news, "" when nothing can come.
+	// Refresh is how often the page reloads itself, "" when nothing can change.
 	Refresh string
 }
 
@@ -35,29 +35,31 @@ type moment struct {
 	Reason string
 }
 
-// pair is one entry of metadata.
 type pair struct{ Key, Value string }
 
 // showSession serves GET /{mode}/sessions/{id}.
 func (s *server) showSession(v visit) (answer, error) { return s.sessionPage(v, "") }
 
-// sessionPage shows a session; fault is why it could not be changed.
+// sessionPage shows a session. fault says why the session could not be changed, "" for no fault.
 func (s *server) sessionPage(v visit, fault string) (answer, error) {
 	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}
+
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
 	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
 	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
 		return answer{}, err
 	}
+
 	p.Payments = slices.Clone(session.Transactions)
-	if p.InFlight != nil && session.Status == checkout.StatusPending { // else it was decided between the two readings
+	if p.InFlight != nil && session.Status == checkout.StatusPending { // else the payment was decided between the two queries
 		p.Payments = append(p.Payments, *p.InFlight)
 	}
 	p.Moments = p.moments()
 	p.Refresh = p.refresh()
+
 	title := showMoney(session.Amount, session.Currency) + " " + string(session.Status)
 	if fault != "" {
 		return refuse("session", title, p)
@@ -67,13 +69,14 @@ func (s *server) sessionPage(v visit, fault string) (answer, error) {
 
 var sessionExpired = notice("session_expired", "The session has expired. It cannot be paid any more.")
 
-// expireSession serves POST /{mode}/sessions/{id}/expire. As with the REST API
-// the workflow decides, and what is told is read from the row.
+// expireSession serves POST /{mode}/sessions/{id}/expire. As in the REST API, the workflow decides
+// and the answer comes from the row.
 func (s *server) expireSession(v visit) (answer, error) {
 	before, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
 	}
+
 	var asked error
 	if before.Status == checkout.StatusPending {
 		if err := s.Store.Audit(v.Context(), v.audit("session.expiry_requested", before.ID, "before its time")); err != nil {
@@ -81,12 +84,14 @@ func (s *server) expireSession(v visit) (answer, error) {
 		}
 		_, asked = s.Workflows.Expire(v.Context(), before.ID)
 	}
+
 	switch {
 	case errors.Is(asked, checkout.ErrPaymentInFlight):
 		return s.sessionPage(v, "A payment of this session is being decided, so it cannot expire now. Look again in a moment.")
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
 		return answer{}, asked
 	}
+
 	after, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
 	if err != nil {
 		return answer{}, err
@@ -97,8 +102,8 @@ func (s *server) expireSession(v visit) (answer, error) {
 	return goTo(v.Path("/sessions/"+before.ID), sessionExpired)
 }
 
-// refresh is how often there may be news of the session itself, or, which takes
-// longer, of its deliveries.
+// refresh returns how often the page reloads: often while the session or its payout can change,
+// less often while only its deliveries can.
 func (p sessionPage) refresh() string {
 	if p.Status == checkout.StatusPending || (p.Payout != nil && p.Payout.Status == checkout.PayoutPending) {
 		return "every 3s"
@@ -113,7 +118,7 @@ func (p sessionPage) refresh() string {
 	return ""
 }
 
-// momentTexts say what happened.
+// momentTexts are the timeline's texts.
 var momentTexts = map[checkout.MomentStatus]string{
 	checkout.MomentStatus(checkout.StatusPending):   "Created",
 	checkout.MomentStatus(checkout.StatusCompleted): "Paid",
@@ -125,7 +130,7 @@ var momentTexts = map[checkout.MomentStatus]string{
 	checkout.MomentPayoutFailed:                     "Payout failed",
 }
 
-// moments is the session's timeline in words.
+// moments returns the session's timeline in words.
 func (p sessionPage) moments() []moment {
 	var all []moment
 	for _, m := range p.Timeline() {
@@ -142,7 +147,7 @@ func (p sessionPage) moments() []moment {
 	return all
 }
 
-// failureTexts are for merchants; those of FailureCode speak to customers.
+// failureTexts are for merchants. FailureCode.Message is for customers.
 var failureTexts = map[checkout.FailureCode]string{
 	checkout.FailureCardDeclined:      "Declined by the card's bank",
 	checkout.FailureInsufficientFunds: "Insufficient funds",
@@ -154,7 +159,7 @@ var failureTexts = map[checkout.FailureCode]string{
 	checkout.FailureProcessingError:   "The card network could not process it",
 }
 
-// reason is the code of a failure, of a payment or a payout, in words.
+// reason returns the failure of a payment or a payout in words.
 func reason(code string) string {
 	if text := failureTexts[checkout.FailureCode(code)]; text != "" {
 		return text
@@ -165,13 +170,13 @@ func reason(code string) string {
 	return strings.ReplaceAll(code, "_", " ")
 }
 
-// Failure is why a payment failed, in words.
+// Failure returns the reason of a failed payment in words.
 func (sessionPage) Failure(t checkout.Transaction) string { return reason(string(t.Failure)) }
 
-// Waiting reports whether the session can still be paid, or expire.
+// Waiting reports whether the session can still be paid or expire.
 func (p sessionPage) Waiting() bool { return p.Status == checkout.StatusPending && p.InFlight == nil }
 
-// metadataPairs reads metadata in the order in which it was sent.
+// metadataPairs returns metadata in the merchant's order.
 func metadataPairs(metadata json.RawMessage) []pair {
 	var pairs []pair
 	d := json.NewDecoder(bytes.NewReader(metadata))

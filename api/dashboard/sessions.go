@@ -12,17 +12,15 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// sessionsPage is a page of the list of sessions.
 type sessionsPage struct {
 	Form     sessionForm
 	Sessions []checkout.Session // newest first
 	Older    string             // address of the next page, "" on the last
-	Newest   string             // address of the first page, "" on it
-	Fault    string             // of the form
+	Newest   string             // address of the first page, "" on the first page
+	Fault    string             // fault of the form, "" for none
 }
 
-// sessionForm is what the list is chosen by, as it was typed. What is empty does
-// not choose.
+// sessionForm is the filter of the list, as the person typed it. An empty field filters nothing.
 type sessionForm struct {
 	Search   string
 	Status   checkout.Status
@@ -30,7 +28,7 @@ type sessionForm struct {
 	From, To string // days in UTC, both included
 }
 
-// Chosen reports whether the form chooses anything.
+// Chosen reports whether any filter is set.
 func (f sessionForm) Chosen() bool { return f != sessionForm{} }
 
 // listSessions serves GET /{mode}/sessions.
@@ -56,10 +54,10 @@ func (s *server) listSessions(v visit) (answer, error) {
 	return show("sessions", "Sessions", p)
 }
 
-// maxSearch is more than anything has that can be found.
+// maxSearch is in bytes. Every text that a search can find is shorter.
 const maxSearch = 600
 
-// readSessionForm reads a query; what nobody can choose on the page is left out.
+// readSessionForm reads a query. It drops values that the page does not offer.
 func readSessionForm(q url.Values) sessionForm {
 	f := sessionForm{
 		Search: strings.TrimSpace(q.Get("search")), Status: checkout.Status(q.Get("status")), Currency: checkout.Currency(q.Get("currency")),
@@ -77,7 +75,7 @@ func readSessionForm(q url.Values) sessionForm {
 	return f
 }
 
-// bound sets the times of a page, and says what is wrong with them.
+// bound sets the times of a page. It returns the fault of the days, "" for none.
 func (f sessionForm) bound(p *storage.Page) (fault string) {
 	var err error
 	if f.From != "" {
@@ -97,7 +95,7 @@ func (f sessionForm) bound(p *storage.Page) (fault string) {
 	return ""
 }
 
-// address is that of the list chosen by the form from a cursor on.
+// address returns the address of the filtered list from a cursor on.
 func (f sessionForm) address(v visit, before string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{
@@ -113,8 +111,8 @@ func (f sessionForm) address(v visit, before string) string {
 	return v.Path("/sessions?") + q.Encode()
 }
 
-// Customer is the e-mail address that is known of a session's customer: typed
-// with the last payment, else sent by the merchant.
+// Customer returns the customer's e-mail address: from the last payment, else from the merchant,
+// else "".
 func (sessionsPage) Customer(s checkout.Session) string { return customerOf(s) }
 
 func customerOf(s checkout.Session) string {
@@ -127,7 +125,7 @@ func customerOf(s checkout.Session) string {
 	return ""
 }
 
-// OrderID is a session's metadata.order_id, "" when it has none.
+// OrderID returns the session's metadata.order_id, "" without one.
 func (sessionsPage) OrderID(s checkout.Session) string {
 	var metadata struct {
 		OrderID json.RawMessage `json:"order_id"`
@@ -138,8 +136,8 @@ func (sessionsPage) OrderID(s checkout.Session) string {
 	return metadataText(metadata.OrderID)
 }
 
-// metadataText is a value of metadata as people read it: a string without its
-// quotes, else as it was sent.
+// metadataText returns a value of metadata for people: a string without quotes, another value as it
+// was sent.
 func metadataText(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {

@@ -17,9 +17,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// settingsPage is what a merchant can set.
+// settingsPage shows the merchant's settings.
 type settingsPage struct {
-	Merchant  checkout.Merchant // as it is typed in
+	Merchant  checkout.Merchant // as typed
 	Stored    checkout.Merchant
 	Addresses []addressField
 	Brand     storage.Brand
@@ -31,21 +31,21 @@ type settingsPage struct {
 type addressField struct {
 	Currency checkout.PayoutCurrency
 	Network  string
-	Address  string // what is typed in, "" for none
-	Before   string // what was stored when the form was shown
+	Address  string // as typed, "" for none
+	Before   string // stored value when the form was shown
 	Fault    string
 }
 
-// Changed reports whether what is typed in is new.
+// Changed reports whether the typed address is new.
 func (f addressField) Changed() bool { return f.Address != f.Before }
 
-// Name is the name of the form's field.
+// Name returns the name of the form's field.
 func (f addressField) Name() string { return "address_" + string(f.Currency) }
 
-// BeforeName is the name of the hidden field that says what was stored.
+// BeforeName returns the name of the hidden field with the stored address.
 func (f addressField) BeforeName() string { return "before_" + f.Name() }
 
-// Attempts are the numbers of failed payments that can end a session.
+// Attempts returns the choices for the number of failed payments that end a session.
 func (settingsPage) Attempts() (all []int) {
 	for n := checkout.MinPaymentAttempts; n <= checkout.MaxPaymentAttempts; n++ {
 		all = append(all, n)
@@ -53,7 +53,7 @@ func (settingsPage) Attempts() (all []int) {
 	return all
 }
 
-// Fee is the plan's fee as people read it.
+// Fee returns the plan's fee in percent.
 func (p settingsPage) Fee() string {
 	return checkout.FeePercent(p.Stored.FeeBasisPoints)
 }
@@ -66,7 +66,7 @@ func (s *server) showSettings(v visit) (answer, error) {
 	return show("settings", "Settings", p)
 }
 
-// settingsPage reads what is stored.
+// settingsPage reads the stored settings.
 func (s *server) settingsPage(v visit) (settingsPage, error) {
 	p := settingsPage{Faults: map[string]string{}}
 	var err error
@@ -95,27 +95,31 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 
 var settingsChanged = notice("settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).")
 
-// changeSettings serves POST /{mode}/settings: what holds for both modes. What
-// the person has not changed stays as it is, whoever has changed it meanwhile.
+// changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
+// fields that the person has changed. Other people's changes of other fields stay.
 func (s *server) changeSettings(v visit) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return answer{}, err
 	}
+
 	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode, By: v.auditBoth("merchant.changed", v.MerchantID(), "")}
 	s.readSettings(v, &c, p.Faults)
 	p.typed(c, nil)
 	if len(p.Faults) > 0 {
 		return refuse("settings", "Settings", p)
 	}
+
 	got, err := s.changeMerchant(v, c)
 	var conflict *storage.ChangedError
 	if !errors.As(err, &conflict) {
 		return got, err
 	}
+
 	if p, err = s.settingsPage(v); err != nil {
 		return answer{}, err
 	}
+
 	p.typed(c, conflict.Fields)
 	for _, field := range conflict.Fields {
 		p.Faults[field] = conflictFault(v.PostFormValue(field))
@@ -123,36 +127,39 @@ func (s *server) changeSettings(v visit) (answer, error) {
 	return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
 }
 
-// readSettings reads the fields that are not as they were when the form was
-// shown, and what is wrong with them.
+// readSettings reads the fields that the person has changed, and adds their faults.
 func (s *server) readSettings(v visit, c *storage.MerchantChange, faults map[string]string) {
 	number := func(name string) int {
 		n, _ := strconv.Atoi(v.PostFormValue(name)) // 0 is refused too
 		return n
 	}
+
 	c.Was = &checkout.Merchant{
 		Name: v.PostFormValue("before_name"), PaymentAttempts: number("before_payment_attempts"),
 		OrderIDGuard: v.PostFormValue("before_order_id_guard") == "true",
 	}
+
 	if name := strings.TrimSpace(v.PostFormValue("name")); name != c.Was.Name {
 		c.Name = &name
 		if name == "" || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
 			faults["name"] = fmt.Sprintf("The name must have 1 to %d characters.", maxName)
 		}
 	}
+
 	if attempts := number("payment_attempts"); attempts != c.Was.PaymentAttempts {
 		c.PaymentAttempts = &attempts
 		if attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
 			faults["payment_attempts"] = fmt.Sprintf("Choose a number from %d to %d.", checkout.MinPaymentAttempts, checkout.MaxPaymentAttempts)
 		}
 	}
+
 	if guard := v.PostFormValue("order_id_guard") == "on"; guard != c.Was.OrderIDGuard {
 		c.OrderIDGuard = &guard
 	}
 }
 
-// typed shows what was typed in, but for the fields in which somebody else was
-// faster: those show what is stored now.
+// typed puts the typed values into the page. Fields in conflicts keep the stored value, because
+// another person has changed them first.
 func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
 	if c.Name != nil && !slices.Contains(conflicts, "name") {
 		p.Merchant.Name = *c.Name
@@ -165,8 +172,8 @@ func (p *settingsPage) typed(c storage.MerchantChange, conflicts []string) {
 	}
 }
 
-// conflictFault is said at a field that somebody else has changed since the form
-// was shown.
+// conflictFault returns the message for a field that another person has changed since the form was
+// shown.
 func conflictFault(typed string) string {
 	if typed == "" {
 		return "Somebody else has changed this meanwhile: here is what it is now. You had left it empty."
@@ -176,21 +183,23 @@ func conflictFault(typed string) string {
 
 const (
 	maxName    = 100
-	maxAddress = 200 // characters; real ones have less than half of it
+	maxAddress = 200 // characters; real addresses have less than half as many
 )
 
-// changeAddresses serves POST /{mode}/settings/payout: first it shows what
-// would change, then, with the password, it changes it. Only what the person has
-// changed is written.
+// changeAddresses serves POST /{mode}/settings/payout. Without a password it shows the changes and
+// asks for the password. With the right password it writes them. It writes only the addresses that
+// the person has changed.
 func (s *server) changeAddresses(v visit) (answer, error) {
 	p, err := s.settingsPage(v)
 	if err != nil {
 		return answer{}, err
 	}
+
 	c := storage.MerchantChange{
 		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{},
 		By: v.audit("payout_address.changed", v.MerchantID(), ""),
 	}
+
 	faulty, conflict := false, false
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
@@ -210,6 +219,7 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 			f.Fault, faulty = "The address "+err.Error()+".", true
 		}
 	}
+
 	switch {
 	case conflict:
 		return answer{status: http.StatusConflict, page: "settings", title: "Settings", data: p}, nil
@@ -220,6 +230,7 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	case !v.PostForm.Has("password"):
 		return show("payout", "Change payout addresses", p)
 	}
+
 	fault, err := s.confirmed(v)
 	if err != nil {
 		return answer{}, err
@@ -228,8 +239,9 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 		p.Faults["password"] = fault
 		return refuse("payout", "Change payout addresses", p)
 	}
+
 	got, err := s.changeMerchant(v, c)
-	if _, faster := errors.AsType[*storage.ChangedError](err); faster { // in this moment: the form is read again, and says it
+	if _, faster := errors.AsType[*storage.ChangedError](err); faster { // another change came first: read the form again, which shows the conflict
 		return s.changeAddresses(v)
 	}
 	return got, err
@@ -244,8 +256,8 @@ func checkTyped(mode checkout.Mode, f *addressField) error {
 
 var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing was changed.")
 
-// changeMerchant changes settings and starts the workflows that tell the
-// merchant's registrations.
+// changeMerchant changes settings and starts the workflows that inform the merchant's
+// registrations.
 func (s *server) changeMerchant(v visit, c storage.MerchantChange) (answer, error) {
 	events, err := s.Store.ChangeMerchant(v.Context(), c)
 	if err != nil {
@@ -260,11 +272,11 @@ func (s *server) changeMerchant(v visit, c storage.MerchantChange) (answer, erro
 	return goTo(v.Path("/settings"), settingsChanged)
 }
 
-// tellTimeout is how long a person waits for a workflow to be started.
+// tellTimeout bounds the wait for starting a workflow.
 const tellTimeout = time.Second
 
-// tell starts the workflow of a merchant.updated event. The event is committed:
-// if that fails, Reconcile starts its deliveries.
+// tell starts the workflow of a merchant.updated event. The event is committed already. If the
+// start fails, Reconcile starts the event's deliveries.
 func (s *server) tell(v visit, e storage.MerchantUpdated) {
 	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
 	defer cancel()

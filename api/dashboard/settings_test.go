@@ -118,7 +118,7 @@ func TestSettings_ShowWhatPeopleTypedAsText(t *testing.T) {
 	}
 }
 
-// payloads would be more than text on a page that does not escape.
+// payloads are texts that do harm on a page that does not escape them.
 var payloads = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</title><svg onload=alert(1)>`,
 	`<iframe src=javascript:alert(1)>`, `"><a href="javascript:alert(1)">x</a>`, `{{.}}<b>`, `<style>*{display:none}</style>`,

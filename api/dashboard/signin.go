@@ -17,28 +17,26 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// How often somebody may try to sign in: for one account from one address, from
-// one address at all, and for one account from everywhere. The last is slow, and
-// locks nobody out: a browser in which the account was signed in before counts
-// for itself.
+// Rates of attempts to sign in: for one account from one address, for one address, and for one
+// account from all addresses. The last rate is slow, but it does not lock members out: a browser
+// in which the account was signed in before has its own bucket.
 var (
 	accountRate    = storage.Rate{PerSecond: 1.0 / 30, Burst: 8}
 	addressRate    = storage.Rate{PerSecond: 1.0 / 5, Burst: 40}
 	everywhereRate = storage.Rate{PerSecond: 1.0 / 30, Burst: 60}
 )
 
-// Kinds of buckets of signing in, in the order in which storage.Store.Allow takes
-// them.
+// Kinds of buckets for signing in, in the order that storage.Store.Allow demands.
 const (
 	bucketSignIn     = "signin"
 	bucketAccount    = "signin_account"
 	bucketEverywhere = "signin_everywhere"
 )
 
-// signInForm is what the page of signing in shows.
+// signInForm is the form of the sign-in page.
 type signInForm struct {
 	Email    string
-	Merchant string // id, "" for the first that knew the address
+	Merchant string // id, "" for the merchant that had the e-mail address first
 	Next     string
 	Failed   bool
 }
@@ -52,13 +50,12 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errGuesses refuses a try that comes too often.
+// errGuesses refuses an attempt to sign in that comes too often.
 var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 
-// signIn serves POST /signin. Unknown accounts, wrong passwords and invitations
-// that were not accepted get the same answer after the same work. A failure is
-// not noted in the audit log: strangers would write into it, and the time that
-// takes would tell them which accounts there are.
+// signIn serves POST /signin. Unknown accounts, wrong passwords and open invitations get the same
+// answer after the same work. The audit log does not note failures. Otherwise strangers could write
+// into the log, and the time for the entry would tell them which accounts exist.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	form := signInForm{
 		Email: strings.TrimSpace(r.PostFormValue("email")), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
@@ -92,7 +89,8 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	return s.startSession(w, r, member, hash, safeNext(form.Next))
 }
 
-// mayGuess takes a token of the address and one of the account from there.
+// mayGuess takes a token from the address's bucket and one from the bucket of the account at that
+// address.
 func (s *server) mayGuess(ctx context.Context, address, email string) (bool, error) {
 	got, err := s.Store.Allow(ctx,
 		storage.Bucket{Owner: address, Kind: bucketSignIn, Rate: addressRate},
@@ -100,9 +98,9 @@ func (s *server) mayGuess(ctx context.Context, address, email string) (bool, err
 	return got.OK, err
 }
 
-// mayGuessHere takes a token of the account from everywhere, or from this browser
-// when the account was signed in here before; hash is that of the account's
-// password, "" when there is no account.
+// mayGuessHere takes a token from the account's bucket for all addresses. If the account was signed
+// in before in this browser, it takes the token from the browser's own bucket. hash is the hash of
+// the account's password, "" without an account.
 func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error) {
 	owner := ownerOf(email)
 	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" && hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
@@ -112,22 +110,22 @@ func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error)
 	return got.OK, err
 }
 
-// ownerOf names the bucket of an account: nothing that was typed is stored.
+// ownerOf returns the name of an account's bucket. It is a hash, so that no typed text is stored.
 func ownerOf(email string, more ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{strings.ToLower(email)}, more...), " ")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// knownBrowser is what a browser keeps that has signed in with the password of
-// hash. It tells nothing of the password and is worth nothing without it.
+// knownBrowser returns the value that a browser keeps after signing in with the password of hash.
+// The value reveals nothing about the password and is useless without it.
 func knownBrowser(hash string) string {
 	mac := hmac.New(sha256.New, []byte(hash))
 	mac.Write([]byte("a browser that has signed in"))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// startSession signs member in, the hash of whose password is given. The browser
-// gets a new token; one that somebody else put there is worth nothing.
+// startSession signs member in. passwordHash is the hash of the member's password. The browser gets
+// a new token, so that a token planted by another person is useless.
 func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string) error {
 	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
@@ -152,7 +150,7 @@ func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// safeNext is where to go after signing in: a page of ours, and nothing else.
+// safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
 	if strings.HasPrefix(next, "/test/") || strings.HasPrefix(next, "/live/") || strings.HasPrefix(next, "/account") {
 		return next
@@ -160,8 +158,8 @@ func safeNext(next string) string {
 	return "/"
 }
 
-// Cookies. A notice is the key of what is said once, on the next page. A browser
-// is known for as long as the password stays, and for half a year.
+// Cookies. The notice cookie holds the key of a message for the next page. A browser is known
+// for half a year, or until the password changes.
 const (
 	memberCookie  = "member"
 	noticeCookie  = "notice"
@@ -170,7 +168,7 @@ const (
 	knownSeconds  = 180 * 24 * 60 * 60
 )
 
-// cookieName has the prefix that makes browsers insist on https, where it is used.
+// cookieName adds the prefix __Host- over https, so that browsers insist on https.
 func (s *server) cookieName(name string) string {
 	if s.secure {
 		return "__Host-" + name
@@ -179,13 +177,13 @@ func (s *server) cookieName(name string) string {
 }
 
 func (s *server) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{ // #nosec G124 -- Secure unless the dashboard is on plain http, which only loopback is
+	http.SetCookie(w, &http.Cookie{ // #nosec G124 -- Secure over https; only loopback uses plain http
 		Name: s.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
 		HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode,
 	})
 }
 
-// renderOpen renders a page for somebody who is not signed in.
+// renderOpen renders a page for a visitor who is not signed in.
 func (s *server) renderOpen(w http.ResponseWriter, r *http.Request, status int, page, title string, data any) {
 	s.render(w, r, status, page, s.view(visit{Request: r, Mode: checkout.ModeTest}, title, data))
 }

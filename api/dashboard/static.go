@@ -15,7 +15,7 @@ var staticFiles embed.FS
 
 var files = web.LoadFiles(staticFiles, "static")
 
-// assetURL is the address of a file of static/.
+// assetURL returns the address of a file in static/.
 func assetURL(name string) string { return files.URL("/static", name) }
 
 // static serves GET /static/{file}.

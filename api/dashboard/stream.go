@@ -12,26 +12,25 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Times of a stream.
 const (
-	streamHeartbeat = 15 * time.Second // also how soon it ends after somebody signs out or is removed
-	streamPatience  = 10 * time.Second // how long the browser may take to take what is written
+	streamHeartbeat = 15 * time.Second // a stream ends this soon after its member signs out or is removed
+	streamPatience  = 10 * time.Second // time for the browser to accept a write
 )
 
-// maxStreams is how many streams one person has in this process. A browser has one
-// for each mode, whatever number of pages it shows (see dashboard.js), and must
-// keep connections for the rest: it has six to a host.
+// maxStreams bounds the streams of one person in this process. A browser opens one stream for each
+// mode, however many pages it shows; see dashboard.js. It opens only six connections to a host, and
+// other requests need some of them.
 const maxStreams = 5
 
-// changed is what the page of the log hears: that it has to look again.
+// changed tells the page of the log to load its changes.
 const changed = "event: delivery\ndata: changed\n\n"
 
-// errNotLive says that the dashboard has no feed.
-var errNotLive = fmt.Errorf("%w: the log is not live", failure.Unavailable)
+// errNotLive means that the dashboard has no feed.
+var errNotLive = fmt.Errorf("%w: live updates are not configured", failure.Unavailable)
 
-// streamDeliveries serves GET /{mode}/deliveries/stream: an event whenever
-// deliveries of the merchant and mode may have changed. It ends when the browser
-// goes, the member may look no more, or the service stops.
+// streamDeliveries serves GET /{mode}/deliveries/stream. It sends an event whenever deliveries of
+// the merchant and mode may have changed. It ends when the browser closes it, when the member may
+// no longer see deliveries, or when the service stops.
 func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.mayListen(r)
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -41,11 +40,13 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+
 	mine, ok := s.streams.TryEnter(v.Member.ID)
 	if !ok {
-		return fmt.Errorf("%w: too many live pages of one person", failure.RateLimited)
+		return fmt.Errorf("%w: this person has too many live pages open", failure.RateLimited)
 	}
 	defer mine.Leave(false)
+
 	sub, err := s.Feed.Subscribe(r.Context(), v.Owner())
 	if err != nil {
 		return err
@@ -55,14 +56,14 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// mayListen finds out who wants to hear of changes. It returns
-// checkout.ErrNotFound for nobody.
+// mayListen returns the visitor of a stream. It returns checkout.ErrNotFound when nobody is signed
+// in.
 func (s *server) mayListen(r *http.Request) (visit, error) {
 	turn, err := s.entrance.Enter(r)
 	if err != nil {
 		return visit{}, err
 	}
-	defer turn.Leave(false) // a stream has none: it only waits
+	defer turn.Leave(false) // a stream keeps no turn, because it only waits
 	v, err := s.visitor(r)
 	if err == nil && s.Feed == nil {
 		err = errNotLive
@@ -70,17 +71,19 @@ func (s *server) mayListen(r *http.Request) (visit, error) {
 	return v, err
 }
 
-// tellChanges writes an event for each change until somebody goes.
+// tellChanges writes an event for each change until the stream ends.
 func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscription) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // the server's is for requests that end; without one there is none to lift
+	_ = control.SetReadDeadline(time.Time{}) // the server's deadline is for short requests; an error means that there is none
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies that collect answers must not
+	w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the stream
+
 	heartbeat := time.NewTicker(s.heartbeat)
 	defer heartbeat.Stop()
 	text, later := ": here\n\n", (<-chan time.Time)(nil)
+
 	for {
-		// Until the next heartbeat nothing may be written, and the server's deadline must not end that.
+		// The stream may be silent until the next heartbeat. The server's deadline must not end it.
 		_ = control.SetWriteDeadline(time.Now().Add(s.heartbeat + streamPatience))
 		if _, err := io.WriteString(w, text); err != nil {
 			return
@@ -88,10 +91,12 @@ func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscr
 		if err := control.Flush(); err != nil {
 			return
 		}
+
 		changes := sub.Changes
 		if later != nil {
-			changes = nil // is looked at then
+			changes = nil // an event follows at later anyway
 		}
+
 		select {
 		case <-v.Context().Done():
 			return
@@ -104,14 +109,14 @@ func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscr
 			text, later = changed, nil
 		case <-heartbeat.C:
 			if text = ": here\n\n"; s.hasLeft(v) {
-				_, _ = io.WriteString(w, changed) // so that the page asks to sign in; it ends anyway
+				_, _ = io.WriteString(w, changed) // makes the page load, and so ask to sign in
 				return
 			}
 		}
 	}
 }
 
-// hasLeft reports whether the visitor is signed in no more.
+// hasLeft reports whether the visitor is no longer signed in to the same merchant.
 func (s *server) hasLeft(v visit) bool {
 	now, err := s.visitor(v.Request)
 	return errors.Is(err, checkout.ErrNotFound) || err == nil && now.MerchantID() != v.MerchantID()

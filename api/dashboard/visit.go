@@ -15,51 +15,51 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// visit is a request of somebody who is signed in.
+// visit is a request of a signed-in member.
 type visit struct {
 	*http.Request
 	Member   checkout.Member
 	Merchant string        // name
-	Mode     checkout.Mode // of the path; test where the path has none
+	Mode     checkout.Mode // from the path; test when the path has none
 
-	browser []byte // SHA-256 of its token
-	notice  string // what the page before has done, in words
+	browser []byte // SHA-256 of the browser's token
+	notice  string // message about the last action
 }
 
-// ID is the id in the path.
+// ID returns the id in the path.
 func (v visit) ID() string { return mux.Vars(v.Request)["id"] }
 
-// Owner is the visitor's merchant in the mode that the page shows.
+// Owner returns the visitor's merchant, in the page's mode.
 func (v visit) Owner() checkout.Owner {
 	return checkout.Owner{MerchantID: v.Member.MerchantID, Mode: v.Mode}
 }
 
-// MerchantID is whose things the visitor may see.
+// MerchantID returns the id of the visitor's merchant.
 func (v visit) MerchantID() string { return v.Member.MerchantID }
 
-// Path is the address of a page of the visit's mode.
+// Path returns the address of a page in the visit's mode.
 func (v visit) Path(path string) string { return "/" + string(v.Mode) + path }
 
-// May reports whether the visitor may do what needs a role.
+// May reports whether the visitor's role includes role.
 func (v visit) May(role checkout.Role) bool { return v.Member.Role.May(role) }
 
-// audit is the entry of the audit log for something that the visitor does in
-// the mode of the visit; detail is in words, without secrets.
+// audit returns the audit log's entry for an action of the visitor in the visit's mode. detail is a
+// text without secrets.
 func (v visit) audit(what, subject, detail string) checkout.AuditEntry {
 	e := v.auditBoth(what, subject, detail)
 	e.Mode = &v.Mode
 	return e
 }
 
-// auditBoth is audit for what concerns both modes.
+// auditBoth is audit for an action in both modes.
 func (v visit) auditBoth(what, subject, detail string) checkout.AuditEntry {
 	return action.Entry(v.Request, v.MerchantID(), v.Member.Email, what, subject, detail)
 }
 
-// handler decides what a visitor gets. It never sees the ResponseWriter.
+// handler returns the answer to a visitor. It never sees the ResponseWriter.
 type handler func(v visit) (answer, error)
 
-// answer is a page, or where to go.
+// answer is a page, or a redirect to location.
 type answer struct {
 	status   int
 	page     string // name of the template
@@ -67,7 +67,7 @@ type answer struct {
 	data     any
 	location string
 	notice   string  // for the page at location
-	token    *string // of a new session for the browser
+	token    *string // token of the browser's new session
 }
 
 // show answers with a page.
@@ -75,22 +75,20 @@ func show(page, title string, data any) (answer, error) {
 	return answer{status: http.StatusOK, page: page, title: title, data: data}, nil
 }
 
-// refuse answers a form that cannot be accepted with the page that it was on;
-// data says why.
+// refuse answers a wrong form with its page again. data has the faults.
 func refuse(page, title string, data any) (answer, error) {
 	return answer{status: http.StatusUnprocessableEntity, page: page, title: title, data: data}, nil
 }
 
-// goTo answers a form that was accepted. notice is a key of notices, "" for none.
+// goTo answers an accepted form with a redirect. notice is a key of notices, "" for none.
 func goTo(path, notice string) (answer, error) {
 	return answer{status: http.StatusSeeOther, location: path, notice: notice}, nil
 }
 
 const requestTimeout = 10 * time.Second
 
-// signedIn lets members with at least the role needed through to h. It asks
-// storage each time, so that signing out, a removal and a change of role hold
-// from the next request on.
+// signedIn calls h for members whose role includes needs. It asks storage each time, so that a
+// sign-out, a removal or a new role applies from the next request on.
 func (s *server) signedIn(needs checkout.Role, h handler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
@@ -118,7 +116,7 @@ func (s *server) signedIn(needs checkout.Role, h handler) web.Handler {
 	}
 }
 
-// write writes what a visitor gets.
+// write writes a handler's answer.
 func (s *server) write(w http.ResponseWriter, v visit, got answer) {
 	if got.location == "" {
 		v.notice = s.takeNotice(w, v.Request)
@@ -134,7 +132,7 @@ func (s *server) write(w http.ResponseWriter, v visit, got answer) {
 	http.Redirect(w, v.Request, got.location, got.status)
 }
 
-// visitor finds out who asks. It returns checkout.ErrNotFound for nobody.
+// visitor returns the signed-in visitor. It returns checkout.ErrNotFound when nobody is signed in.
 func (s *server) visitor(r *http.Request) (visit, error) {
 	cookie, err := r.Cookie(s.cookieName(memberCookie))
 	if err != nil {
@@ -149,13 +147,13 @@ func (s *server) visitor(r *http.Request) (visit, error) {
 	return visit{Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash}, err
 }
 
-// askToSignIn sends the visitor to sign in, and back afterwards.
+// askToSignIn leads the visitor to the sign-in page and back afterwards.
 func askToSignIn(w http.ResponseWriter, r *http.Request) {
 	to := "/signin"
 	if r.Method == http.MethodGet && r.URL.Path != "/" {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
 	}
-	if r.Header.Get("HX-Request") != "" { // a part of a page cannot sign in: the whole of it goes, and is no redirect to fetch
+	if r.Header.Get("HX-Request") != "" { // htmx would fetch a redirect into a part of the page; this header moves the whole page
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusUnauthorized)
 		return

@@ -15,27 +15,27 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// webhookPage is one registration.
+// webhookPage shows one registration.
 type webhookPage struct {
 	webhook.Endpoint
 	Health     storage.EndpointHealth
 	Deliveries []deliveryRow
 	Overlaps   []overlap
-	Types      []webhook.EventType // for a test event, those that it lists first
+	Types      []webhook.EventType // choices for a test event; the registration's own types come first
 }
 
-// overlap is for how long both secrets sign.
+// overlap is how long both secrets sign.
 type overlap struct {
 	Hours int
 	Words string
 }
 
-// overlaps are the choices of a rotation, the default first.
+// overlaps are the choices of a rotation. The default comes first.
 var overlaps = []overlap{{24, "for 24 hours"}, {1, "for an hour"}, {72, "for 3 days"}, {0, "not at all"}}
 
 const recentDeliveries = 10
 
-// endpoint reads the registration that the path names.
+// endpoint reads the registration in the path.
 func (s *server) endpoint(v visit) (webhook.Endpoint, error) {
 	return s.Store.Endpoint(v.Context(), v.Owner().Ref(v.ID()))
 }
@@ -87,6 +87,7 @@ func (s *server) changeWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+
 	f, err := s.readWebhook(v)
 	if err != nil {
 		return answer{}, err
@@ -94,10 +95,12 @@ func (s *server) changeWebhook(v visit) (answer, error) {
 	if len(f.Faults) > 0 {
 		return refuse("webhook_form", "Change the webhook", f)
 	}
+
 	change := f.change()
 	if change.URL == nil && change.Events == nil && change.Description == nil {
 		return goTo(v.Path("/webhooks/"+e.ID), nothingChanged)
 	}
+
 	_, err = s.webhooks().ChangeEndpoint(v.Context(), e, change, v.audit("webhook.changed", e.ID, ""))
 	var conflict *storage.ChangedError
 	if errors.As(err, &conflict) {
@@ -109,8 +112,8 @@ func (s *server) changeWebhook(v visit) (answer, error) {
 	return goTo(v.Path("/webhooks/"+e.ID), webhookChanged)
 }
 
-// change is what the person has changed in the form; the rest stays as it is,
-// whoever has changed it meanwhile.
+// change returns the person's changes in the form. Fields that the person has not changed stay as
+// they are stored.
 func (f webhookForm) change() storage.EndpointChange {
 	c, before := storage.EndpointChange{Was: &f.Was}, f.Before()
 	if f.URL != before.URL {
@@ -132,13 +135,14 @@ func texts(types []webhook.EventType) (all []string) {
 	return all
 }
 
-// webhookConflict shows the form again with what is stored now where somebody
-// else was faster, and with what was typed in the other fields.
+// webhookConflict shows the form again after another person has changed the registration first.
+// Fields in conflict show the stored value, other fields the typed value.
 func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.ChangedError) (answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
 		return answer{}, err
 	}
+
 	typed, change := f, f.change()
 	f.Was = e
 	now := f.Before()
@@ -152,6 +156,7 @@ func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.Chang
 	if change.Events != nil && !slices.Contains(conflict.Fields, "events") {
 		f.Events = typed.Events
 	}
+
 	said := map[string]string{"url": typed.URL, "description": typed.Description, "events": strings.Join(texts(typed.Events), ", ")}
 	for _, field := range conflict.Fields {
 		f.Faults[field] = conflictFault(said[field])
@@ -188,7 +193,7 @@ func (s *server) sendTestEvent(v visit) (answer, error) {
 	}
 	typ := webhook.EventType(v.PostFormValue("type"))
 	if !typ.Valid() {
-		typ = e.Events[0] // there is always one
+		typ = e.Events[0] // never empty
 	}
 	merchant, err := s.Store.Merchant(v.Context(), v.MerchantID())
 	if err != nil {
@@ -221,7 +226,7 @@ func (s *server) rotateSecret(v visit) (answer, error) {
 	})
 }
 
-// deletePage asks before a registration is deleted.
+// deletePage asks for confirmation before a registration is deleted.
 type deletePage struct {
 	webhook.Endpoint
 	Pending int // deliveries that would be canceled

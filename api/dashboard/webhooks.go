@@ -15,8 +15,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// webhookRoutes are the pages of registrations, deliveries and bulk replays. The
-// first route that fits is taken, so names come before ids.
+// webhookRoutes adds the pages of registrations, deliveries and bulk replays. mux takes the first
+// route that fits, so names come before ids.
 func (s *server) webhookRoutes() {
 	const looks, handles = checkout.RoleViewer, checkout.RoleDeveloper
 	s.get(inMode+"/webhooks", looks, s.listWebhooks)
@@ -40,7 +40,7 @@ func (s *server) webhookRoutes() {
 	s.post(inMode+"/replays/{id}/cancel", handles, s.cancelReplay)
 
 	s.get(inMode+"/deliveries", looks, s.listDeliveries)
-	// Neither a span nor a time-out is for something that lasts as long as a page is open.
+	// A stream lasts as long as its page is open, so it has no span and no time-out.
 	s.router.Handle(inMode+"/deliveries/stream", web.Serve(s.streamDeliveries, s.fail)).Methods(http.MethodGet)
 	s.get(inMode+"/deliveries/{id}", looks, s.showDelivery)
 	s.post(inMode+"/deliveries/{id}/retry", handles, s.retryDelivery)
@@ -49,31 +49,31 @@ func (s *server) webhookRoutes() {
 	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
 }
 
-// webhooks is what can be done with webhooks.
+// webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
 func (s *server) webhooks() action.Webhooks {
 	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
 	}}
 }
 
-// healthWindow is how far back the health of a registration looks.
+// healthWindow is the time before now that a registration's health covers.
 const healthWindow = 24 * time.Hour
 
-// webhooksPage is the list of registrations.
+// webhooksPage lists the registrations.
 type webhooksPage struct {
 	Webhooks []webhookRow
-	Full     bool // there can be no more
+	Full     bool // the limit is reached
 	Limit    int
 }
 
-// webhookRow is a registration and how its deliveries fared.
+// webhookRow is a registration and the outcome of its deliveries.
 type webhookRow struct {
 	webhook.Endpoint
 	Health storage.EndpointHealth
 }
 
-// listWebhooks serves GET /{mode}/webhooks. There are never so many that they
-// need pages.
+// listWebhooks serves GET /{mode}/webhooks. The list needs no pages, because the number of
+// registrations is limited.
 func (s *server) listWebhooks(v visit) (answer, error) {
 	endpoints, err := s.endpoints(v)
 	if err != nil {
@@ -103,17 +103,17 @@ var eventWords = map[webhook.EventType]string{
 	webhook.MerchantUpdated:   "Your settings changed, such as a payout address or the plan.",
 }
 
-// webhookForm is what is typed to create or change a registration.
+// webhookForm is the form to create or change a registration.
 type webhookForm struct {
 	ID          string // "" for a new one
 	URL         string
 	Description string
 	Events      []webhook.EventType
-	Was         webhook.Endpoint  // what was stored when the form was shown
+	Was         webhook.Endpoint  // stored registration when the form was shown
 	Faults      map[string]string // by the field's name
 }
 
-// Before is what the form was shown with, for its hidden fields.
+// Before returns the form's values when it was shown, for its hidden fields.
 func (f webhookForm) Before() webhookForm {
 	b := webhookForm{URL: f.Was.URL, Events: f.Was.Events}
 	if f.Was.Description != nil {
@@ -122,14 +122,14 @@ func (f webhookForm) Before() webhookForm {
 	return b
 }
 
-// Chosen reports whether an event type is ticked.
+// Chosen reports whether an event type is chosen.
 func (f webhookForm) Chosen(typ webhook.EventType) bool { return slices.Contains(f.Events, typ) }
 
 func (s *server) newWebhook(visit) (answer, error) {
 	return show("webhook_form", "Add a webhook", webhookForm{Events: webhook.EventTypes})
 }
 
-// readWebhook reads the form and checks it as the REST API checks its fields.
+// readWebhook reads the form and checks it like the REST API.
 func (s *server) readWebhook(v visit) (webhookForm, error) {
 	f := webhookForm{
 		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")), Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
@@ -147,10 +147,10 @@ func (s *server) readWebhook(v visit) (webhookForm, error) {
 	} else if err := s.CheckAddress(v.Context(), v.Mode, u.Hostname()); err != nil {
 		f.Faults["url"] = "The URL " + err.Error() + "."
 	}
-	return f, v.Context().Err() // a name that could not be looked up in time is nobody's fault
+	return f, v.Context().Err() // a name lookup that ran out of time is not the person's mistake
 }
 
-// eventsOf are the event types among what was chosen, in their usual order.
+// eventsOf returns the known event types in chosen, in their usual order.
 func eventsOf(chosen []string) (types []webhook.EventType) {
 	for _, typ := range webhook.EventTypes {
 		if slices.Contains(chosen, string(typ)) {
@@ -160,10 +160,10 @@ func eventsOf(chosen []string) (types []webhook.EventType) {
 	return types
 }
 
-// secretShown is a page that shows a secret, this once.
+// secretShown is the page that shows a secret once.
 type secretShown struct {
 	webhook.Endpoint
-	New bool // the registration is
+	New bool // the registration is new
 }
 
 // createWebhook serves POST /{mode}/webhooks.
@@ -175,6 +175,7 @@ func (s *server) createWebhook(v visit) (answer, error) {
 	if len(f.Faults) > 0 {
 		return refuse("webhook_form", "Add a webhook", f)
 	}
+
 	e := webhook.Endpoint{
 		Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: f.URL, Events: f.Events,
 		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
@@ -182,10 +183,12 @@ func (s *server) createWebhook(v visit) (answer, error) {
 	if f.Description != "" {
 		e.Description = &f.Description
 	}
+
 	got, err := s.made(v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.CreateEndpoint(v.Context(), e, v.audit("webhook.created", e.ID, "for "+action.HostOf(e.URL)))
 		return err
 	})
+
 	if errors.Is(err, storage.ErrTooManyEndpoints) {
 		f.Faults["url"] = "There are as many webhooks as there can be. Delete one first."
 		return refuse("webhook_form", "Add a webhook", f)
@@ -193,8 +196,8 @@ func (s *server) createWebhook(v visit) (answer, error) {
 	return got, err
 }
 
-// secretOfWebhook is the address of the page that shows a secret, by the id of
-// the registration.
+// secretOfWebhook returns a function from a registration's id to the address of the page with its
+// secret.
 func secretOfWebhook(v visit) func(id string) string {
 	return func(id string) string { return v.Path("/webhooks/" + id + "/secret") }
 }

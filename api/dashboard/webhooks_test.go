@@ -21,7 +21,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// sender is a desk with a registration, a delivery to it and a bulk replay.
+// sender is a desk with a registration, one delivery to it and one bulk replay.
 type sender struct {
 	*desk
 	mode     checkout.Mode
@@ -160,7 +160,7 @@ func TestWebhooks_ChangeHoldResumeRotateDelete(t *testing.T) {
 	require.Equal(t, 200, got.status)
 	require.Regexp(t, secretIn, got.body)
 	require.Contains(t, got.text(), "signed with both secrets")
-	require.Equal(t, s.endpoint.ID+" test the secret before signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
+	require.Equal(t, s.endpoint.ID+" test the previous secret signs for 1 h more, unless another rotation ends it", s.audited("webhook.secret_rotated"))
 	require.Contains(t, dev.get(at).text(), "another rotation ends the older one at once")
 	require.NotContains(t, dev.follow(dev.post(at+"/rotate", "hours", "0")).text(), "signed with both secrets")
 	dev.post(at+"/rotate", "hours", "999")
@@ -292,8 +292,8 @@ func TestDeliveries_PagesKeepTheFilter(t *testing.T) {
 	require.Len(t, seen, 60)
 }
 
-// TestDeliveries_AreReadAgainOnlyWhenTheyChanged: nothing moves under the
-// reader's hands for a page that shows the same.
+// TestDeliveries_AreReadAgainOnlyWhenTheyChanged checks that an unchanged page is not replaced
+// while a person reads it.
 func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	t.Parallel()
 	s := plainSender(t, func(c *Config) { c.Feed = c.Store.NewFeed() })
@@ -359,8 +359,8 @@ func TestReplays_PreviewStartCancel(t *testing.T) {
 	require.Contains(t, dev.get(at).text(), "1 of 1")
 }
 
-// TestWebhooks_OtherMerchantsAndModes: their ids are as unknown as those that
-// nothing has.
+// TestWebhooks_OtherMerchantsAndModes checks that ids of other merchants and modes are answered
+// like unknown ids.
 func TestWebhooks_OtherMerchantsAndModes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -406,7 +406,7 @@ func TestWebhooks_OtherMerchantsAndModes(t *testing.T) {
 	require.Equal(t, before, state(), "nothing was done")
 }
 
-// injections are what people try.
+// injections are texts of attackers.
 var injections = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `</textarea><script>alert(1)</script>`, `<svg/onload=alert(1)>`,
 	`javascript:alert(1)`, `{{.Member}}`, `</pre><iframe src=//evil>`, `" autofocus onfocus=alert(1) x="`, `<!--<script>-->`, `</title><script>x</script>`,

@@ -36,8 +36,8 @@ const (
 	deskURL  = "http://dashboard.example"
 )
 
-// service is the three faces on one PostgreSQL, which they reach through a
-// relay that the test can cut.
+// service runs the three servers on one PostgreSQL. They reach it through a relay that the test can
+// cut.
 type service struct {
 	t        *testing.T
 	ctx      context.Context // of the requests
@@ -174,8 +174,7 @@ func (s *service) asked(session string) map[string]*httptest.ResponseRecorder {
 	}
 }
 
-// TestFaces_AnswerTheSameErrorWithTheSameStatus lets the same thing go wrong
-// below each face.
+// TestFaces_AnswerTheSameErrorWithTheSameStatus causes the same error below each server.
 func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -209,7 +208,7 @@ func TestFaces_AnswerTheSameErrorWithTheSameStatus(t *testing.T) {
 	}
 }
 
-// TestFaces_AnAnswerToNobodyIsNoFault asks and goes away at once.
+// TestFaces_AnAnswerToNobodyIsNoFault sends requests and goes away at once.
 func TestFaces_AnAnswerToNobodyIsNoFault(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -248,8 +247,8 @@ func (s *service) readOnly() {
 	s.relay.hangUp()
 }
 
-// TestFaces_APanicIsA500 lets a handler of each face panic with something that
-// must not be shown or logged.
+// TestFaces_APanicIsA500 makes a handler of each server panic with a text that no page or log may
+// show.
 func TestFaces_APanicIsA500(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -274,8 +273,8 @@ func TestFaces_APanicIsA500(t *testing.T) {
 	require.NotContains(t, s.log.String(), "4242")
 }
 
-// TestFaces_WhatTemporalSaysIsTheSameForAll lets Temporal refuse or not answer.
-// The hosted page shows what became of the payment instead of an error.
+// TestFaces_WhatTemporalSaysIsTheSameForAll makes Temporal refuse, or not answer. The hosted page
+// shows the payment's state instead of an error.
 func TestFaces_WhatTemporalSaysIsTheSameForAll(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -320,7 +319,7 @@ func (d *temporalDouble) UpdateWorkflow(context.Context, client.UpdateWorkflowOp
 	return nil, d.update
 }
 
-// relay is a way to PostgreSQL that can be cut.
+// relay forwards connections to PostgreSQL until it is cut.
 type relay struct {
 	listener net.Listener
 	mu       sync.Mutex

@@ -1,6 +1,5 @@
-// Package failure says what kind an error is to the client who gets it. The REST
-// API, the hosted page and the dashboard answer with the kind's status, each in its
-// own words.
+// Package failure says what kind of error a client gets. The REST API, the hosted page and the
+// dashboard answer with the kind's status. Each of them has its own texts.
 package failure
 
 import (
@@ -17,26 +16,26 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Kind is what an error is to the client. A Kind is itself an error of that kind.
+// Kind is the kind of an error for the client. A Kind is itself an error of that kind.
 type Kind int
 
-// Kinds of errors. What is not known is Internal.
+// Kinds of errors. An unknown error is Internal.
 const (
 	Internal         Kind = iota
 	Invalid               // the request cannot be understood, or a value in it is wrong
-	Unauthorized          // nobody knows who asks
-	Forbidden             // known, and not allowed
-	NotFound              // nothing is there, or nothing that the client may see
-	MethodNotAllowed      // the address does something else
-	Conflict              // the state of things does not allow it now
-	TooLarge              // the body
-	UnsupportedMedia      // the body's media type
-	RateLimited           // the client asks too often
-	Busy                  // many clients ask for something heavy; nothing was done
-	Unavailable           // something did not answer; the outcome is unknown
+	Unauthorized          // the client has not proved who it is
+	Forbidden             // the client is known, but it may not do this
+	NotFound              // the object does not exist, or the client may not see it
+	MethodNotAllowed      // the address has other methods
+	Conflict              // the state of the object does not allow it now
+	TooLarge              // the body is too large
+	UnsupportedMedia      // the body has another media type
+	RateLimited           // the client sends too many requests
+	Busy                  // too much heavy work at once; nothing was done
+	Unavailable           // another system did not answer; the outcome is unknown
 )
 
-// Kinds are all kinds.
+// Kinds lists all kinds.
 var Kinds = []Kind{
 	Internal, Invalid, Unauthorized, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge, UnsupportedMedia,
 	RateLimited, Busy, Unavailable,
@@ -57,23 +56,21 @@ var statuses = map[Kind]int{
 	Unavailable:      http.StatusServiceUnavailable,
 }
 
-// Status is the HTTP status of answers of the kind.
+// Status returns the HTTP status for the kind.
 func (k Kind) Status() int { return statuses[k] }
 
-// Error is for logs.
+// Error returns the status text, for logs.
 func (k Kind) Error() string { return http.StatusText(k.Status()) }
 
-// Kind makes a Kind an error that knows its kind.
+// Kind returns k, so that KindOf finds a Kind like other errors that know their kind.
 func (k Kind) Kind() Kind { return k }
 
-// kinded is an error that knows its kind.
 type kinded interface {
 	error
 	Kind() Kind
 }
 
-// known are the kinds of the errors that the service itself names. The first line
-// that fits decides.
+// known lists the kinds of the service's own errors. The first line that fits decides.
 var known = []struct {
 	kind Kind
 	errs []error
@@ -90,12 +87,11 @@ var known = []struct {
 	}},
 	{Invalid, []error{storage.ErrTooManyEndpoints, storage.ErrColor, storage.ErrLogo, storage.ErrLogoLarge}},
 	{Busy, []error{limit.ErrBusy}},
-	// The session that holds the order id could not be told, so it is about to free it.
+	// ErrOrderIDInUse comes alone only when the session with the order id is about to free it.
 	{Unavailable, []error{runs.ErrOutcomeUnknown, checkout.ErrOrderIDInUse}},
 }
 
-// KindOf says what kind an error is. An error that knows its kind, such as a Kind,
-// is of that one.
+// KindOf returns the kind of an error. If an error has a method Kind, that method decides.
 func KindOf(err error) Kind {
 	if own, ok := errors.AsType[kinded](err); ok {
 		return own.Kind()
@@ -110,7 +106,7 @@ func KindOf(err error) Kind {
 	return kindOfCause(err)
 }
 
-// kindOfCause looks for the errors of the systems below.
+// kindOfCause returns the kind of errors from other systems and of error types.
 func kindOfCause(err error) Kind {
 	if _, often := errors.AsType[*limit.TooOftenError](err); often {
 		return RateLimited
@@ -123,15 +119,15 @@ func kindOfCause(err error) Kind {
 	}
 	switch {
 	case storage.Malformed(err):
-		return NotFound // nothing is stored by a name that PostgreSQL cannot even read
+		return NotFound // no column can hold this text, so no row has it
 	case storage.Unavailable(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Unavailable
 	}
 	return Internal
 }
 
-// RetryAfter is the header of an answer of kind to err: as long as a limit says,
-// else unknown. It is false for a kind that waiting does not change.
+// RetryAfter returns the value of the Retry-After header. It is the wait in *limit.TooOftenError,
+// else unknown, in seconds. It returns false for a kind that waiting does not change.
 func RetryAfter(kind Kind, err error, unknown time.Duration) (seconds string, ok bool) {
 	switch kind {
 	case RateLimited, Busy, Unavailable:
@@ -144,6 +140,5 @@ func RetryAfter(kind Kind, err error, unknown time.Duration) (seconds string, ok
 	}
 }
 
-// Seconds are whole seconds, at least one: a client who waits so long has waited
-// long enough.
+// Seconds rounds up to whole seconds, at least one, so that a client never waits too short a time.
 func Seconds(wait time.Duration) int { return max(1, int((wait+time.Second-1)/time.Second)) }

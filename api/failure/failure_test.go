@@ -22,7 +22,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// kinds is what kind each error is, in every face.
+// kinds holds the kind of each error, the same in every server.
 var kinds = []struct {
 	err  error
 	want failure.Kind

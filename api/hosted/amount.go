@@ -7,16 +7,16 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// money is how a language writes amounts. Source: Unicode CLDR.
+// money holds a language's rules for amounts. Source: Unicode CLDR.
 type money struct {
-	format  string // of the symbol and the number
+	format  string // takes the symbol and the number
 	point   string
 	group   string
-	from    int // digits before the point from which on they are grouped
+	from    int // shortest number of digits that is grouped
 	symbols map[checkout.Currency]string
 }
 
-// amount writes money: "CA$1,234.50", "1.234,50 CA$".
+// amount formats an amount: "CA$1,234.50", "1.234,50 CA$".
 func (m money) amount(a checkout.Amount, c checkout.Currency) string {
 	symbol, ok := m.symbols[c]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// brand is what the first digits of a card say about the rest of it.
+// brand holds the rules for the cards with certain first digits.
 type brand struct {
 	name      string // as in checkout.PaymentMethod
 	label     string // as customers know it
@@ -19,7 +19,7 @@ type brand struct {
 // Key names the drawing of the brand in templates/marks.html.
 func (b brand) Key() string { return b.name }
 
-// brands are tried in order. static/checkout.js has the same prefixes.
+// brands are tried in order. static/checkout.js repeats the prefixes.
 var brands = []brand{
 	{"visa", "Visa", []string{"4"}, []int{13, 16, 19}, 3},
 	{"mastercard", "Mastercard", []string{"51", "52", "53", "54", "55", "22", "23", "24", "25", "26", "27"}, []int{16}, 3},
@@ -30,10 +30,10 @@ var brands = []brand{
 	{"unionpay", "UnionPay", []string{"62"}, []int{16, 17, 18, 19}, 3},
 }
 
-// otherBrand is any card that brands does not list: the network decides.
+// otherBrand is for cards that brands does not list. The card network decides about them.
 var otherBrand = brand{lengths: []int{12, 13, 14, 15, 16, 17, 18, 19}}
 
-// brandOf looks at the first digits of number.
+// brandOf returns the brand by the first digits of number.
 func brandOf(number string) brand {
 	for _, b := range brands {
 		if slices.ContainsFunc(b.prefixes, func(p string) bool { return strings.HasPrefix(number, p) }) {
@@ -43,7 +43,7 @@ func brandOf(number string) brand {
 	return otherBrand
 }
 
-// cardLabel is how a page names a card: "Visa •••• 4242".
+// cardLabel returns a card's name for a page: "Visa •••• 4242".
 func cardLabel(t *texts, m checkout.PaymentMethod) string {
 	label := t.PaidWith
 	for _, b := range brands {
@@ -54,7 +54,7 @@ func cardLabel(t *texts, m checkout.PaymentMethod) string {
 	return label + " •••• " + m.Last4
 }
 
-// luhn reports whether the digits of number have the right check digit.
+// luhn reports whether number has the right check digit.
 func luhn(number string) bool {
 	sum := 0
 	for i := range len(number) {
@@ -74,8 +74,8 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// holdsCard reports whether s contains what could be a card number, written
-// with or without spaces and hyphens.
+// holdsCard reports whether s contains digits that may be a card number, with or without spaces and
+// hyphens.
 func holdsCard(s string) bool {
 	s = stripSeparators(s)
 	for len(s) > 0 {
@@ -95,7 +95,7 @@ func holdsCard(s string) bool {
 	return false
 }
 
-// stripSeparators removes what people put between the digits of a card.
+// stripSeparators removes the characters that customers type between the digits of a card.
 func stripSeparators(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -106,7 +106,7 @@ func stripSeparators(s string) string {
 	}, s)
 }
 
-// brandLabels are the accepted cards, as customers know them.
+// brandLabels returns the names of the accepted cards for customers.
 func brandLabels() string {
 	var all []string
 	for _, b := range brands {

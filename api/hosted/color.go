@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/api/web"
 )
 
-// rgb is a color of sRGB.
+// rgb is an sRGB color.
 type rgb struct{ r, g, b uint8 }
 
 var (
@@ -34,7 +34,7 @@ func parseRGB(s string) (c rgb, ok bool) {
 
 func (c rgb) String() string { return fmt.Sprintf("#%02x%02x%02x", c.r, c.g, c.b) }
 
-// luminance is the relative luminance, 0 to 1. Source: WCAG 2.2.
+// luminance returns the relative luminance, 0 to 1. Source: WCAG 2.2.
 func (c rgb) luminance() float64 {
 	linear := func(v uint8) float64 {
 		s := float64(v) / 255
@@ -46,13 +46,13 @@ func (c rgb) luminance() float64 {
 	return 0.2126*linear(c.r) + 0.7152*linear(c.g) + 0.0722*linear(c.b)
 }
 
-// contrast is the contrast ratio of two colors, 1 to 21. Source: WCAG 2.2.
+// contrast returns the contrast ratio of two colors, 1 to 21. Source: WCAG 2.2.
 func contrast(a, b rgb) float64 {
 	la, lb := a.luminance(), b.luminance()
 	return (max(la, lb) + 0.05) / (min(la, lb) + 0.05)
 }
 
-// onTop is black or white, whichever reads better on c: at least 4.58:1.
+// onTop returns black or white, the one with more contrast to c: at least 4.58:1.
 func (c rgb) onTop() rgb {
 	if contrast(c, white) >= contrast(c, black) {
 		return white
@@ -60,14 +60,14 @@ func (c rgb) onTop() rgb {
 	return black
 }
 
-// mix is c with part (0 to 1) of other in it.
+// mix returns c mixed with other. part is other's share, 0 to 1.
 func (c rgb) mix(other rgb, part float64) rgb {
 	one := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + (float64(b)-float64(a))*part)) }
 	return rgb{one(c.r, other.r), one(c.g, other.g), one(c.b, other.b)}
 }
 
-// against is c, moved toward the end as little as gives it a contrast of at
-// least want to every background.
+// against moves c toward end until its contrast to every background is at least want. It moves c as
+// little as possible.
 func (c rgb) against(end rgb, want float64, backgrounds ...rgb) rgb {
 	for part := 0.0; part < 1; part += 0.02 {
 		moved, enough := c.mix(end, part), true
@@ -81,8 +81,8 @@ func (c rgb) against(end rgb, want float64, backgrounds ...rgb) rgb {
 	return end
 }
 
-// scheme is what a merchant's color meets: the backgrounds of checkout.css, and
-// the end toward which a color has to move to be seen on them.
+// scheme holds the backgrounds of checkout.css in one color scheme. A color that is hard to see on
+// them moves toward end.
 type scheme struct {
 	backgrounds []rgb
 	end         rgb
@@ -93,19 +93,19 @@ var (
 	dark  = scheme{[]rgb{{0x12, 0x16, 0x19}, {0x1a, 0x1f, 0x23}}, white}
 )
 
-// Contrasts that are asked for. Source: WCAG 2.2, 1.4.3 and 1.4.11; a little
-// more, because browsers round.
+// Required contrasts. Source: WCAG 2.2, 1.4.3 and 1.4.11. The values are a little higher,
+// because browsers round.
 const (
 	textContrast = 4.6
 	edgeContrast = 3.1
 )
 
-// palette is a merchant's color, made safe for one scheme.
+// palette holds a merchant's color, with enough contrast for one scheme.
 type palette struct {
-	accent   rgb // the merchant's color itself, of buttons
-	strong   rgb // of a button under the pointer
-	onAccent rgb // text on either
-	edge     rgb // around what has the accent, and of what is no text
+	accent   rgb // buttons: the merchant's own color
+	strong   rgb // a button under the pointer
+	onAccent rgb // text on accent and strong
+	edge     rgb // borders of accent areas, and other shapes
 	text     rgb // text on the page
 }
 
@@ -116,7 +116,7 @@ func (s scheme) palette(c rgb) palette {
 		away = white
 	}
 	return palette{
-		accent: c, onAccent: top, strong: c.mix(away, 0.14), // away from its text: the contrast grows
+		accent: c, onAccent: top, strong: c.mix(away, 0.14), // away from the text's color, so the contrast grows
 		edge: c.against(s.end, edgeContrast, s.backgrounds...), text: c.against(s.end, textContrast, s.backgrounds...),
 	}
 }
@@ -126,13 +126,13 @@ func (p palette) css() string {
 		p.accent, p.strong, p.onAccent, p.edge, p.text, p.text)
 }
 
-// colorSheet is the style sheet of a merchant's color. No style may be in the
-// page itself: see web.Policy.
+// colorSheet returns the style sheet for a merchant's color. The page cannot have the style itself;
+// see web.Policy.
 func colorSheet(c rgb) string {
 	return light.palette(c).css() + "\n@media screen and (prefers-color-scheme:dark){" + dark.palette(c).css() + "}\n"
 }
 
-// colorAsset is the address of a merchant's style sheet, "" without a color.
+// colorAsset returns the address of a merchant's style sheet, "" without a color.
 func (s *server) colorAsset(color string) string {
 	c, ok := parseRGB(strings.TrimPrefix(color, "#"))
 	if !ok {
@@ -146,8 +146,7 @@ func sheetHash(sheet string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// colorStyle serves GET /color/{color}/style.css, which is the same for every
-// merchant with that color.
+// colorStyle serves GET /color/{color}/style.css. Merchants with the same color share the answer.
 func (s *server) colorStyle(w http.ResponseWriter, r *http.Request) error {
 	c, ok := parseRGB(mux.Vars(r)["color"])
 	if !ok {

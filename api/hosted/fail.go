@@ -16,10 +16,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// retryAfter is when a browser may ask again for what is away now.
+// retryAfter is how long a browser waits before it asks again for an unavailable page.
 const retryAfter = 5 * time.Second
 
-// fail answers an error with the page of its kind.
+// fail answers an error with the page for its kind.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	kind := s.begin(w, r, err)
 	v := problem(textsOf(r), kind, err)
@@ -30,7 +30,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.render(w, r, kind.Status(), v)
 }
 
-// failing answers with the page of a kind.
+// failing answers every request with the page for a kind.
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, kind) })
 }
@@ -47,7 +47,7 @@ func (s *server) failJSON(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, kind.Status(), map[string]string{"error": code})
 }
 
-// begin logs an error and sets the headers of its answer.
+// begin logs an error, sets Retry-After and returns the error's kind.
 func (s *server) begin(w http.ResponseWriter, r *http.Request, err error) failure.Kind {
 	kind := failure.KindOf(err)
 	web.LogFailure(r, s.Log, "hosted page", kind.Status(), err, slog.String("session_id", sessionID(r)))
@@ -57,7 +57,7 @@ func (s *server) begin(w http.ResponseWriter, r *http.Request, err error) failur
 	return kind
 }
 
-// sessionID is the id in the path, "" for what has not the shape of one.
+// sessionID returns the id in the path, "" when it does not have the shape of an id.
 func sessionID(r *http.Request) string {
 	if id := mux.Vars(r)["id"]; checkout.IsID(checkout.PrefixSession, id) {
 		return id
@@ -65,7 +65,7 @@ func sessionID(r *http.Request) string {
 	return ""
 }
 
-// problem is the page that says what kind of error happened.
+// problem returns the page that explains a kind of error.
 func problem(t *texts, kind failure.Kind, err error) view {
 	heading, explanation := t.AwayTitle, t.AwayText
 	switch kind {

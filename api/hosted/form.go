@@ -13,11 +13,14 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Names of the form's fields. fieldAttempt is how many payments the session had
-// when the form was made: a form that is sent twice, or that another tab has
-// overtaken, is not paid twice. fieldPayment is the id that the payment will
-// have: when a form is sent twice at once, both ask for the same payment. A form
-// without either, or without fieldName, is taken as it is.
+// Names of the form's fields.
+//
+// fieldAttempt is the number of payments that the session had when the form was shown. If the
+// number has changed, the form was sent before or another tab has tried to pay. The form is not
+// paid then.
+//
+// fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment. A
+// form may lack fieldAttempt, fieldPayment and fieldName.
 const (
 	fieldCardNumber = "card_number"
 	fieldExp        = "exp"
@@ -28,22 +31,21 @@ const (
 	fieldPayment    = "payment"
 )
 
-// form is what the page shows in its fields. It has no place for a card number
-// or security code, so that none is ever shown again.
+// form holds the values that the page shows in its fields. It has no field for the card number or
+// the security code, so that no page ever shows them again.
 type form struct {
 	Email   string
-	Exp     string // only as read: "MM / YY"
+	Exp     string // "MM / YY", only after it was understood
 	Name    string
 	Attempt int
 	Payment string // txn_…
 	Faults  faults
 }
 
-// faults holds the message of each field that cannot be accepted, "" for the
-// others.
+// faults holds the message for each field that was refused, "" for the others.
 type faults struct{ CardNumber, Exp, CVC, Email, Name string }
 
-// fault is what is wrong with one field.
+// fault is a field's name and its message.
 type fault struct{ Field, Message string }
 
 // All returns the faults in the order of the fields.
@@ -57,7 +59,7 @@ func (f faults) All() []fault {
 	return all
 }
 
-// First returns the name of the first field with a fault, "" when none has one.
+// First returns the name of the first field with a fault, "" without faults.
 func (f faults) First() string {
 	if all := f.All(); len(all) > 0 {
 		return all[0].Field
@@ -65,8 +67,8 @@ func (f faults) First() string {
 	return ""
 }
 
-// parseForm reads and checks what the customer sent. When a field has a fault,
-// card must not be used.
+// parseForm reads and checks the customer's form. The caller must not use card when there is a
+// fault.
 func parseForm(t *texts, values url.Values, now time.Time) (card checkout.Card, shown form) {
 	shown.Email, shown.Faults.Email = parseEmail(t, values.Get(fieldEmail))
 	card.Number, shown.Faults.CardNumber = parseNumber(t, values.Get(fieldCardNumber))
@@ -82,7 +84,7 @@ func parseForm(t *texts, values url.Values, now time.Time) (card checkout.Card, 
 	return card, shown
 }
 
-// parseNumber returns the digits of a card number, or what is wrong with it.
+// parseNumber returns the digits of a card number, or a fault.
 func parseNumber(t *texts, typed string) (digits, fault string) {
 	digits = stripSeparators(strings.TrimSpace(typed))
 	lengths := brandOf(digits).lengths
@@ -101,17 +103,18 @@ func parseNumber(t *texts, typed string) (digits, fault string) {
 	return digits, ""
 }
 
-// maxCardYears is how far away an expiry date may be.
+// maxCardYears is how many years in the future a card may expire.
 const maxCardYears = 30
 
-// parseExp reads MM/YY, MM/YYYY, M/YY, MMYY and MMYYYY with any separator. It
-// returns the year in four digits, and zeros unless the text is a date. A card
-// is good until its month has ended everywhere on earth.
+// parseExp reads MM/YY, MM/YYYY, M/YY, MMYY and MMYYYY with any separator. It returns the year in
+// four digits. It returns zeros unless the text is a date. A card is valid until its month has
+// ended everywhere on earth.
 func parseExp(t *texts, typed string, now time.Time) (month, year int, fault string) {
 	typed = strings.TrimSpace(typed)
 	if typed == "" {
 		return 0, 0, t.ExpMissing
 	}
+
 	parts := strings.FieldsFunc(typed, func(r rune) bool { return strings.ContainsRune(" /-.\u00a0", r) })
 	if len(parts) == 1 && (len(parts[0]) == 4 || len(parts[0]) == 6) {
 		parts = []string{parts[0][:2], parts[0][2:]}
@@ -120,7 +123,8 @@ func parseExp(t *texts, typed string, now time.Time) (month, year int, fault str
 		len(parts[0]) > 2 || (len(parts[1]) != 2 && len(parts[1]) != 4) {
 		return 0, 0, t.ExpFormat
 	}
-	month, _ = strconv.Atoi(parts[0]) // at most four digits, see above
+
+	month, _ = strconv.Atoi(parts[0]) // cannot fail: at most four digits
 	year, _ = strconv.Atoi(parts[1])
 	if len(parts[1]) == 2 {
 		year += 2000
@@ -128,7 +132,8 @@ func parseExp(t *texts, typed string, now time.Time) (month, year int, fault str
 	if month < 1 || month > 12 {
 		return 0, 0, t.ExpMonth
 	}
-	over := time.Date(year, time.Month(month)+1, 1, 12, 0, 0, 0, time.UTC) // UTC-12 is the last to turn
+
+	over := time.Date(year, time.Month(month)+1, 1, 12, 0, 0, 0, time.UTC) // in UTC-12 the month ends last
 	switch {
 	case !now.Before(over):
 		return month, year, t.ExpPast
@@ -155,8 +160,8 @@ func parseCVC(t *texts, typed string, b brand) (cvc, fault string) {
 	return "", t.CVCEither
 }
 
-// parseEmail returns the address to show again, "" when it may hold a card
-// number that was typed into the wrong field.
+// parseEmail returns the address that the page shows again. It returns "" when the address may hold
+// a card number, typed into the wrong field.
 func parseEmail(t *texts, typed string) (email, fault string) {
 	email = strings.TrimSpace(typed)
 	switch {
@@ -174,11 +179,11 @@ func parseEmail(t *texts, typed string) (email, fault string) {
 	return email, ""
 }
 
-// maxName is more than fits on a card, in characters.
+// maxName is in characters. A card has room for fewer.
 const maxName = 100
 
-// parseName returns the name on the card to show again, "" when it may hold a
-// card number.
+// parseName returns the name that the page shows again. It returns "" when the name may hold a card
+// number.
 func parseName(t *texts, typed string) (name, fault string) {
 	name = strings.TrimSpace(typed)
 	switch {
@@ -194,5 +199,5 @@ func parseName(t *texts, typed string) (name, fault string) {
 	return name, ""
 }
 
-// unprintable says of a character that it controls others instead of being read.
+// unprintable reports whether r is a control character or changes the direction of text.
 func unprintable(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

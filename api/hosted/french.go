@@ -2,7 +2,7 @@ package hosted
 
 import "example.com/checkout/workflows/checkout"
 
-// Before ":" is a no-break space, before ";", "!" and "?" a narrow one.
+// In French, a no-break space stands before ":", and a narrow one before ";", "!" and "?".
 var french = language{
 	tag: "fr", name: "Français",
 	money: money{

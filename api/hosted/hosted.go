@@ -1,9 +1,8 @@
-// Package hosted is the hosted checkout page, on which a customer pays one
-// session: {checkout_url}/{session id}. It works without JavaScript and loads
-// nothing from anywhere else.
+// Package hosted is the hosted checkout page at {checkout_url}/{session id}. A customer pays one
+// session there. The page works without JavaScript and loads nothing from other hosts.
 //
-// A card lives in memory between the form and the card network's token, and
-// nowhere else: no log line, span or page ever holds it.
+// A card stays in memory from the form until the card network returns a token. No log line, span or
+// page ever holds it.
 package hosted
 
 import (
@@ -23,17 +22,18 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
 	TestCards checkout.CardNetwork
 	LiveCards checkout.CardNetwork // nil: live sessions cannot be paid yet
-	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive
-	// with its path, if it has one.
+	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
+	// has one.
 	CheckoutURL string
-	Limits      limit.Rates // what is zero is as in DefaultLimits
-	// Shares of what the process can work on at once; nil: limit.DefaultShare for each.
+	Limits      limit.Rates // zero rates are replaced by DefaultLimits
+	// Shares bounds the requests of one address that the process works on at once; nil means
+	// limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // nil: slog.Default()
 }
@@ -48,8 +48,8 @@ type server struct {
 	entrance *limit.Entrance
 }
 
-// New returns the handler of everything below cfg.CheckoutURL. It panics when
-// that is not an absolute URL.
+// New returns the handler for all addresses below cfg.CheckoutURL. It panics when cfg.CheckoutURL
+// is not an absolute URL.
 func New(cfg Config) http.Handler { return newServer(cfg).handler() }
 
 func newServer(cfg Config) *server {
@@ -60,22 +60,24 @@ func newServer(cfg Config) *server {
 	if cfg.Shares == nil {
 		cfg.Shares = limit.NewShares(limit.DefaultShare)
 	}
+
 	u, err := url.Parse(cfg.CheckoutURL)
 	if err != nil || u.Host == "" {
 		panic("hosted: CheckoutURL is not an absolute URL")
 	}
+
 	return &server{
 		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
 		now: time.Now, router: mux.NewRouter().SkipClean(true),
 		entrance: &limit.Entrance{
 			Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress,
-			FormsWait: true, // for a card network
+			FormsWait: true, // a form waits for the card network
 		},
 	}
 }
 
-// handler is every route. Each answers an error of its own kind with a page, but for
-// the status, which a script reads.
+// handler adds every route. Each answers its errors with a page; only status answers with JSON,
+// because a script reads it.
 func (s *server) handler() http.Handler {
 	reads := []string{http.MethodGet, http.MethodHead}
 	handle := func(path string, h http.Handler, methods ...string) {
@@ -83,8 +85,8 @@ func (s *server) handler() http.Handler {
 	}
 	free := func(h web.Handler) http.Handler { return web.Serve(h, s.fail) }
 	page := func(h sessionHandler) http.Handler { return free(s.entrance.Limited(s.session(h))) }
-	// Forms of our own pages change something; a bank's page may post to /return,
-	// which only asks the card network.
+	// Only forms of this server's own pages may change something. A bank's page may post to
+	// /return, because /return only asks the card network.
 	own := http.NewCrossOriginProtection()
 	own.SetDenyHandler(s.failing(failure.Forbidden))
 	form := func(h sessionHandler) http.Handler {
@@ -104,17 +106,16 @@ func (s *server) handler() http.Handler {
 	return s.framed(s.router)
 }
 
-// serverName is the page's in spans and metrics.
+// serverName is the server's name in spans and metrics.
 const serverName = "checkout-page"
 
-// framed is what every answer of the page has: an id, its headers and a language.
-// No form leads to a bank on another origin, not even by a redirect: see web.Policy
-// and server.pay.
+// framed gives every answer a request id, the page's headers and a language. The policy allows no
+// form to lead to a bank on another origin, not even by a redirect: see web.Policy and server.pay.
 func (s *server) framed(next http.Handler) http.Handler {
 	return web.WithRequestID(web.PageHeaders(web.Policy(""), strings.HasPrefix(s.origin, "https:"), s.inLanguage(next)))
 }
 
-// methodNotAllowed names the methods that the path does have.
+// methodNotAllowed lists the path's methods in the Allow header.
 func (s *server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		other := r.Clone(r.Context())

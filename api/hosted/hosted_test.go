@@ -34,8 +34,7 @@ const (
 	redirectURL = "https://shop.example.test/thanks?order=7&who=(a)'b'#done"
 )
 
-// harness is a hosted page on a real PostgreSQL. The workflow's part is played
-// by pay and complete.
+// harness is a hosted page on a real PostgreSQL. pay and complete replace the workflow.
 type harness struct {
 	t        *testing.T
 	store    *storage.Store
@@ -67,13 +66,13 @@ func newHarness(t *testing.T) *harness {
 	return h
 }
 
-// cardNetwork notes the card that it was given.
+// cardNetwork records the card that it got.
 type cardNetwork struct {
 	checkout.CardNetwork
 	err       error
-	mu        sync.Mutex // of seen: forms come side by side
+	mu        sync.Mutex // guards seen, because forms come at the same time
 	seen      []string
-	undecided bool // what the network says of every payment
+	undecided bool // the network's answer about every payment
 }
 
 func (n *cardNetwork) Payment(context.Context, string) (checkout.ChargeResult, error) {
@@ -161,7 +160,7 @@ func unknown(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
 	return workflows.PaymentResult{}, context.DeadlineExceeded
 }
 
-// session creates a session; with changes it.
+// session creates a session after with has changed it.
 func (h *harness) session(with ...func(*storage.NewSession, *checkout.Merchant)) string {
 	h.t.Helper()
 	merchant := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
@@ -251,7 +250,7 @@ func (quiet) Warn(string, ...any) {}
 
 func (quiet) Error(string, ...any) {}
 
-// hostileTexts try to become markup in one place or another.
+// hostileTexts are texts that become markup when a page does not escape them.
 var hostileTexts = []string{
 	`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `<img src=x onerror=alert(1)>`,
 	`</title><script>alert(1)</script>`, `</p></div><form action=https://evil.example>`, `" autofocus onfocus="alert(1)`, `' onmouseover='alert(1)`,

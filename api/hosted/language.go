@@ -10,17 +10,17 @@ import (
 	xlanguage "golang.org/x/text/language"
 )
 
-// language is one in which the page can be read.
+// language is one language of the page.
 type language struct {
-	tag    string // BCP 47, and its name in the parameter and the cookie
-	name   string // in itself
+	tag    string // BCP 47; also the value of the parameter and the cookie
+	name   string // in the language itself
 	money  money
 	texts  texts
-	script string // messages for checkout.js, JSON; set by languages
+	script string // messages for checkout.js as JSON; languages sets it
 }
 
-// languages are in the order of the page's switch. The first is for everybody
-// who asks for another one.
+// languages are in the order of the page's switch. The first one is for customers whose language is
+// missing.
 var languages = func() []*language {
 	all := []*language{&english, &german, &french, &spanish}
 	for _, l := range all {
@@ -29,8 +29,7 @@ var languages = func() []*language {
 	return all
 }()
 
-// matcher knows which languages are close to each other, such as Catalan to
-// Spanish.
+// matcher finds a close language, such as Spanish for Catalan.
 var matcher = func() xlanguage.Matcher {
 	var tags []xlanguage.Tag
 	for _, l := range languages {
@@ -39,7 +38,7 @@ var matcher = func() xlanguage.Matcher {
 	return xlanguage.NewMatcher(tags)
 }()
 
-// languageCookie remembers what the customer chose; paramLanguage chooses.
+// paramLanguage is the query parameter that chooses a language. languageCookie remembers it.
 const (
 	languageCookie = "lang"
 	paramLanguage  = "lang"
@@ -48,7 +47,7 @@ const (
 
 type languageKey struct{}
 
-// languageOf is the language in which a request is answered.
+// languageOf returns the language for the answer to a request.
 func languageOf(r *http.Request) *language {
 	if l, ok := r.Context().Value(languageKey{}).(*language); ok {
 		return l
@@ -56,20 +55,21 @@ func languageOf(r *http.Request) *language {
 	return languages[0]
 }
 
-// textsOf is what languageOf says.
+// textsOf returns the texts of languageOf.
 func textsOf(r *http.Request) *texts { return &languageOf(r).texts }
 
-// inLanguage chooses the language of every answer: the parameter, which is then
-// remembered, before the cookie, before Accept-Language.
+// inLanguage chooses the language of every answer. The parameter comes first and is remembered in
+// the cookie. The cookie comes second, Accept-Language third.
 func (s *server) inLanguage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chosen := languageNamed(r.URL.Query().Get(paramLanguage))
 		if chosen != nil {
-			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over https; http is a developer's own computer
+			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over https; only a developer's own computer uses http
 				Name: languageCookie, Value: chosen.tag, Path: s.base + "/", MaxAge: languageMaxAge,
 				HttpOnly: true, Secure: strings.HasPrefix(s.origin, "https:"), SameSite: http.SameSiteLaxMode,
 			})
 		}
+
 		if cookie, err := r.Cookie(languageCookie); chosen == nil && err == nil {
 			chosen = languageNamed(cookie.Value)
 		}
@@ -80,7 +80,7 @@ func (s *server) inLanguage(next http.Handler) http.Handler {
 	})
 }
 
-// languageNamed returns nil for what is not exactly a tag of languages.
+// languageNamed returns the language with exactly this tag, nil without one.
 func languageNamed(tag string) *language {
 	for _, l := range languages {
 		if l.tag == tag {
@@ -90,7 +90,7 @@ func languageNamed(tag string) *language {
 	return nil
 }
 
-// accepted is the best of languages for an Accept-Language header.
+// accepted returns the language that fits an Accept-Language header best.
 func accepted(header string) *language {
 	tags, _, err := xlanguage.ParseAcceptLanguage(header)
 	if err != nil {
@@ -106,7 +106,7 @@ type choice struct {
 	Chosen             bool
 }
 
-// choices leads to the same page in the other languages.
+// choices returns the links to the same page in every language.
 func choices(here *language, page string, query url.Values) []choice {
 	var all []choice
 	for _, l := range languages {
@@ -121,7 +121,7 @@ func choices(here *language, page string, query url.Values) []choice {
 	return all
 }
 
-// scriptText is what checkout.js says, so that all texts are in one place.
+// scriptText returns the messages of checkout.js as JSON, so that all texts stay in one place.
 func scriptText(t *texts) string {
 	b, err := json.Marshal(map[string]string{
 		"paying": t.Paying, "expired": t.ExpiredHeading, "fiveMinutes": t.FiveMinutes, "oneMinute": t.OneMinute,

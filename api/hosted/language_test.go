@@ -42,7 +42,7 @@ func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 			require.Equal(t, verbs(want.Field(i).String()), verbs(text), name)
 			require.Equal(t, strings.Count(text, "%"), len(placeholder.FindAllString(text, -1)), name)
 			require.Equal(t, strings.TrimSpace(text), text, name)
-			if l != &english { // whose failures merchants read too
+			if l != &english { // merchants read the English failures too
 				require.NotContains(t, text, "'", name+": the apostrophe is ’")
 			}
 		}
@@ -50,7 +50,7 @@ func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 	}
 }
 
-// What is the same in two languages was most likely not translated.
+// A text that is the same in two languages was probably not translated.
 func TestLanguages_AreTranslated(t *testing.T) {
 	t.Parallel()
 	same := []string{"TestCard", "TitleState", "ExpHint", "Date", "PaidAt"}

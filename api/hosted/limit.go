@@ -12,27 +12,26 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// DefaultLimits are how often one address may ask. Many customers may share one.
-// Forms are those whose card was refused: nobody tests stolen cards here. Source:
+// DefaultLimits are the rates for one address. Many customers may share an address. Forms counts
+// only forms whose card was refused, so that nobody can test many stolen cards. Source:
 // api/decisions.md, "The hosted page".
 var DefaultLimits = limit.Rates{
 	Requests: storage.Rate{PerSecond: 20, Burst: 200},
 	Forms:    storage.Rate{PerSecond: 0.2, Burst: 20},
 }
 
-// sessionRate is how often the status of one session may be asked for, by all
-// its tabs.
+// sessionRate bounds the requests for the status of one session, from all its tabs together.
 var sessionRate = storage.Rate{PerSecond: 2, Burst: 20}
 
-// Kinds of buckets. That of a session comes after that of its address, as
-// storage.Store.Allow demands.
+// Kinds of buckets. A session's bucket sorts after its address's bucket:
+// storage.Store.Allow demands this order.
 const (
 	bucketsOfAddress = "page"
 	bucketSession    = "page_status"
 )
 
-// Bound lets through to next what does not come too often, by the same limits as
-// the pages, and answers a panic of next as they do.
+// Bound limits the requests to next by the limits of the pages. It answers a panic of next with a
+// page.
 func Bound(cfg Config, next http.Handler) http.Handler {
 	s := newServer(cfg)
 	return s.framed(web.Serve(s.entrance.Limited(func(w http.ResponseWriter, r *http.Request) error {
@@ -41,17 +40,17 @@ func Bound(cfg Config, next http.Handler) http.Handler {
 	}), s.fail))
 }
 
-// uncounted returns the token of a form with which no card was refused. Who tries
-// out stolen cards is refused most of the time; the many customers who share an
-// address, of an office or of a network of phones, are not.
+// uncounted gives back the token of a form that ended without a refused card. A person who tests
+// stolen cards is refused most of the time. The many customers who share an address, in an office
+// or a phone network, are not.
 func (s *server) uncounted(r *http.Request) {
 	if err := s.entrance.GiveBackForm(context.WithoutCancel(r.Context()), r); err != nil {
-		s.Log.WarnContext(r.Context(), "form counted", "error", err) // one more has to wait, nothing else
+		s.Log.WarnContext(r.Context(), "form token not given back", "error", err) // a later form waits longer
 	}
 }
 
-// ofSession is the bucket of a session's status. What has not the shape of an
-// id, which is never looked up, counts for its address.
+// ofSession returns the bucket for a session's status. A text without the shape of an id is never
+// looked up; it counts for the address.
 func ofSession(r *http.Request) storage.Bucket {
 	owner := mux.Vars(r)["id"]
 	if !checkout.IsID(checkout.PrefixSession, owner) {

@@ -13,8 +13,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// logoAsset is the address of a merchant's logo, "" without one. It changes
-// with the logo, and no session can have it.
+// logoAsset returns the address of a merchant's logo, "" without one. The address changes with the
+// logo. It differs from every session's address.
 func (s *server) logoAsset(b storage.Brand) string {
 	if !b.HasLogo() {
 		return ""
@@ -22,8 +22,8 @@ func (s *server) logoAsset(b storage.Brand) string {
 	return s.base + "/logo/" + b.MerchantID + "/" + b.LogoVersion + ".png"
 }
 
-// logo serves GET /logo/{merchant}/{version}.png: always the present logo, which
-// may be kept when it has the version that was asked for.
+// logo serves GET /logo/{merchant}/{version}.png. It always answers with the current logo. Browsers
+// may keep the answer when the address names the current version.
 func (s *server) logo(w http.ResponseWriter, r *http.Request) error {
 	id := mux.Vars(r)["merchant"]
 	if !checkout.IsID(checkout.PrefixMerchant, id) {

@@ -27,18 +27,18 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// state is which page the customer sees. Each has a template of its name.
+// state is the page that a customer sees. Each state has a template with its name.
 type state string
 
 const (
 	stateForm       state = "form"
-	stateAction     state = "action"     // the customer's bank asks
+	stateAction     state = "action"     // the customer must confirm at the bank
 	stateProcessing state = "processing" // a payment is being decided
-	stateChecking   state = "checking"   // it is not known whether a payment has begun
+	stateChecking   state = "checking"   // it is unknown whether a payment has begun
 	stateCompleted  state = "completed"
 	stateFailed     state = "failed"
 	stateExpired    state = "expired"
-	stateProblem    state = "problem" // no session to show
+	stateProblem    state = "problem" // an error, without a session
 )
 
 var pages = func() map[state]*template.Template {
@@ -50,11 +50,11 @@ var pages = func() map[state]*template.Template {
 	return m
 }()
 
-// view is what the templates know.
+// view is the data of the templates.
 type view struct {
 	T           *texts
 	Language    *language
-	Lang        string // its tag
+	Lang        string // the language's tag
 	Languages   []choice
 	State       state
 	Title       string
@@ -62,7 +62,7 @@ type view struct {
 	Explanation string
 	Base        string
 	Style       string // address of the style sheet
-	Color       string // of the one with the merchant's color, "" for none
+	Color       string // address of the style sheet with the merchant's color, "" for none
 	Logo        string // address of the merchant's logo, "" for none
 	Script      string
 	Icon        string
@@ -78,35 +78,34 @@ type view struct {
 	Brands      []brand
 
 	Form       form
-	Alert      string // what the customer must know first, "" for nothing
-	Reason     string // why that is so
-	Attempts   string // how many more the customer has
+	Alert      string // the page's first message, "" for none
+	Reason     string // the reason for Alert
+	Attempts   string // how many attempts are left
 	ScriptText string // messages for checkout.js, JSON
 
-	Poll    string // address of status to ask until something happens
-	Next    string // where to go then
-	Refresh string // the same without JavaScript; "" for never
+	Poll    string // address of the status that the page polls
+	Next    string // address to open after a change
+	Refresh string // address to reload without JavaScript; "" for never
 	Every   int    // seconds between refreshes
 	Forward bool   // follow Action at once
 
 	Action   template.HTMLAttr // href of the bank's page
-	Payment  string            // txn_… that is being checked
+	Payment  string            // id (txn_…) of the payment being checked
 	Card     string            // "Visa •••• 4242"
-	PaidAt   string            // for people
+	PaidAt   string            // written out
 	PaidTime string            // RFC 3339
-	Redirect string            // where the merchant wants the customer after the payment
+	Redirect string            // the merchant's address for the customer after the payment
 	Link     template.HTMLAttr // href of Redirect
 	Meta     template.HTMLAttr // content of a meta refresh to Redirect
 }
 
-// path is where the session's pages are.
+// path returns the path of a session's page.
 func (s *server) path(sessionID string) string { return checkout.PageURL(s.base, sessionID) }
 
-// sessionHandler serves something of a session that exists, as a web.Handler.
+// sessionHandler is a web.Handler for an existing session.
 type sessionHandler func(w http.ResponseWriter, r *http.Request, v view) error
 
-// session reads the session of the path. What has not the shape of an id is
-// never looked up.
+// session reads the session in the path. It does not look up a text without the shape of an id.
 func (s *server) session(next sessionHandler) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := mux.Vars(r)["id"]
@@ -121,8 +120,7 @@ func (s *server) session(next sessionHandler) web.Handler {
 	}
 }
 
-// knownEmail is what the customer typed for the last payment, else what the
-// merchant supplied, else "".
+// knownEmail returns the e-mail address of the last payment, else the merchant's, else "".
 func knownEmail(session checkout.Session) string {
 	if t := session.Transaction(); t != nil && t.CustomerEmail != nil {
 		return *t.CustomerEmail
@@ -133,7 +131,7 @@ func knownEmail(session checkout.Session) string {
 	return ""
 }
 
-// view fills in what every page of the session shows.
+// view fills in the data that every page of the session shows.
 func (s *server) view(l *language, session checkout.Session, b storage.Brand) view {
 	now := s.now().UTC()
 	v := view{
@@ -144,8 +142,10 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 		Now:  checkout.FormatTime(now),
 		Next: s.path(session.ID),
 	}
+
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
+
 	if t := session.Transaction(); t != nil {
 		v.Card = cardLabel(v.T, t.PaymentMethod)
 		if t.CompletedAt != nil {
@@ -161,8 +161,10 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 			}
 		}
 	}
+
 	v.Form.Attempt, v.Form.Payment = session.Attempts, checkout.NewID(checkout.PrefixTransaction)
 	v.Form.Email = knownEmail(session)
+
 	if session.RedirectURL != nil {
 		if attr, ok := linkTo(*session.RedirectURL); ok {
 			v.Redirect, v.Link = *session.RedirectURL, attr
@@ -172,9 +174,9 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	return v
 }
 
-// linkTo returns address as an href, character for character as it was stored;
-// the template's own escaping would encode some of them anew. It reports false
-// for anything but an absolute http or https address.
+// linkTo returns address as an href, exactly as it was stored. The template's own escaping would
+// encode some characters again. It returns false unless address is an absolute http or https
+// address.
 func linkTo(address string) (template.HTMLAttr, bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
@@ -183,8 +185,8 @@ func linkTo(address string) (template.HTMLAttr, bool) {
 	return template.HTMLAttr(`href="` + html.EscapeString(address) + `"`), true // #nosec G203 -- escaped just here
 }
 
-// oneLine makes a merchant's name fit for a title: no control characters and no
-// marks that turn the direction of what follows.
+// oneLine replaces control characters and direction marks in a merchant's name, so that it fits in
+// a title.
 func oneLine(name string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unprintable(r) {
@@ -194,7 +196,7 @@ func oneLine(name string) string {
 	}, name))
 }
 
-// as makes the view one of a state.
+// as sets the view's state, title and texts.
 func (v view) as(st state, heading, explanation string) view {
 	v.State, v.Heading, v.Explanation = st, heading, explanation
 	v.Title = fmt.Sprintf(v.T.TitleState, heading, v.Merchant)
@@ -204,7 +206,7 @@ func (v view) as(st state, heading, explanation string) view {
 	return v
 }
 
-// asForm shows the form.
+// asForm returns the page with the form.
 func (v view) asForm() view {
 	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")
 	v.Poll = v.Next + "/status"
@@ -212,15 +214,15 @@ func (v view) asForm() view {
 	return v
 }
 
-// asWaiting shows a page that waits for a payment in flight.
+// asWaiting returns the page that waits for a payment in flight.
 func (v view) asWaiting() view {
 	v = v.as(stateProcessing, v.T.ProcessingHeading, v.T.ProcessingText)
 	v.Poll, v.Refresh, v.Every = v.Next+"/status", v.Next, 3
 	return v
 }
 
-// asChecking shows that it is not known whether the payment has begun. It never
-// offers to pay again; it offers to make this payment impossible.
+// asChecking returns the page for a payment that may or may not have begun. The page never offers
+// to pay again. It offers to make this payment impossible.
 func (v view) asChecking(transactionID string) view {
 	v = v.as(stateChecking, v.T.CheckingHeading, v.T.CheckingText)
 	query := "?" + url.Values{paramPayment: {transactionID}}.Encode()
@@ -229,7 +231,7 @@ func (v view) asChecking(transactionID string) view {
 	return v
 }
 
-// asAction sends the customer to the bank; forward does so at once.
+// asAction returns the page that leads to the bank. With forward it goes there at once.
 func (v view) asAction(href template.HTMLAttr, forward bool) view {
 	v = v.as(stateAction, v.T.ActionHeading, v.T.ActionText)
 	v.Action, v.Forward = href, forward
@@ -237,7 +239,7 @@ func (v view) asAction(href template.HTMLAttr, forward bool) view {
 	return v
 }
 
-// asEnded shows a session that has ended.
+// asEnded returns the page of a session that has ended.
 func (v view) asEnded() view {
 	switch v.Session.Status {
 	case checkout.StatusCompleted:
@@ -249,12 +251,11 @@ func (v view) asEnded() view {
 	}
 }
 
-// Parameters of the page. They choose what a waiting customer reads and decide
-// nothing.
+// Parameters of the page. They only choose the page that a waiting customer reads.
 const (
 	paramPayment    = "payment"    // a payment of unknown outcome
 	paramProcessing = "processing" // another payment of the session is being decided
-	paramForward    = "continue"   // go on to the bank at once
+	paramForward    = "continue"   // open the bank's page at once
 )
 
 // showPage serves GET /{id}.
@@ -280,8 +281,8 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 	return nil
 }
 
-// showInFlight shows the way to the bank when it asks, else that the payment is
-// being decided.
+// showInFlight leads to the bank when the bank waits for the customer, else shows that the payment
+// is being decided.
 func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
 	_, address, err := s.Store.PaymentAction(r.Context(), v.Session.ID)
 	if err != nil {
@@ -295,18 +296,20 @@ func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) er
 	return nil
 }
 
-// render writes a whole page or, when its template fails, none of it.
+// render writes a whole page. If the template fails, it writes an error instead.
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, v view) {
 	v.Language = languageOf(r)
 	v.Lang = v.Language.tag
 	v.T, v.Base, v.Languages = &v.Language.texts, s.base, choices(v.Language, v.Next, r.URL.Query())
 	v.Style, v.Script, v.Icon = s.asset("checkout.css"), s.asset("checkout.js"), s.asset("icon.svg")
+
 	var page bytes.Buffer
 	if err := pages[v.State].Execute(&page, v); err != nil {
 		s.Log.ErrorContext(r.Context(), "render page", "state", v.State, "error", err)
 		http.Error(w, v.T.AwayText, http.StatusInternalServerError)
 		return
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", v.Language.tag)
 	w.Header().Add("Vary", "Accept-Language, Cookie")

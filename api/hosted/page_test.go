@@ -118,7 +118,7 @@ func TestPage_HostileTextsStayTexts(t *testing.T) {
 	}
 }
 
-// shape is every element and the names of its attributes, in order.
+// shape returns every element with the names of its attributes, in order.
 func shape(n *html.Node) []string {
 	var all []string
 	for d := range n.Descendants() {
@@ -134,8 +134,7 @@ func shape(n *html.Node) []string {
 	return all
 }
 
-// requireLabels proves that every field has a label and that what describes a
-// field exists.
+// requireLabels checks that every field has a label and that each description of a field exists.
 func requireLabels(t *testing.T, body string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(body))

@@ -20,11 +20,11 @@ import (
 const (
 	maxForm         = 16 << 10         // bytes
 	tokenizeTimeout = 10 * time.Second // nothing is charged meanwhile
-	askTimeout      = time.Second      // a waiting customer's page comes back soon, and asks again
+	askTimeout      = time.Second      // short: a waiting customer's page asks again soon
 )
 
-// readPayment reads the form of a payment. It is false when no card is to be tried,
-// because the customer was answered already.
+// readPayment reads the form of a payment. It returns false when it has answered the customer
+// already; no card must be tried then.
 func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (card checkout.Card, ok bool, err error) {
 	if err := readForm(w, r); err != nil {
 		return card, false, err
@@ -37,7 +37,7 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (c
 	case v.Session.PaymentInFlight:
 		http.Redirect(w, r, here+"?"+paramProcessing, http.StatusSeeOther)
 		return card, false, nil
-	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // overtaken: see fieldAttempt
+	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // see fieldAttempt
 		http.Redirect(w, r, here, http.StatusSeeOther)
 		return card, false, nil
 	}
@@ -53,8 +53,8 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v *view) (c
 	return card, true, nil
 }
 
-// pay serves POST /{id}: it checks the form, exchanges the card for a token and
-// asks the session's workflow to charge it.
+// pay serves POST /{id}. It checks the form, exchanges the card for a token and asks the session's
+// workflow to charge it.
 func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	card, ok, err := s.readPayment(w, r, &v)
 	if !ok {
@@ -68,11 +68,11 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NotReady)
 		return nil
 	}
-	// From here on it does not matter whether the customer still waits.
+	// From here on the payment goes on even when the customer leaves.
 	ctx := context.WithoutCancel(r.Context())
 	token, method, err := tokenize(ctx, cards, card)
 	if err != nil {
-		s.Log.WarnContext(ctx, "card network did not take a card", "session_id", v.Session.ID)
+		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID)
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NetworkAway)
 		return nil
 	}
@@ -87,8 +87,8 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// payWith makes the payment the session's and asks the workflow to charge it. It
-// returns where the customer goes then.
+// payWith adds the payment to the session and asks the workflow to charge it. It returns the
+// customer's next address.
 func (s *server) payWith(ctx context.Context, r *http.Request, p storage.NewPayment) (next string, err error) {
 	mine, err := s.createPayment(ctx, p)
 	if err != nil || !mine {
@@ -104,7 +104,7 @@ func (s *server) payWith(ctx context.Context, r *http.Request, p storage.NewPaym
 	return s.after(p.SessionID, p.ID, err), nil
 }
 
-// paymentID is the id that the form brought, a new one for a form without.
+// paymentID returns the payment id in the form, else a new one.
 func paymentID(r *http.Request) string {
 	if id := r.PostForm.Get(fieldPayment); checkout.IsID(checkout.PrefixTransaction, id) {
 		return id
@@ -112,31 +112,30 @@ func paymentID(r *http.Request) string {
 	return checkout.NewID(checkout.PrefixTransaction)
 }
 
-// createPayment reports whether the session has this payment now. When the form
-// was sent twice it has it already, and the second one asks for the outcome of
-// the first.
+// createPayment stores the payment. It returns true when the session has this payment. If the form
+// was sent twice, the payment exists, and the second request asks for the outcome of the first.
 func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool, error) {
 	err := s.Store.CreatePayment(ctx, p)
 	switch {
 	case errors.Is(err, checkout.ErrPaymentExists):
-		return s.Store.HasPayment(ctx, p.SessionID, p.ID) // an invented id may be another session's
+		return s.Store.HasPayment(ctx, p.SessionID, p.ID) // a customer may invent an id, and another session may have it
 	case errors.Is(err, checkout.ErrNotPending):
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// tokenize leaves the network's error to nobody: it may quote the card.
+// tokenize exchanges a card for a token. Never log its error: it may quote the card.
 func tokenize(ctx context.Context, cards checkout.CardNetwork, card checkout.Card) (string, checkout.PaymentMethod, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenizeTimeout)
 	defer cancel()
 	return cards.Tokenize(ctx, card)
 }
 
-// charge asks the workflow to charge the payment; errors as Client.Pay. A repeat
-// for the same payment returns the first answer, so asking again after
-// ErrOutcomeUnknown cannot charge twice. A payment that the workflow refused is
-// dropped; it can never be charged then.
+// charge asks the workflow to charge the payment. Its errors are the errors of runs.Client.Pay. A
+// repeat for the same payment returns the first answer, so a repeat after runs.ErrOutcomeUnknown
+// cannot charge twice. charge drops a payment that the workflow refused, so that it can never be
+// charged.
 func (s *server) charge(ctx context.Context, sessionID, transactionID string) (workflows.PaymentResult, error) {
 	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
 	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
@@ -154,7 +153,7 @@ func (s *server) charge(ctx context.Context, sessionID, transactionID string) (w
 	return got, err
 }
 
-// after is where the customer goes once charge has returned err.
+// after returns the customer's next address, after charge has returned err.
 func (s *server) after(sessionID, transactionID string, err error) string {
 	here := s.path(sessionID)
 	switch {
@@ -166,16 +165,16 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 	return here
 }
 
-// ask finds out about a payment of unknown outcome. It returns
-// runs.ErrOutcomeUnknown while it stays unknown.
+// ask asks for the outcome of a payment. It returns runs.ErrOutcomeUnknown while the outcome is
+// unknown.
 func (s *server) ask(ctx context.Context, session checkout.Session, transactionID string) error {
 	if t := session.Transaction(); t != nil && t.ID == transactionID { // decided
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	// An invented payment must not reach the workflow: each question leaves a
-	// trace there, and their number is limited.
+	// An invented payment must not reach the workflow: each question adds an update to
+	// the workflow's history, and the number of updates is limited.
 	if there, err := s.Store.HasPayment(ctx, session.ID, transactionID); err != nil || !there {
 		return err
 	}
@@ -183,14 +182,14 @@ func (s *server) ask(ctx context.Context, session checkout.Session, transactionI
 	return err
 }
 
-// bankPage is where a customer confirms the payment in flight. A form must not
-// lead to another origin (see web.Policy), so the way there is a
-// page of ours that goes on by itself.
+// bankPage returns the address where a customer confirms the payment in flight. A form must not
+// lead to another origin (see web.Policy). So the address is a page of this server, and that page
+// goes on to the bank by itself.
 func (s *server) bankPage(ctx context.Context, sessionID string) string {
 	here := s.path(sessionID)
 	_, address, err := s.Store.PaymentAction(ctx, sessionID)
 	if err != nil {
-		s.Log.ErrorContext(ctx, "bank's page", "session_id", sessionID, "error", err)
+		s.Log.ErrorContext(ctx, "bank page not read", "session_id", sessionID, "error", err)
 		return here
 	}
 	if _, ok := linkTo(address); ok && strings.HasPrefix(address, s.origin+"/") {
@@ -199,9 +198,8 @@ func (s *server) bankPage(ctx context.Context, sessionID string) string {
 	return here + "?" + paramForward
 }
 
-// cancel serves POST /{id}/cancel: the customer does not want to wait for a
-// payment of unknown outcome. Either it has not begun and now never can, or it
-// has and the page says so.
+// cancel serves POST /{id}/cancel. The customer does not want to wait for a payment of unknown
+// outcome. If the payment has not begun, it never can now. If it has begun, the page says so.
 func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	if err := readForm(w, r); err != nil {
 		return err
@@ -216,9 +214,8 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// decided reports whether the card network has decided the payment. It is asked
-// first, because every question to the workflow leaves a trace there, and anybody
-// with the link can come back any number of times.
+// decided reports whether the card network has decided the payment. The network is asked before the
+// workflow: every question adds to the workflow's history, and a customer may come back many times.
 func (s *server) decided(ctx context.Context, mode checkout.Mode, transactionID string) bool {
 	cards := s.cards(mode)
 	if cards == nil {
@@ -230,7 +227,7 @@ func (s *server) decided(ctx context.Context, mode checkout.Mode, transactionID 
 	return err == nil && got.Outcome.Final()
 }
 
-// cards is the card network of a mode, nil while none is configured.
+// cards returns the card network of a mode, nil when none is configured.
 func (s *server) cards(mode checkout.Mode) checkout.CardNetwork {
 	if mode.Live() {
 		return s.LiveCards
@@ -238,8 +235,8 @@ func (s *server) cards(mode checkout.Mode) checkout.CardNetwork {
 	return s.TestCards
 }
 
-// comeBack serves GET and POST /{id}/return, to which the bank sends the
-// customer. It believes nothing that comes with the request.
+// comeBack serves GET and POST /{id}/return. The bank sends the customer there. comeBack trusts
+// nothing in the request.
 func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
 	transactionID, _, err := s.Store.PaymentAction(ctx, id)
@@ -254,20 +251,21 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error 
 	return nil
 }
 
-// refuse shows the form again, with nothing of the card in it.
+// refuse shows the form again, without any card data.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, v view, alert, reason string) {
 	v.Alert, v.Reason, v.Attempts = alert, reason, ""
 	s.render(w, r, status, v.asForm())
 }
 
-// readForm reads r.PostForm. Errors of the parser quote the form, so only what kind
-// they are is told.
+// readForm reads r.PostForm. It returns only the kind of an error, because the parser's errors
+// quote the form.
 func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return failure.UnsupportedMedia
 	}
+
 	err = r.ParseForm()
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return failure.TooLarge

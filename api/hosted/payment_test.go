@@ -127,8 +127,8 @@ func TestReturn_UnknownOutcomeKeepsWaiting(t *testing.T) {
 	require.Contains(t, h.follow(w), "I have confirmed already")
 }
 
-// Anybody with the link can come back any number of times; each question would
-// leave a trace in the workflow.
+// A customer may come back any number of times, and each question to the workflow would add to its
+// history.
 func TestReturn_AsksTheWorkflowOnlyOnceTheNetworkHasDecided(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -265,8 +265,8 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 	require.Len(t, h.paid, 2)
 }
 
-// A double click without JavaScript, and a reload of the POST: whatever the
-// moment at which the second one comes, the network is asked to charge once.
+// A double click without JavaScript, or a reload of the POST, sends a second form. The network is
+// asked to charge once, whenever the second form comes.
 func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

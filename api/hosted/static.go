@@ -15,7 +15,7 @@ var staticFiles embed.FS
 
 var files = web.LoadFiles(staticFiles, "static")
 
-// asset is the address of a file of static/.
+// asset returns the address of a file in static/.
 func (s *server) asset(name string) string { return files.URL(s.base+"/static", name) }
 
 // static serves GET /static/{file}.

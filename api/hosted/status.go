@@ -11,19 +11,17 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// answer is what GET /{id}/status tells a page that waits. It holds no personal
-// data.
+// answer is the JSON that a waiting page reads. It holds no personal data.
 type answer struct {
 	Status          checkout.Status `json:"status"`
 	PaymentInFlight bool            `json:"payment_in_flight"`
-	Action          bool            `json:"action"`   // the customer's bank waits
-	Checking        bool            `json:"checking"` // the payment asked about is still of unknown outcome
+	Action          bool            `json:"action"`   // the bank waits for the customer
+	Checking        bool            `json:"checking"` // the outcome of the payment in the query is unknown
 	ExpiresAt       string          `json:"expires_at"`
 	Now             string          `json:"now"`
 }
 
-// status serves GET /{id}/status. With ?payment= it asks about that payment
-// too.
+// status serves GET /{id}/status. With ?payment= it also asks for the outcome of that payment.
 func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	id, payment := mux.Vars(r)["id"], r.URL.Query().Get(paramPayment)
 	if !checkout.IsID(checkout.PrefixSession, id) {
@@ -55,7 +53,7 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// undecided reports whether a session can be paid and no payment is under way.
+// undecided reports whether a session is pending without a payment in flight.
 func undecided(session checkout.Session) bool {
 	return session.Status == checkout.StatusPending && !session.PaymentInFlight
 }

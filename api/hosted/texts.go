@@ -8,8 +8,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// texts is everything that a customer reads, in one language. Texts with %s or
-// %d are formats; every language has the same ones. One file a language.
+// texts are all texts for customers in one language. Texts with %s or %d are formats; every
+// language has the same ones. Each language has its own file.
 type texts struct {
 	Skip, Language                                                  string
 	TestBadge, TestLead, TestBefore, TestCard, TestAfter            string
@@ -40,7 +40,7 @@ type texts struct {
 	TryAgain                                                        string
 	TitlePay, TitleState                                            string
 
-	// Why a payment failed, by checkout.FailureCode.
+	// Reasons of failed payments, one for each checkout.FailureCode.
 	CardDeclined, InsufficientFunds, ExpiredCard, IncorrectCVC      string
 	FraudBlocked, ThreeDSFailed, ThreeDSAbandoned, ProcessingFailed string
 
@@ -48,7 +48,7 @@ type texts struct {
 	Date   string // day, month, year, time
 }
 
-// failure says to the customer why a payment failed.
+// failure returns the reason of a failed payment for the customer.
 func (t *texts) failure(code checkout.FailureCode) string {
 	return map[checkout.FailureCode]string{
 		checkout.FailureCardDeclined: t.CardDeclined, checkout.FailureInsufficientFunds: t.InsufficientFunds,
@@ -58,7 +58,7 @@ func (t *texts) failure(code checkout.FailureCode) string {
 	}[code]
 }
 
-// date writes a moment out, in UTC.
+// date writes a time out, in UTC.
 func (t *texts) date(at time.Time) string {
 	at = at.UTC()
 	return fmt.Sprintf(t.Date, at.Day(), strings.Fields(t.Months)[at.Month()-1], at.Year(), at.Format("15:04 MST"))

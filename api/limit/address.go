@@ -1,6 +1,5 @@
-// Package limit keeps one caller from taking what all of them share: whom a
-// request counts for, how many requests of one caller are worked on at once,
-// and how much of what is heavy.
+// Package limit keeps one caller from using what all callers share. It names the caller of a
+// request, bounds the requests of one caller at once, and bounds heavy work.
 package limit
 
 import (
@@ -9,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// Address is whom a request without a key counts for: an IPv4 address, or the
-// network of 64 bits that one customer has in IPv6.
+// Address returns the name under which a request without a key is counted: the IPv4 address, or the
+// 64-bit network in IPv6, because one customer has a whole such network.
 func Address(r *http.Request) string {
 	host := RemoteIP(r)
 	address, err := netip.ParseAddr(host)
@@ -27,7 +26,7 @@ func Address(r *http.Request) string {
 	return network.String()
 }
 
-// RemoteIP is the IP address that r came from.
+// RemoteIP returns the IP address of r's client.
 func RemoteIP(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"example.com/checkout/storage"
 )
 
-// TooOftenError refuses a request because its caller asks too often, or for too
-// much at once. Nothing was done.
+// TooOftenError refuses a request because its caller sends too many requests, or too many at once.
+// Nothing was done.
 type TooOftenError struct {
-	Wait time.Duration // until the next request may be let through
+	Wait time.Duration // until the caller may try again
 }
 
 func (e *TooOftenError) Error() string { return fmt.Sprintf("too many requests: wait %s", e.Wait) }
 
-// Rates are how often one address may ask a server.
+// Rates are the rates for one address at one server.
 type Rates struct {
-	Requests storage.Rate // that read PostgreSQL
-	Forms    storage.Rate // forms, besides
+	Requests storage.Rate // requests that read PostgreSQL
+	Forms    storage.Rate // forms, counted in addition
 }
 
-// Or returns r with the rates of other where r has none.
+// Or returns r, with other's rates where r has none.
 func (r Rates) Or(other Rates) Rates {
 	if r.Requests.Burst == 0 {
 		r.Requests = other.Requests
@@ -38,41 +38,41 @@ func (r Rates) Or(other Rates) Rates {
 	return r
 }
 
-// Entrance lets the requests of an address in that are not too many: at once, by
-// Shares of this process, and in the course of time, by Rates that hold across
-// processes. A cookie counts for nothing, because anybody can invent one.
+// Entrance limits the requests of an address. Shares limits how many run at once in this process.
+// Rates limits how many come over time, in all processes together. Cookies do not count, because
+// any client can invent one.
 type Entrance struct {
 	Store  *storage.Store
 	Shares *Shares
 	Rates  Rates
-	// Server names the buckets. Its requests and forms count apart from another's.
+	// Server names the buckets. Each server counts its own requests and forms.
 	Server string
-	// FormsWait says that a form waits for another system most of the time: it
-	// keeps no turn once it is in.
+	// FormsWait is set when a form mostly waits for another system. The form then gives its turn
+	// back as soon as Enter lets it in.
 	FormsWait bool
-	// Counting bounds how many requests are counted at once; nil: all that come.
+	// Counting bounds how many requests are counted at once; nil means no bound.
 	Counting *semaphore.Weighted
 }
 
-// requests is the bucket of an address's requests, Forms that of its forms. The
-// first comes before the second, as storage.Store.Allow demands.
+// requests returns the bucket for requests of an address. Its kind sorts before the kind of Forms,
+// the order that storage.Store.Allow demands.
 func (e *Entrance) requests(address string) storage.Bucket {
 	return storage.Bucket{Owner: address, Kind: e.Server, Rate: e.Rates.Requests}
 }
 
-// Forms is the bucket of the forms of r's address.
+// Forms returns the bucket for forms of r's address.
 func (e *Entrance) Forms(r *http.Request) storage.Bucket {
 	return storage.Bucket{Owner: Address(r), Kind: e.Server + "_form", Rate: e.Rates.Forms}
 }
 
-// GiveBackForm returns the token of a form that turned out not to count.
+// GiveBackForm returns the token of a form that does not count after all.
 func (e *Entrance) GiveBackForm(ctx context.Context, r *http.Request) error {
 	return e.Store.GiveBack(ctx, e.Forms(r))
 }
 
-// Enter waits for the turn of r's address and takes a token of its requests and one
-// of each of more, in the order of their kinds. It returns *TooOftenError, or why
-// nobody could say. The caller ends the turn.
+// Enter waits for the turn of r's address. It takes a token from the address's bucket and from each
+// bucket of more, in the order of their kinds. It returns *TooOftenError, or the error that kept it
+// from counting. The caller ends the turn.
 func (e *Entrance) Enter(r *http.Request, more ...storage.Bucket) (_ *Turn, err error) {
 	address := Address(r)
 	turn, err := e.Shares.Enter(r.Context(), address)
@@ -84,7 +84,7 @@ func (e *Entrance) Enter(r *http.Request, more ...storage.Bucket) (_ *Turn, err 
 	}
 
 	refused, kept := false, false
-	defer func() { // after a panic, too
+	defer func() { // also runs after a panic
 		if !kept {
 			turn.Leave(refused)
 		}
@@ -101,7 +101,7 @@ func (e *Entrance) Enter(r *http.Request, more ...storage.Bucket) (_ *Turn, err 
 	return turn, nil
 }
 
-// count takes a token from each of the buckets when there is room for that.
+// count takes a token from each bucket. It waits for a place in Counting first.
 func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage.Allowance, error) {
 	if e.Counting != nil {
 		if err := e.Counting.Acquire(ctx, 1); err != nil {
@@ -112,8 +112,7 @@ func (e *Entrance) count(ctx context.Context, buckets []storage.Bucket) (storage
 	return e.Store.Allow(ctx, buckets...)
 }
 
-// Limited is h for the requests that Enter lets in. Each of counts is another
-// bucket that a request counts for.
+// Limited calls h for requests that Enter lets in. counts name more buckets of a request.
 func (e *Entrance) Limited(h web.Handler, counts ...func(*http.Request) storage.Bucket) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		more := make([]storage.Bucket, len(counts))

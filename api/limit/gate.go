@@ -12,41 +12,41 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ErrBusy: there is no place now. Nothing was done, and later there may be one.
-var ErrBusy = errors.New("too many at once")
+// ErrBusy means that there is no free place now. Nothing was done. A later try may find a place.
+var ErrBusy = errors.New("too many callers at once")
 
-// processors are those of this process that heavy work of all kinds shares: half
-// of them, and one at least.
+// processors bounds the processors that all gates of this process use together: half of them, at
+// least one.
 var processors = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
 
-// Gate bounds how much work of one heavy kind is done at once in this process. A few
-// may wait for their turn; whoever comes after them is refused soon, because who
-// waits long has gone before the turn comes. The gates of a process share half of
-// its processors. Each processor rests after a turn, three times as long as the turn
-// took: most of the time belongs to everything else.
+// Gate bounds how much heavy work of one kind this process does at once. A few callers may wait for
+// their turn. Gate refuses the next ones soon: a client that waits long has gone before its turn
+// comes.
+//
+// All gates of a process together use half of its processors. After a turn its processor rests
+// three times as long as the turn took, so that most of the time is left to other work.
 type Gate struct {
 	turns      *semaphore.Weighted
-	places     chan struct{} // of those who work and those who wait
+	places     chan struct{} // one for each caller that works or waits
 	processors *semaphore.Weighted
 }
 
-// NewGate lets atOnce work at once, and lets waiting more wait.
+// NewGate returns a gate for atOnce callers at once. waiting more callers may wait.
 func NewGate(atOnce, waiting int) *Gate {
 	return &Gate{semaphore.NewWeighted(int64(atOnce)), make(chan struct{}, atOnce+waiting), processors}
 }
 
-// Times of a gate.
 const (
-	// busyAfter is about how long a gate looks for a place for somebody: refused at
-	// once, those who ask again at once would ask all the time.
+	// busyAfter is about how long a caller waits for a place. If Gate refused at once,
+	// a client that retries at once would load the process all the time.
 	busyAfter = time.Second
-	restTurns = 3 // how many turns long a rest is
+	restTurns = 3 // a rest is this many times as long as the turn
 	maxRest   = time.Second
 )
 
-// Do does work when its turn comes, on a thread that lets other threads go first
-// (see yielding), and returns when the work has ended. It returns ErrBusy when too
-// many wait already, and ctx's error; then the work was not done.
+// Do waits for a turn, does work and returns when the work has ended. The work runs on a thread
+// that lets other threads go first; see yielding. Do returns ErrBusy when too many callers wait, or
+// ctx's error. In both cases the work was not done.
 func (g *Gate) Do(ctx context.Context, work func()) error {
 	leave, err := g.enter(ctx)
 	if err != nil {
@@ -67,16 +67,16 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 		work()
 	}()
 	if p := <-panicked; p != nil {
-		panic(p) // in the goroutine of the request, where it is recovered
+		panic(p) // the request's goroutine recovers it
 	}
 	return nil
 }
 
-// about returns d, half more or half less. Those who came at the same time are so
-// refused one after the other, and do not come again at the same time.
+// about returns a random duration from d/2 to 3d/2. Callers that come at the same time are then
+// refused at different times, and do not come again at the same time.
 func about(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// enter waits for a turn, which ends with leave, to be called once.
+// enter waits for a turn. The caller must call leave once, to end the turn.
 func (g *Gate) enter(ctx context.Context) (leave func(), err error) {
 	busy := time.NewTimer(about(busyAfter))
 	defer busy.Stop()

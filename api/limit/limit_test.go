@@ -70,8 +70,8 @@ func TestGate_RestsThreeTimesAsLongAsItWorked(t *testing.T) {
 	})
 }
 
-// TestGate_TwoKindsShareAProcessor: by turns, and who waits at one gate takes no
-// place of the other.
+// TestGate_TwoKindsShareAProcessor checks that two gates take turns, and that a caller who waits at
+// one gate takes no place of the other.
 func TestGate_TwoKindsShareAProcessor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,8 @@ func TestGate_APanicIsTheCallers(t *testing.T) {
 	require.NoError(t, g.Do(t.Context(), func() {}), "its turn has ended")
 }
 
-// TestRefusals_OfACrowdComeOneAfterTheOther: else the crowd comes again as one.
+// TestRefusals_OfACrowdComeOneAfterTheOther checks that refusals are spread over time, so that the
+// clients do not come again all at once.
 func TestRefusals_OfACrowdComeOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

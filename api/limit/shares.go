@@ -8,48 +8,46 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Times of a share.
 const (
-	// patience is about how long a request waits for its turn: longer than as many as
-	// a key may make at once take.
+	// patience is about how long a request waits for its turn. A full burst of requests
+	// of one key takes less time.
 	patience = 5 * time.Second
-	penalty  = 100 * time.Millisecond // how long a request that was refused keeps its place
+	penalty  = 100 * time.Millisecond // how long a refused request keeps its place
 )
 
-// DefaultShare is a third of the connections to PostgreSQL that a process has by
-// default: reads and writes of one merchant leave the others a third.
+// DefaultShare is a third of a process's default connections to PostgreSQL. When one merchant uses
+// its share of reads and of writes, a third is left to the others.
 const DefaultShare = 6
 
-// Shares give each owner an equal share of what this process can work on at
-// once. The requests of one owner that are more wait for each other and for
-// nobody else's.
+// Shares gives each owner an equal share of the requests that this process works on at once. More
+// requests of one owner wait for each other, but not for other owners' requests.
 type Shares struct {
 	each   int64
 	mu     sync.Mutex
-	owners map[string]*share // of those who have a request here
+	owners map[string]*share // only owners with a request here
 }
 
-// share is what one owner has here.
+// share is the share of one owner.
 type share struct {
 	turns *semaphore.Weighted
 	users int // requests that have a turn or wait for one
 }
 
-// NewShares lets each owner have as many requests worked on at once.
+// NewShares returns shares that let each owner have each requests worked on at once, at least one.
 func NewShares(each int) *Shares {
 	return &Shares{each: int64(max(1, each)), owners: map[string]*share{}}
 }
 
-// Turn is a place that a request has. It is of one goroutine.
+// Turn is a request's place in its owner's share. Only one goroutine may use it.
 type Turn struct {
 	shares *Shares
 	owner  string
 	left   bool
 }
 
-// Enter waits some seconds for owner's turn, which ends with Leave. It returns
-// ErrBusy when none came: the time that a client then has waited is what keeps
-// it from asking again at once.
+// Enter waits some seconds for owner's turn. The caller ends it with Leave. Enter returns ErrBusy
+// when no turn came; the long wait keeps the client from asking again at once. It returns ctx's
+// error when ctx ends.
 func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
 	mine := s.use(owner)
 	waiting, cancel := context.WithTimeout(ctx, about(patience))
@@ -64,7 +62,7 @@ func (s *Shares) Enter(ctx context.Context, owner string) (*Turn, error) {
 	return &Turn{shares: s, owner: owner}, nil
 }
 
-// TryEnter is Enter for what is not worth waiting.
+// TryEnter is Enter without the wait. It returns false when there is no turn now.
 func (s *Shares) TryEnter(owner string) (*Turn, bool) {
 	mine := s.use(owner)
 	if !mine.turns.TryAcquire(1) {
@@ -74,7 +72,7 @@ func (s *Shares) TryEnter(owner string) (*Turn, bool) {
 	return &Turn{shares: s, owner: owner}, true
 }
 
-// use returns owner's share, for a request that has a turn or will wait for one.
+// use returns owner's share for one more request.
 func (s *Shares) use(owner string) *share {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,19 +85,22 @@ func (s *Shares) use(owner string) *share {
 	return mine
 }
 
-// Leave ends a turn; repeating it changes nothing. One of a request that was refused because its owner asks
-// too often ends a moment later, when others of the same owner wait: asking
-// again at once, on many connections, then does not cost a look at PostgreSQL
-// each time.
+// Leave ends a turn. A repeated call changes nothing.
+//
+// refused says that the owner asks too often. If other requests of the same owner wait, the turn
+// then ends a moment later. A client that asks again at once on many connections therefore does not
+// cause a query of PostgreSQL each time.
 func (t *Turn) Leave(refused bool) {
 	if t.left {
 		return
 	}
 	t.left = true
+
 	t.shares.mu.Lock()
 	mine := t.shares.owners[t.owner]
 	crowded := int64(mine.users) > t.shares.each
 	t.shares.mu.Unlock()
+
 	end := func() {
 		mine.turns.Release(1)
 		t.shares.forget(t.owner, mine)
@@ -111,7 +112,7 @@ func (t *Turn) Leave(refused bool) {
 	end()
 }
 
-// forget forgets an owner of whom nothing is here any more.
+// forget ends one use of a share and deletes a share without uses.
 func (s *Shares) forget(owner string, mine *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

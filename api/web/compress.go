@@ -6,14 +6,14 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// compressible are the media types of texts. A stream of events is not among them:
-// each event must leave at once.
+// compressible are the media types of texts. A stream of events is not among them, because each
+// event must leave at once.
 var compressible = []string{
 	"text/html", "text/css", "text/javascript", "text/plain", "application/json", "application/yaml", "image/svg+xml",
 }
 
-// Compressed compresses answers of 1 KiB and more for clients that take gzip. Files
-// that never change are compressed already.
+// Compressed compresses answers of 1 KiB and more for clients that accept gzip. Answers that are
+// already compressed stay as they are.
 func Compressed(next http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.ContentTypes(compressible))
 	if err != nil {
@@ -22,9 +22,9 @@ func Compressed(next http.Handler) http.Handler {
 	return wrap(next)
 }
 
-// CompressedSameOrigin is Compressed, but not for a request that another site
-// caused: a site that chooses a part of a page, such as a search, and counts the
-// bytes of the answer could find out the rest of a compressed page letter by letter.
+// CompressedSameOrigin is Compressed for requests that no other site caused. Another site could
+// choose a part of a page, such as a search, and count the bytes of the compressed answer. From
+// many such counts it could guess the rest of the page letter by letter.
 func CompressedSameOrigin(next http.Handler) http.Handler {
 	packed := Compressed(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

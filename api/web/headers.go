@@ -2,17 +2,16 @@ package web
 
 import "net/http"
 
-// SetDataHeaders sets the headers of an answer that is data, such as JSON: nobody
-// keeps it, and no browser takes it for something else.
+// SetDataHeaders sets the headers of an answer that is data, such as JSON. No cache stores it, and
+// no browser guesses another type.
 func SetDataHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// Policy is the content security policy of a server's pages: they load what the
-// server itself serves and nothing else. pictures says where else pictures may come
-// from, such as "data:"; "" is nowhere. No form leads to another origin, not even
-// by a redirect, to which browsers apply form-action too.
+// Policy returns the content security policy of a server's pages. A page loads only what its server
+// serves. pictures names one more source of pictures, such as "data:"; "" means none. No form leads
+// to another origin. Browsers apply form-action to redirects too.
 func Policy(pictures string) string {
 	if pictures != "" {
 		pictures = " " + pictures
@@ -21,9 +20,9 @@ func Policy(pictures string) string {
 		"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }
 
-// PageHeaders sets the headers of a server's pages on every answer of next: policy
-// holds, nobody keeps a page, frames it or learns its address. https says that the
-// server is reached over https, which browsers then insist on.
+// PageHeaders sets the headers of a server's pages on every answer of next. policy applies, no
+// cache stores a page, no site frames it, and no other site learns its address. With https,
+// browsers are told to use only https.
 func PageHeaders(policy string, https bool, next http.Handler) http.Handler {
 	headers := map[string]string{
 		"Content-Security-Policy": policy,

@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// LogFailure logs an error that is answered with a status of 500 or more, with the
-// request's id and route and without what the caller sent. Other errors are the
-// caller's, and are not logged.
+// LogFailure logs an error that is answered with a status of 500 or more. The line has the
+// request's id and route, but nothing that the caller sent. Other errors are the caller's mistakes
+// and are not logged.
 func LogFailure(r *http.Request, log *slog.Logger, server string, status int, err error, more ...slog.Attr) {
 	if status < http.StatusInternalServerError {
 		return
@@ -21,8 +21,8 @@ func LogFailure(r *http.Request, log *slog.Logger, server string, status int, er
 	log.LogAttrs(r.Context(), Level(status, err), server, append(append(attrs, more...), ErrorAttrs(err)...)...)
 }
 
-// Level is how serious an answer is to operators. A fault of ours is an error. When
-// something did not answer it is a warning, unless the caller had gone.
+// Level returns the log level of an answer. A fault of the service is an error. A 503 is a warning,
+// because another system did not answer; it is information when the caller had gone.
 func Level(status int, err error) slog.Level {
 	switch {
 	case status < http.StatusInternalServerError:
@@ -35,8 +35,7 @@ func Level(status int, err error) slog.Level {
 	return slog.LevelWarn
 }
 
-// ErrorAttrs are what a log line says of an error: its text, and the stack of a
-// panic.
+// ErrorAttrs returns the error's text and, for a panic, its stack.
 func ErrorAttrs(err error) []slog.Attr {
 	attrs := []slog.Attr{slog.String("error", err.Error())}
 	if p, ok := errors.AsType[*Panic](err); ok {

@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Panic is a handler's panic, as an error. The value may hold what a merchant or a
-// customer sent, so only its type is kept, and the words of errors of the runtime.
+// Panic is a handler's panic as an error. A panic's value may hold data of a merchant or a
+// customer. So Panic keeps only its type, or the text of a runtime error.
 type Panic struct {
 	Stack string
 	what  string
@@ -16,8 +16,8 @@ type Panic struct {
 
 func (p *Panic) Error() string { return "panic: " + p.what }
 
-// Catch makes *err a *Panic when the function that defers it panics. A handler
-// that panics with http.ErrAbortHandler means to cut the connection, and does.
+// Catch sets *err to a *Panic when the function that defers Catch panics. It lets
+// http.ErrAbortHandler through, because a handler uses that to cut the connection.
 func Catch(err *error) {
 	switch v := recover().(type) {
 	case nil:

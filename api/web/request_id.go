@@ -14,8 +14,8 @@ var requestIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 type requestIDKey struct{}
 
-// WithRequestID gives every request an id and every answer its header. A
-// well-formed id that came with the request is kept.
+// WithRequestID gives every request an id and returns it in a header. It keeps a well-formed id
+// that came with the request.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := requestID(r.Header.Values(requestIDHeader))
@@ -31,8 +31,7 @@ func requestID(incoming []string) string {
 	return checkout.NewID(checkout.PrefixRequest)
 }
 
-// RequestID returns the id of a request that came through WithRequestID, "" for
-// another.
+// RequestID returns the request's id, "" when the request did not come through WithRequestID.
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id

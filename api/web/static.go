@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// file is one file, with the hash by which browsers may keep it.
+// file is one file. Browsers may keep it under its hash.
 type file struct {
 	content []byte
-	packed  []byte // with gzip; nil when that is hardly smaller
+	packed  []byte // compressed with gzip; nil when that saves less than a tenth
 	hash    string
 }
 
-// Files are the embedded files of a page by name, which browsers may keep.
+// Files are the embedded files of a page by name. Browsers may keep them.
 type Files map[string]file
 
-// LoadFiles reads the directory of an embedded file system. It panics when that is
-// not there, which the first start shows.
+// LoadFiles reads a directory of an embedded file system. It panics when the directory is missing,
+// so the first start shows the mistake.
 func LoadFiles(embedded embed.FS, dir string) Files {
 	files := Files{}
 	entries, err := embedded.ReadDir(dir)
@@ -46,15 +46,14 @@ func LoadFiles(embedded embed.FS, dir string) Files {
 	return files
 }
 
-// Content returns a file, nil when there is none of that name.
+// Content returns a file's content, nil for an unknown name.
 func (f Files) Content(name string) []byte { return f[name].content }
 
-// URL is the address of a file below base, the directory's. It changes with the
-// content.
+// URL returns the address of a file. base is the address of the directory. The address changes with
+// the content.
 func (f Files) URL(base, name string) string { return base + "/" + name + "?v=" + f[name].hash }
 
-// Serve answers with a file; false, and nothing was written, when there is none
-// of that name.
+// Serve answers with a file. For an unknown name it returns false and writes nothing.
 func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	found, ok := f[name]
 	if !ok {
@@ -74,7 +73,8 @@ func (f Files) Serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	return true
 }
 
-// Pack compresses what is served many times, once and as small as gzip makes it.
+// Pack compresses content with gzip at the best level. Use it once for content that is served many
+// times.
 func Pack(content []byte) []byte {
 	var packed bytes.Buffer
 	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -86,7 +86,7 @@ func Pack(content []byte) []byte {
 	return packed.Bytes()
 }
 
-// TakesGzip reports whether the client takes a packed answer.
+// TakesGzip reports whether the client accepts gzip.
 func TakesGzip(r *http.Request) bool {
 	for entry := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		coding, quality, _ := strings.Cut(strings.TrimSpace(entry), ";")
@@ -98,8 +98,9 @@ func TakesGzip(r *http.Request) bool {
 	return false
 }
 
-// Keep lets browsers keep an answer: for good when its address names the version
-// that it is, else as long as the version stays.
+// Keep sets the headers that let browsers keep an answer. forGood means that the address names the
+// version, so the answer never changes. Otherwise browsers ask each time whether version is still
+// current.
 func Keep(w http.ResponseWriter, version string, forGood bool) {
 	w.Header().Set("Cache-Control", "no-cache")
 	if forGood {

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Route is Trace for a handler of one route, whose template is pattern.
+// Route is Trace for the handler of one route. pattern is the route's template.
 func Route(server, pattern string, next http.Handler) http.Handler {
 	traced := Trace(server, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,19 +20,18 @@ func Route(server, pattern string, next http.Handler) http.Handler {
 	})
 }
 
-// Trace traces and measures next as a part of server. The span and the metrics
-// know a request by r.Pattern, the template of its route, which is set before. The
-// span has the request's id.
+// Trace traces and measures next as a part of server. Spans and metrics name a request by
+// r.Pattern, its route's template; set it before. The span has the request's id.
 //
-// Nothing else that the caller wrote gets into them: a path may hold an invitation's
-// token or an id that opens a page, and headers hold whatever the caller's software
-// put there. So the tracing never sees the request, only what shown leaves of it. A
-// caller's trace is linked and not continued: whether we sample is ours to decide.
+// Spans and metrics hold nothing else that the caller wrote. A path may hold an invitation's token
+// or an id that opens a page, and headers may hold any text. So the tracing library sees only the
+// copy that shown returns. A caller's trace is linked but not continued, because the service
+// decides itself what to sample.
 func Trace(server string, next http.Handler) http.Handler {
 	traced := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, shown *http.Request) {
 		ctx := shown.Context()
 		r := ctx.Value(requestKey{}).(*http.Request).WithContext(ctx)
-		r.Body = shown.Body // it counts what is read
+		r.Body = shown.Body // counts the bytes read
 		if id := RequestID(ctx); id != "" {
 			trace.SpanFromContext(ctx).SetAttributes(attribute.String("request_id", id))
 		}
@@ -45,11 +44,12 @@ func Trace(server string, next http.Handler) http.Handler {
 	})
 }
 
-// requestKey is where the request waits until the span has begun.
+// requestKey is the context key of the original request.
 type requestKey struct{}
 
-// shown is what the tracing sees of a request. Its path is the template of the
-// route, and of a link only the ids are left: tracestate may hold any text.
+// shown returns the copy of a request that the tracing library may see. The copy's path is the
+// route's template. From the caller's trace it keeps only Traceparent, because tracestate may hold
+// any text.
 func shown(r *http.Request) *http.Request {
 	s := &http.Request{
 		Method: Method(r), Pattern: r.Pattern, URL: &url.URL{}, Header: http.Header{}, Body: r.Body,
@@ -64,8 +64,8 @@ func shown(r *http.Request) *http.Request {
 	return s
 }
 
-// Method is the method of r for spans and logs: any word can be sent, and one that
-// nobody can mean is "_OTHER", as the convention has it.
+// Method returns r's method for spans and logs. An unknown method is "_OTHER", as OpenTelemetry's
+// convention says, because a client can send any word.
 func Method(r *http.Request) string {
 	if known[r.Method] {
 		return r.Method
@@ -73,7 +73,7 @@ func Method(r *http.Request) string {
 	return "_OTHER"
 }
 
-// known are the methods that somebody may mean.
+// known are the methods of HTTP.
 var known = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
 	http.MethodDelete: true, http.MethodOptions: true, http.MethodConnect: true, http.MethodTrace: true,

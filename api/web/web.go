@@ -1,23 +1,21 @@
-// Package web is what the three servers, the REST API, the hosted page and the
-// dashboard, have in common as HTTP servers: tracing, request ids, security
-// headers, embedded files, compression, and the way from an error or a panic of a
-// handler to the one function of a server that answers it.
+// Package web is the HTTP code that three servers share: the REST API, the hosted page and the
+// dashboard. It has tracing, request ids, security headers, embedded files and compression. It
+// passes a handler's error or panic to the one function of a server that answers errors.
 package web
 
 import (
 	"net/http"
 )
 
-// Handler answers a request. It returns an error instead when it cannot; then it
-// has written nothing.
+// Handler answers a request. When it returns an error, it has written nothing.
 type Handler func(w http.ResponseWriter, r *http.Request) error
 
-// Fail answers a request with what an error is to its caller, and logs the error.
+// Fail answers a request after an error and logs the error.
 type Fail func(w http.ResponseWriter, r *http.Request, err error)
 
-// Serve answers with h. An error of h and a panic, as a *Panic, go to fail. After
-// a panic in the middle of an answer the connection is cut, so that the caller
-// does not take a part of the answer for the whole.
+// Serve answers with h and passes an error or a panic, as a *Panic, to fail. After a panic in the
+// middle of an answer it cuts the connection, so that the caller does not take a part for the
+// whole.
 func Serve(h Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &answer{ResponseWriter: w}
@@ -38,7 +36,7 @@ func call(h Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	return h(w, r)
 }
 
-// answer knows whether something of it was written.
+// answer notes whether the handler has written anything.
 type answer struct {
 	http.ResponseWriter
 	begun bool
@@ -54,10 +52,10 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController reach the original writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// discard takes an answer that comes too late.
+// discard drops an answer that comes too late.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }
