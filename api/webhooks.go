@@ -27,7 +27,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+action.HostOf(e.URL)))
+	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -182,7 +182,7 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID, "for "+action.HostOf(e.URL))); err != nil {
+	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID, "for "+webhook.HostPortOf(e.URL))); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, deleted{e.ID, true}, nil

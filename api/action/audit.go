@@ -3,7 +3,6 @@ package action
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"example.com/checkout/api/limit"
 	"example.com/checkout/workflows/checkout"
@@ -27,20 +26,13 @@ func RotationDetail(hours int) string {
 	return fmt.Sprintf("the previous secret signs for %d h more, unless another rotation ends it", hours)
 }
 
-// DeliveryDetail names the event's type and the receiver's host.
-func DeliveryDetail(d webhook.Delivery) string { return string(d.EventType) + " to " + HostOf(d.URL) }
+// DeliveryDetail names the event's type and the receiver's host. It leaves out the path, which may
+// be a secret.
+func DeliveryDetail(d webhook.Delivery) string {
+	return string(d.EventType) + " to " + webhook.HostPortOf(d.URL)
+}
 
 // ReplayDetail names the deliveries of a bulk replay. A reader sees their number before this text.
 func ReplayDetail(r webhook.Replay) string {
 	return fmt.Sprintf("%s deliveries of %s, %s to %s", r.Filter, r.EndpointID, checkout.FormatTime(r.Since), checkout.FormatTime(r.Until))
-}
-
-// HostOf returns the host of address, "" for an unreadable one. The audit log shows only the host,
-// because the path of a URL may be a secret.
-func HostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }

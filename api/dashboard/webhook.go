@@ -251,7 +251,7 @@ func (s *server) deleteWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID, "for "+action.HostOf(e.URL))); err != nil {
+	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID, "for "+webhook.HostPortOf(e.URL))); err != nil {
 		return answer{}, err
 	}
 	return goTo(v.Path("/webhooks"), webhookDeleted)

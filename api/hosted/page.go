@@ -42,7 +42,7 @@ const (
 )
 
 var pages = func() map[state]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": webhook.HostOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
+	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": webhook.HostPortOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
 	m := map[state]*template.Template{}
 	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed, stateExpired, stateProblem} {
 		m[s] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))

@@ -114,7 +114,7 @@ func ParseURL(raw string, mode checkout.Mode) (*url.URL, error) {
 	return u, nil
 }
 
-// HostOf returns the host of an address without its port, for people; "" when the
+// HostOf returns the host of an address without its port, such as "shop.example"; "" when the
 // address cannot be parsed or has none.
 func HostOf(address string) string {
 	u, err := url.Parse(address)
@@ -122,6 +122,15 @@ func HostOf(address string) string {
 		return ""
 	}
 	return u.Hostname()
+}
+
+// HostPortOf is HostOf with the port, when the address names one.
+func HostPortOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // notInURL reports whether r is a space, a control character, a backslash or invalid UTF-8.
