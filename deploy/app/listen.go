@@ -13,11 +13,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// defaultAPIURL is where the API listens unless it is told otherwise.
+// defaultAPIURL is the API's address without a setting.
 const defaultAPIURL = "http://127.0.0.1:8080"
 
-// listenCommand is the one command for merchants' developers: a client of the REST API, so it takes
-// none of the service's configuration.
+// listenCommand returns the command for merchants' developers. It is only a client of the REST API,
+// so it reads none of the service's configuration.
 func (c *call) listenCommand() *cobra.Command {
 	settings := env.ToMap(c.environment)
 	o := listen.Options{APIKey: settings["CHECKOUT_API_KEY"], Out: c.out}

@@ -43,7 +43,7 @@ their build, whose workers must live until these runs have ended: --runs counts 
 	return command
 }
 
-// release makes build the one that new runs begin with.
+// release makes new runs begin on build.
 func release(ctx context.Context, cfg config.Config, build string, out io.Writer) error {
 	temporal, err := service.AwaitTemporal(ctx, cfg)
 	if err != nil {
