@@ -49,7 +49,7 @@ type checkOptions struct {
 	json    bool
 }
 
-// parseCheck reads flags and settings; its errors say what to change.
+// parseCheck reads flags and settings. Its errors say how to correct the call.
 func parseCheck(args, environment []string, help io.Writer) (checkOptions, error) {
 	var o checkOptions
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
@@ -85,16 +85,17 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	return o, nil
 }
 
-// report is the answer of check.
+// report is the result of check.
 type report struct {
 	At         time.Time          `json:"at"`
-	Unsettled  string             `json:"unsettled,omitempty"` // what was still in progress
-	Moved      int                `json:"moved"`               // deliveries that changed meanwhile
+	Unsettled  string             `json:"unsettled,omitempty"` // work still in progress
+	Moved      int                `json:"moved"`               // deliveries that changed during the check
 	Violations int                `json:"violations"`
 	Invariants []invariant.Result `json:"invariants"`
 }
 
-// check gathers, checks and writes. It returns errViolated when something is.
+// check gathers the facts, checks them and writes the report. It returns errViolated when an
+// invariant is violated.
 func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	began := time.Now()
 	o.sources.Progress = func(text string) {
@@ -138,8 +139,8 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	return err
 }
 
-// settle waits until everything has come to rest, as long as it may. It returns
-// what has not.
+// settle waits until everything has come to rest, within the time allowed. It returns the work that
+// has not, in words.
 func settle(ctx context.Context, o checkOptions) (string, error) {
 	conn, err := pgx.Connect(ctx, o.DatabaseURL)
 	if err != nil {
@@ -160,7 +161,7 @@ func settle(ctx context.Context, o checkOptions) (string, error) {
 	}
 }
 
-// print writes violations first and the table last, where a reader looks.
+// print writes the violations, then the table: a reader looks at the end first.
 func (r report) print(out io.Writer) error {
 	for _, i := range r.Invariants {
 		for _, v := range i.Violations {

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows"
 )
 
-// Cards of every outcome. Source: api/README.md, "Test cards".
+// Test cards, one for each outcome. Source: api/README.md, "Test cards".
 var cards = []string{
 	"4242424242424242", "4242424242424242", "4242424242424242", "5555555555554444", "378282246310005", "4242424242424242",
 	"4000000000000002", "4000000000009995", "4000000000000119", // declined
@@ -24,16 +24,16 @@ var cards = []string{
 
 const goodCard = "4242424242424242"
 
-// script is what happens to one session after it was created. A race is between
-// two wishes and notes who won.
+// script is the story of one session after its creation. A script with a race makes two requests at
+// nearly the same time and records the winner.
 type script struct {
 	name   string
 	weight int
-	api    int // whose lifetime it needs: 1 short, 2 long, 0 either
+	api    int // the API with the needed lifetime: 1 short, 2 long, 0 either
 	play   func(ctx context.Context, c *chaos, s *scene)
 }
 
-// scene is one session on its way.
+// scene is one session that plays its script.
 type scene struct {
 	m         *merchant
 	id        string
@@ -79,8 +79,8 @@ var scripts = []script{
 	}},
 }
 
-// race lets two things happen, the second up to spread after the first or, in a
-// third of the cases, before it.
+// race runs two functions. The second starts up to spread after the first, or in a third of the
+// cases before it.
 func (s *scene) race(first, second func(), spread time.Duration) {
 	by := between(s.random, -spread/2, spread)
 	var both sync.WaitGroup
@@ -89,16 +89,16 @@ func (s *scene) race(first, second func(), spread time.Duration) {
 	both.Wait()
 }
 
-// signal is an operator who signals a session, twice, once without sense.
+// signal acts as an operator who sends a session two signals; the first one makes no sense.
 func (c *chaos) signal(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c.noteOperator(invariant.OpSignal, id)
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"}) // nobody pays by a signal
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)                                                  // it may have ended
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"}) // no session is paid by a signal
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)                                                  // an error means that the session has ended
 }
 
-// nextKey returns an Idempotency-Key that was not used.
+// nextKey returns a new Idempotency-Key.
 func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 
 // work keeps sessions under way until ctx ends.
@@ -116,8 +116,7 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// session plays one script from its beginning to its end, also when the load ends
-// meanwhile.
+// session plays one script to its end, even if the load ends before.
 func (c *chaos) session(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
@@ -155,8 +154,7 @@ func (c *chaos) session(random *rand.Rand) {
 	chosen.play(ctx, c, &scene{m, id, expiresAt, random})
 }
 
-// steer lets merchants steer their deliveries until ctx ends: hold and resume,
-// hasten, replay.
+// steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.
 func (c *chaos) steer(ctx context.Context) {
 	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // it has to be the same again
 	for ctx.Err() == nil {

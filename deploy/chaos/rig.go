@@ -20,8 +20,8 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// Times of the stack that is broken: so short that a run of a minute sees every
-// retry. Half of the sessions live for shortLifetime, those of the first API.
+// Times of the stack under test. They are so short that a run of one minute sees every retry. The
+// sessions of the first API, half of all, live for shortLifetime.
 const (
 	retrySchedule = "1s,2s,3s,4s,5s"
 	shortLifetime = 8 * time.Second
@@ -36,11 +36,11 @@ type rig struct {
 	pages       []string
 	parts       []*part
 	links       []*link
-	temporal    client.Client // not through a link
+	temporal    client.Client // a direct connection, not through a link
 	out         io.Writer
 }
 
-// part is a piece of the rig that can be broken; whoever breaks it holds it.
+// part is a piece of the rig that a fault can break. The fault locks it.
 type part struct {
 	sync.Mutex
 	name  string // "API 1"
@@ -51,10 +51,10 @@ type part struct {
 	stop  func()
 	start func(context.Context) error
 
-	metrics string // address; "" for what is not the service's
+	metrics string // address; "" for parts that are not processes of the service
 }
 
-// startRig starts everything in dir.
+// startRig starts a rig with its data in dir.
 func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error) {
 	ports, err := devstack.Free(11)
 	if err != nil {
@@ -101,13 +101,13 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	return r, err
 }
 
-// quiet is a log that nobody reads: while Temporal is away its client says so
+// quiet is a logger that drops everything: while Temporal is away, its client logs the same error
 // again and again.
 var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// addStackParts adds what every stack has.
+// addStackParts adds the parts that every stack has.
 func (r *rig) addStackParts() {
 	s := r.stack
 	process := func(name, kind string, p **devstack.Process, start func(context.Context) error) *part {
@@ -136,8 +136,7 @@ func (r *rig) addStackParts() {
 	)
 }
 
-// addMore adds the second API, whose sessions live for an hour, and the second
-// worker.
+// addMore adds a second API, whose sessions live for one hour, and a second worker.
 func (r *rig) addMore(ctx context.Context, ports []int) error {
 	env := []string{
 		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
@@ -164,8 +163,8 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 	return nil
 }
 
-// again starts a part until it starts: PostgreSQL may be away while Temporal is
-// started.
+// again repeats the start of a part until it succeeds: for example, PostgreSQL may be away when
+// Temporal starts.
 func (r *rig) again(ctx context.Context, p *part) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, 45*time.Second)
@@ -185,8 +184,7 @@ func (r *rig) again(ctx context.Context, p *part) {
 	}
 }
 
-// watch starts parts again that end while nobody breaks them, until ctx ends. It
-// tells ended of each.
+// watch restarts parts that end without a fault, until ctx ends. It reports each one to ended.
 func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	for {
 		for _, p := range r.parts {
@@ -211,7 +209,7 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	}
 }
 
-// family returns a process and its children: PostgreSQL's work is done by those.
+// family returns a process and its children: PostgreSQL's children do its work.
 func family(pid int) []int {
 	pids := []int{pid}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -226,7 +224,7 @@ func family(pid int) []int {
 	return pids
 }
 
-// query reads one value of PostgreSQL, not through a link.
+// query reads one value from PostgreSQL over a direct connection.
 func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, error) {
 	var got T
 	conn, err := pgx.Connect(ctx, r.databaseURL)

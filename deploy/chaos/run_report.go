@@ -15,32 +15,32 @@ import (
 	"example.com/checkout/deploy/chaos/invariant"
 )
 
-// runReport is what came of a run.
+// runReport is the result of a run.
 type runReport struct {
 	Seed     uint64          `json:"seed"`
 	Began    time.Time       `json:"began"`
-	Load     time.Duration   `json:"load"` // how long it was held, in nanoseconds
+	Load     time.Duration   `json:"load"` // duration of the load, in nanoseconds
 	Sessions int             `json:"sessions"`
 	Statuses map[string]int  `json:"statuses"` // of sessions
 	Rest     *invariant.Rest `json:"rest"`
-	Hastened int             `json:"hastened"` // deliveries whose worker had died, by retry_now after the last fault
+	Hastened int             `json:"hastened"` // deliveries hastened with retry_now after the last fault, because their worker had died
 
 	Deliveries int            `json:"deliveries"`
 	Delivered  map[string]int `json:"delivered"`  // deliveries by status
-	Attempts   int            `json:"attempts"`   // noted
-	Requests   int            `json:"requests"`   // that came
-	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once, without a replay
+	Attempts   int            `json:"attempts"`   // attempts noted
+	Requests   int            `json:"requests"`   // requests that receivers got
+	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once without a replay
 
 	Faults map[string]int            `json:"faults"`
-	Calls  map[string]map[string]int `json:"calls"`  // by what for and outcome
+	Calls  map[string]map[string]int `json:"calls"`  // by operation and outcome
 	Played map[string]map[string]int `json:"played"` // sessions by script and status
 
 	Violations int                `json:"violations"`
 	Invariants []invariant.Result `json:"invariants"`
 }
 
-// examine checks every invariant, again when what it finds may be a run that ends
-// a moment after its row: after a kill that moment can be long. A violation stays.
+// examine checks every invariant. It repeats the check for a while when a violation may be a run that
+// ends a little after its row: after a kill this can take long. A true violation stays.
 func (c *chaos) examine(ctx context.Context, r *runReport) error {
 	sources, err := c.sources()
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *chaos) examine(ctx context.Context, r *runReport) error {
 	}
 }
 
-// count fills in everything that is counted.
+// count fills in the counts.
 func (c *chaos) count(r *runReport, f *invariant.Facts) {
 	r.Sessions, r.Deliveries = len(f.Sessions), len(f.Deliveries)
 	r.Statuses, r.Delivered, r.Calls, r.Played = map[string]int{}, map[string]int{}, map[string]map[string]int{}, map[string]map[string]int{}
@@ -117,8 +117,8 @@ func add(counts map[string]map[string]int, row, column string) {
 	counts[row][column]++
 }
 
-// write writes the report in words to out, and as JSON to path, unless that is
-// empty; - is out, instead of words.
+// write writes the report as text to out, and as JSON to path if path is not empty. With the path "-",
+// it writes JSON instead of text to out.
 func (r *runReport) write(path string, out io.Writer) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *runReport) write(path string, out io.Writer) error {
 	return r.print(out)
 }
 
-// print writes the report in words, what is violated last.
+// print writes the report as text, with the violations last.
 func (r *runReport) print(out io.Writer) error {
 	faults := 0
 	for _, n := range r.Faults {
@@ -170,7 +170,7 @@ func (r *runReport) print(out io.Writer) error {
 	return report{Violations: r.Violations, Invariants: r.Invariants, Unsettled: r.Rest.Restless}.print(out)
 }
 
-// listed writes counts as "3 completed, 1 expired".
+// listed formats counts as "3 completed, 1 expired".
 func listed(counts map[string]int) string {
 	words := make([]string, 0, len(counts))
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Sources are the witnesses, and what they cannot say themselves.
+// Sources are the witnesses, with the facts that they cannot know.
 type Sources struct {
 	DatabaseURL       string
 	Temporal          client.Client
@@ -24,19 +24,19 @@ type Sources struct {
 	Schedule          webhook.Schedule
 	DeliveryRetention time.Duration
 	Strict            bool
-	Histories         int // how many are replayed, about; 0: none
-	// What only who broke the service knows; nil when nobody did.
+	Histories         int // about how many histories are replayed
+	// Facts that only a chaos run knows; nil without one.
 	Calls    []Call
 	Rest     *Rest
 	Canaries []Canary
-	Leaks    []Leak            // that receivers saw
+	Leaks    []Leak            // leaks that receivers saw
 	Logs     string            // a directory with the logs of every process
-	Progress func(text string) // nil: nobody wants to know
+	Progress func(text string) // nil: no progress is reported
 }
 
-// Gather lets the witnesses speak: PostgreSQL in one snapshot, then Temporal, then
-// PostgreSQL again for what moved meanwhile, and the receivers' log last, which
-// must know of everything that the others know of.
+// Gather reads the witnesses in this order: PostgreSQL in one snapshot, Temporal, PostgreSQL again for
+// the rows that changed since, and the receivers' log. The log comes last, because it must have
+// every request that the others know of.
 func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}

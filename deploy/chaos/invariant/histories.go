@@ -20,7 +20,7 @@ import (
 // History is the history of one run, replayed on this build.
 type History struct {
 	WorkflowID, RunID string
-	TaskFailures      []string // of its workflow tasks, but for those that every service has
+	TaskFailures      []string // failures of its workflow tasks, without the normal ones
 	ReplayError       string   // "": it replays
 }
 
@@ -43,8 +43,8 @@ var histories = Invariant{
 	},
 }
 
-// readHistorySample replays a sample of s.Histories histories, those of sessions
-// and deliveries with several runs first.
+// readHistorySample replays a sample of s.Histories histories. Sessions and deliveries with several
+// runs come first.
 func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	all, count := slices.Concat(f.SessionRuns, f.Runs), map[string]int{}
 	for _, r := range all {
@@ -56,7 +56,7 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	step := max(1, len(all)/s.Histories)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2) // a replay is work, not waiting
+	group.SetLimit(2) // a replay needs CPU time
 	for i, r := range all {
 		if i%step != 0 && count[r.WorkflowID] < 2 {
 			continue
@@ -77,8 +77,8 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	return err
 }
 
-// replayed reads a history and replays it; nil when it is gone, or there is nothing
-// to replay.
+// replayed reads a history and replays it. It returns nil when the history is gone or has nothing to
+// replay.
 func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	h := &History{WorkflowID: run.WorkflowID, RunID: run.RunID}
 	whole, decided := &historypb.History{}, false
@@ -92,7 +92,7 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	if !decided { // it was ended before its code ran
+	if !decided { // the run was ended before its code ran
 		return nil, nil
 	}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
@@ -109,14 +109,15 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	return h, nil
 }
 
-// replayRegistry makes a replayer what Register… take; the dynamic part is unused.
+// replayRegistry adapts a replayer to the registry type of the Register functions. The methods for
+// dynamic workflows and activities are not used.
 type replayRegistry struct{ worker.WorkflowReplayer }
 
 func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
 
-// taskFailure returns why a workflow task failed when that says something about
-// the service: a message that came while a task ran, an operator's reset and a
-// server or worker that went away do not.
+// taskFailure returns why a workflow task failed, if the service is at fault. It returns "" for normal
+// causes: a message that came during a task, an operator's reset, and a server or worker that went
+// away.
 func taskFailure(e *historypb.HistoryEvent) string {
 	failed := e.GetWorkflowTaskFailedEventAttributes()
 	if failed == nil {
