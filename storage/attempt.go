@@ -205,6 +205,7 @@ func (d lockedDelivery) note(
 	if out.NewRun {
 		attempts, counted = 0, 0
 	}
+
 	batch := &pgx.Batch{}
 	switch {
 	case out.Step == webhook.StepBegin:
@@ -242,6 +243,7 @@ func (d lockedDelivery) note(
 	default:
 		return nil
 	}
+
 	batch.Queue(`COMMIT`)
 	return conn.SendBatch(ctx, batch).Close()
 }

@@ -178,6 +178,7 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 	if steered {
 		return nil
 	}
+
 	d, err := s.Delivery(ctx, ref)
 	switch {
 	case err != nil:

@@ -25,6 +25,7 @@ func (c *call) listenCommand() *cobra.Command {
 	if api == "" {
 		api = defaultAPIURL
 	}
+
 	var events, since string
 	command := &cobra.Command{
 		Use:   "listen --forward-to URL",
@@ -46,6 +47,7 @@ and catches up on those that it missed while it did not run.`,
 			return o.Check()
 		},
 	}
+
 	flags := command.Flags()
 	flags.StringVar(&o.ForwardTo, "forward-to", "", "`URL` of the local server, such as http://127.0.0.1:3000/webhook")
 	flags.StringVar(&o.APIURL, "api", api, "`URL` of the REST API; CHECKOUT_API_URL sets it too")

@@ -244,6 +244,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	if err != nil {
 		return err
 	}
+
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
 		{"fee", checkout.FeePercent(m.FeeBasisPoints)},
@@ -251,6 +252,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},
 	}
+
 	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		got, err := c.PayoutAddresses(ctx, checkout.Owner{MerchantID: id, Mode: mode})

@@ -39,6 +39,7 @@ their build, whose workers must live until these runs have ended: --runs counts 
 			}
 		}),
 	}
+
 	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
 	return command
 }

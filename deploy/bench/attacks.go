@@ -165,6 +165,7 @@ func (r *rig) beside(ctx context.Context, of attack, key string, rate int, perio
 			}
 		})
 	}
+
 	time.Sleep(2 * time.Second) // until all attackers are active
 	var (
 		mu   sync.Mutex
@@ -185,6 +186,7 @@ func (r *rig) beside(ctx context.Context, of attack, key string, rate int, perio
 			}
 		})
 	}
+
 	asking.Wait()
 	stop()
 	attackers.Wait()
@@ -236,6 +238,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	at := a.stack.DashboardURL()
 	owner := &http.Client{Jar: jar, CheckRedirect: stay}
 	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
@@ -244,12 +247,14 @@ func (a *attacker) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, c := range jar.Cookies(u) {
 		a.cookie += c.Name + "=" + c.Value + "; "
 	}
 	if a.cookie == "" {
 		return fmt.Errorf("the owner of the demo cannot sign in")
 	}
+
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	logo, err := w.CreateFormFile("logo", "logo.png")
@@ -262,6 +267,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
+
 	a.form, a.formType = form.Bytes(), w.FormDataContentType()
 	a.question, err = json.Marshal(map[string]string{
 		"header": webhook.Sign([]byte("whsec_unknown"), time.Now(), nil), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),

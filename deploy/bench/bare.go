@@ -47,6 +47,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	paid, err := b.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: "pay", WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -56,6 +57,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err := paid.Get(ctx, nil); err != nil {
 		return err
 	}
+
 	for range 2 {
 		select {
 		case <-done:

@@ -169,6 +169,7 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 			return nil
 		})
 	}
+
 	err := group.Wait()
 	return all, err
 }

@@ -62,6 +62,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage()
 	}
+
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	jsonFile := flags.String("json", "", "file for all values as JSON")
 	var chosen []func(context.Context) (report, error)
@@ -87,6 +88,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
+
 	got := newResults()
 	var failed error
 	for _, measure := range chosen {

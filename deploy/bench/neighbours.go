@@ -172,6 +172,7 @@ func (n *neighbourhood) measure(ctx context.Context, name string, rate int, peri
 	if err != nil {
 		return nil, 0, err
 	}
+
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
 	defer ticker.Stop()
 	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
@@ -182,10 +183,12 @@ func (n *neighbourhood) measure(ctx context.Context, name string, rate int, peri
 			return err
 		})
 	}
+
 	elsewhere = int(n.hanging.Load())
 	if err := group.Wait(); err != nil {
 		return nil, 0, err
 	}
+
 	var latencies []time.Duration
 	deadline := time.Now().Add(time.Minute)
 	published.Range(func(id, began any) bool {
@@ -209,15 +212,18 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 	if count == 0 {
 		return nil
 	}
+
 	base, closeServer, err := serve(nil)
 	if err != nil {
 		return err
 	}
+
 	closeServer() // from now on the port refuses connections
 	endpoints, err := n.endpoints(ctx, base, min(count, 200))
 	if err != nil {
 		return err
 	}
+
 	group, publishing := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range count {
@@ -232,6 +238,7 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 			return err
 		})
 	}
+
 	fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d\n", count, count)
 	if err := group.Wait(); err != nil {
 		return err
@@ -279,11 +286,13 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 	if err != nil {
 		return nil, err
 	}
+
 	endpoints, err := n.endpoints(ctx, base, count)
 	if err != nil {
 		closeServer()
 		return nil, err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for i, e := range endpoints {
@@ -300,6 +309,7 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 			}
 		})
 	}
+
 	time.Sleep(2 * webhook.ResponseTimeout) // until all endpoints have attempts
 	return func() {
 		cancel()

@@ -182,6 +182,7 @@ func (r results) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s\n", strings.Join(append([]string{report.Result}, report.verdicts()...), "\n"))
 	}
+
 	_, err := fmt.Fprintf(w, "\n%s; %s\n", r.Machine, r.At.Format(time.RFC3339))
 	return err
 }

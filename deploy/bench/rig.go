@@ -42,11 +42,13 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.dir, err = os.MkdirTemp("", "checkout-bench-"); err != nil {
 		return r, err
 	}
+
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
 	o.Env = append([]string{"CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000"}, o.Env...)
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}
+
 	keys, err := storage.ParseKeyring(r.stack.Demo.MasterKeys)
 	if err != nil {
 		return r, err
@@ -60,6 +62,7 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.plain, err = r.dial(ctx, &client.GrpcCompressionNone{}); err != nil {
 		return r, err
 	}
+
 	r.flows = &runs.Client{Temporal: r.plain}
 	return r, nil
 }

@@ -58,6 +58,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		fmt.Fprint(help, checkUsage)
 		flags.PrintDefaults()
 	}
+
 	flags.Func("receiver-log", "`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked", func(path string) error {
 		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
 		return nil
@@ -73,6 +74,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
 	}
+
 	schedule, err := config.ParseSchedule(*scheduleText)
 	if err != nil {
 		return o, fmt.Errorf("-schedule %w", err)
@@ -80,6 +82,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	if o.Stores, err = config.LoadStores(environment); err != nil {
 		return o, fmt.Errorf("settings:\n%w", err)
 	}
+
 	o.sources.DatabaseURL, o.sources.Namespace = o.DatabaseURL, o.TemporalNamespace
 	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.DeliveryRetention
 	return o, nil
@@ -101,6 +104,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	o.sources.Progress = func(text string) {
 		fmt.Fprintf(progress, "%6.1f s  %s\n", time.Since(began).Seconds(), text)
 	}
+
 	var (
 		r   report
 		err error
@@ -108,6 +112,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if r.Unsettled, err = settle(ctx, o); err != nil {
 		return err
 	}
+
 	o.sources.Temporal, err = client.DialContext(ctx, client.Options{
 		HostPort: o.TemporalAddress, Namespace: o.TemporalNamespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
@@ -119,12 +124,14 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	r.At, r.Invariants = facts.At, invariant.Check(facts)
 	for _, d := range facts.Deliveries {
 		if d.Moved {
 			r.Moved++
 		}
 	}
+
 	for _, i := range r.Invariants {
 		r.Violations += len(i.Violations)
 	}
@@ -171,6 +178,7 @@ func (r report) print(out io.Writer) error {
 	if r.Violations > 0 {
 		fmt.Fprintln(out)
 	}
+
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "invariant\tchecked\tviolations\t")
 	for _, i := range r.Invariants {

@@ -124,6 +124,7 @@ func (c *chaos) session(random *rand.Rand) {
 	for _, s := range scripts {
 		sum += s.weight
 	}
+
 	chosen, at := scripts[0], random.IntN(sum)
 	for _, s := range scripts {
 		if chosen = s; at < s.weight {
@@ -131,6 +132,7 @@ func (c *chaos) session(random *rand.Rand) {
 		}
 		at -= s.weight
 	}
+
 	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 	orderID, own := "", ""
 	if random.IntN(3) == 0 {
@@ -139,6 +141,7 @@ func (c *chaos) session(random *rand.Rand) {
 	if random.IntN(10) == 0 {
 		own = m.ownURL
 	}
+
 	body := m.terms(key, orderID, own)
 	id, expiresAt := c.create(ctx, m, key, body, 20, chosen.api)
 	if id == "" {
@@ -147,6 +150,7 @@ func (c *chaos) session(random *rand.Rand) {
 	if random.IntN(12) == 0 { // a client that did not see the answer
 		c.create(ctx, m, key, body, 2)
 	}
+
 	c.mu.Lock()
 	c.played[chosen.name] = append(c.played[chosen.name], id)
 	c.mu.Unlock()

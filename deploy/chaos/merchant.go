@@ -34,6 +34,7 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	store, err := storage.Open(ctx, storage.Options{URL: c.rig.databaseURL, Keys: keys, MaxConns: 2})
 	if err != nil {
 		return err
@@ -43,14 +44,17 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	canary := loopback(ports[0])
 	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
 		return err
 	}
+
 	c.canary = "http://" + canary + "/"
 	if err := c.addCanaries(); err != nil {
 		return err
 	}
+
 	for i := range merchants {
 		m, err := c.addMerchant(ctx, store, i)
 		if err != nil {
@@ -93,15 +97,18 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	if err != nil {
 		return nil, err
 	}
+
 	err = store.CreateAPIKey(ctx, checkout.APIKey{Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}, m.key)
 	if err != nil {
 		return nil, err
 	}
+
 	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
 		return nil, err
 	}
+
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
 	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
 		return nil, err
@@ -111,6 +118,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 			return nil, err
 		}
 	}
+
 	m.ownURL, err = c.startReceiver(m, first)
 	return m, err
 }
@@ -170,6 +178,7 @@ func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 	if c.quietReceivers.Load() {
 		attempt += 100 // after the faults, stop misbehaving
 	}
+
 	switch first := attempt <= 1; {
 	case kind < 8: // accepts attempt 2 to 6
 		if attempt < 2+int(kind%5) {

@@ -60,6 +60,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	if err != nil {
 		return nil, err
 	}
+
 	temporal, postgres := ports[0], ports[1]
 	r := &rig{out: out}
 	defer func() {
@@ -70,6 +71,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	through := map[string]devstack.Ports{
 		"api": {Temporal: ports[2], Postgres: ports[3]}, "worker": {Temporal: ports[4], Postgres: ports[5]},
 	}
+
 	for command, at := range through {
 		for name, port := range map[string][2]int{"temporal": {at.Temporal, temporal}, "postgres": {at.Postgres, postgres}} {
 			l, err := startLink(command+"-"+name, loopback(port[0]), loopback(port[1]))
@@ -79,6 +81,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 			r.links = append(r.links, l)
 		}
 	}
+
 	r.stack, err = devstack.Start(ctx, devstack.Options{
 		Dir: dir, NoUI: true, Out: out, Ports: devstack.Ports{Temporal: temporal, Postgres: postgres}, Through: through,
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
@@ -91,12 +94,14 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	if err != nil {
 		return nil, err
 	}
+
 	r.databaseURL = r.stack.DatabaseURL()
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()
 	if err := r.addMore(ctx, ports[6:11]); err != nil {
 		return nil, err
 	}
+
 	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: quiet})
 	return r, err
 }
@@ -118,6 +123,7 @@ func (r *rig) addStackParts() {
 			metrics: s.MetricsAddress(kind),
 		}
 	}
+
 	r.parts = append(r.parts,
 		process("API 1", "api", &s.API, s.StartAPI),
 		process("worker 1", "worker", &s.Worker, s.StartWorker),

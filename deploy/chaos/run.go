@@ -65,6 +65,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 		fmt.Fprint(help, runUsage)
 		flags.PrintDefaults()
 	}
+
 	flags.Uint64Var(&o.seed, "seed", 0, "what faults, customers and receivers are drawn from; 0 is a new one")
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
@@ -83,6 +84,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+
 	var err error
 	switch {
 	case flags.NArg() > 0:
@@ -142,6 +144,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 			return err
 		}
 	}
+
 	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx, broken: map[string]int{}, played: map[string][]string{}}
 	r, err := c.run(ctx)
 	if temporary && !o.keep && err == nil && r.Violations == 0 {

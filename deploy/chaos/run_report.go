@@ -76,12 +76,14 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 		status[s.ID] = string(s.Status)
 		r.Statuses[status[s.ID]]++
 	}
+
 	runs := map[string]int{}
 	for _, d := range f.Deliveries {
 		r.Delivered[string(d.Status)]++
 		r.Attempts += len(d.Attempts)
 		runs[d.ID] = d.Run
 	}
+
 	accepted := map[string]int{}
 	for _, one := range f.Requests {
 		if one.Method == "" {
@@ -92,17 +94,20 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 			accepted[one.Delivery]++
 		}
 	}
+
 	for delivery, n := range accepted {
 		if n > max(1, runs[delivery]) {
 			r.Duplicates++
 		}
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.Faults = maps.Clone(c.broken)
 	for _, made := range c.calls {
 		add(r.Calls, made.Op, made.Outcome())
 	}
+
 	for name, ids := range c.played {
 		for _, id := range ids {
 			add(r.Played, name, status[id])
@@ -143,6 +148,7 @@ func (r *runReport) print(out io.Writer) error {
 	for _, n := range r.Faults {
 		faults += n
 	}
+
 	fmt.Fprintf(out, "\nseed %d: %s under load, %d sessions (%.1f a second), %d deliveries, %d attempts, %d faults\n", r.Seed, r.Load.Round(time.Second),
 		r.Sessions, float64(r.Sessions)/r.Load.Seconds(), r.Deliveries, r.Attempts, faults)
 	fmt.Fprintf(out, "at rest %s after the last fault; %d deliveries hastened\n", r.Rest.After.Round(100*time.Millisecond), r.Hastened)
@@ -150,6 +156,7 @@ func (r *runReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n",
 			h.Process, h.After.Files, h.After.Goroutines, h.After.Memory, h.Before.Files, h.Before.Goroutines, h.Before.Memory)
 	}
+
 	fmt.Fprintf(out, "sessions: %s; deliveries: %s\n", listed(r.Statuses), listed(r.Delivered))
 	fmt.Fprintf(out, "receivers: %d requests, %d deliveries accepted once more than asked for\n\n", r.Requests, r.Duplicates)
 	fmt.Fprintf(out, "faults: %s\n\n", listed(r.Faults))
@@ -159,6 +166,7 @@ func (r *runReport) print(out io.Writer) error {
 		of := r.Calls[op]
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused], of[invariant.CallUnknown])
 	}
+
 	fmt.Fprintln(table, "\nscript or race\twho won")
 	for _, name := range slices.Sorted(maps.Keys(r.Played)) {
 		fmt.Fprintf(table, "%s\t%s\n", name, listed(r.Played[name]))
@@ -166,6 +174,7 @@ func (r *runReport) print(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+
 	fmt.Fprintln(out)
 	return report{Violations: r.Violations, Invariants: r.Invariants, Unsettled: r.Rest.Restless}.print(out)
 }

@@ -26,6 +26,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
 		return err
 	}
+
 	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
 		hastened, err := c.bringToRest(ctx, conn)
 		if err != nil {
@@ -49,6 +50,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 			c.say("waiting: %s", rest.Restless)
 		}
 	}
+
 	err = conn.QueryRow(ctx, `
 		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
 		Scan(&rest.IdleInTx)
@@ -58,6 +60,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	if rest.Held, err = c.compareHolds(ctx); err != nil {
 		return err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest.UnwishedExits = append([]string{}, c.exits...)
@@ -112,14 +115,17 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 	if err != nil {
 		return 0, err
 	}
+
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
 	if err != nil {
 		return 0, err
 	}
+
 	byID := map[string]*merchant{}
 	for _, m := range c.merchants {
 		byID[m.id] = m
 	}
+
 	for _, w := range found {
 		m := byID[w.MerchantID]
 		switch {

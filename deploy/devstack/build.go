@@ -165,6 +165,7 @@ func goBuild(ctx context.Context, source, output string, tell func(string)) erro
 	if err != nil {
 		return err
 	}
+
 	packages, done := len(strings.Fields(stale)), 0
 	tell(fmt.Sprintf("0 of %d packages", packages))
 	// With -v the go command names each package, the program's own last.

@@ -32,10 +32,12 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 			return nil, err
 		}
 	}
+
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+
 	// Try for a while: a process that is just being forked holds every lock of its parent until it
 	// starts another program.
 	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
@@ -45,6 +47,7 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 		_ = lock.Close() // report the lock's error, not this one
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+
 	d := &dataDir{lock}
 	if fresh {
 		for _, name := range ourEntries {

@@ -43,15 +43,18 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	case !errors.Is(err, fs.ErrNotExist):
 		return Demo{}, err
 	}
+
 	d = Demo{
 		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
 		APIKey: checkout.NewAPIKey(checkout.ModeTest), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
 		Password: rand.Text(),
 	}
+
 	keys, err := storage.ParseKeyring(d.MasterKeys)
 	if err != nil {
 		return Demo{}, err
 	}
+
 	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)

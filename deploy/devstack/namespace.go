@@ -42,6 +42,7 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 		operator:   operatorservice.NewOperatorServiceClient(conn),
 		namespace:  o.Namespace,
 	}
+
 	for _, step := range []struct {
 		what string
 		try  func(context.Context) error

@@ -144,20 +144,24 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
 		return
 	}
+
 	a := Arrival{
 		At: time.Now(), Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt"),
 		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader), body, time.Now()),
 	}
+
 	var envelope struct{ ID, Type string }
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		a.Signature = errors.Join(a.Signature, err)
 	}
+
 	a.EventID, a.Type = envelope.ID, envelope.Type
 	reply := r.replyTo(a)
 	hang, location := r.note(&a, reply)
 	if req.Method != http.MethodPost {
 		a.Status = http.StatusMethodNotAllowed // the sender followed a redirect
 	}
+
 	select {
 	case <-hang:
 	case <-req.Context().Done(): // the sender has gone
@@ -172,6 +176,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if location != "" {
 		w.Header().Set("Location", location)
 	}
+
 	there := req.Context().Err() == nil // afterwards, who has the answer may go
 	w.WriteHeader(a.Status)
 	var answered *time.Time
@@ -179,6 +184,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		now := time.Now()
 		answered = &now
 	}
+
 	r.logged(a, req, answered)
 }
 
@@ -232,11 +238,13 @@ func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, locatio
 	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
+
 	r.total++
 	a.Number = r.total
 	if len(r.arrivals) == maxArrivals {
 		r.arrivals = r.arrivals[1:]
 	}
+
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})

@@ -55,6 +55,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *
 			return err
 		}
 	}
+
 	for _, args := range [][]string{
 		{"setup-schema", "--version", "0.0"}, // the table of versions
 		{"update-schema", "--schema-name", schema},
@@ -66,6 +67,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *
 	if err := renameInVersions(ctx, conn.Config(), unfinished, database); err != nil {
 		return err
 	}
+
 	// The tool's last connection may live a moment longer than the tool.
 	for {
 		_, err := conn.Exec(ctx, "ALTER DATABASE "+unfinished+" RENAME TO "+database)

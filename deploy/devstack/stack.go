@@ -109,6 +109,7 @@ func (s *Stack) choosePorts() error {
 	if err != nil {
 		return err
 	}
+
 	s.metrics = map[string]int{"api": free[7], "worker": free[8]}
 	var chosen []int
 	for i, port := range []struct {

@@ -70,6 +70,7 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if o.Retention < minRetention {
 		return nil, fmt.Errorf("retention %v is below %v", o.Retention, minRetention)
 	}
+
 	admin, err := url.Parse(o.PostgresURL)
 	if err != nil || admin.User == nil || admin.Host == "" {
 		return nil, errors.New("PostgresURL is not a postgres:// URL with user and host") // err would show the password
@@ -77,10 +78,12 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := writeTemporalConfig(o.Dir, ports, admin)
 	if err != nil {
 		return nil, err
@@ -111,6 +114,7 @@ func (t *Temporal) start(ctx context.Context) error {
 	if err := CheckFree(t.Address(), "-temporal-port"); err != nil {
 		return err
 	}
+
 	process, err := Program{
 		Name: "temporal",
 		Path: t.options.Program,
@@ -121,6 +125,7 @@ func (t *Temporal) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	// If the server ends early, stop waiting: its last log lines say more than a time-out.
 	waiting, stopWaiting := context.WithCancelCause(ctx)
 	go func() {
@@ -138,6 +143,7 @@ func (t *Temporal) start(ctx context.Context) error {
 		process.Kill()
 		return err
 	}
+
 	t.process = process
 	return nil
 }

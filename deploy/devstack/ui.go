@@ -36,6 +36,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	const environment = "devstack" // the name of the configuration file
 	if err := writeJSON(filepath.Join(o.Dir, environment+".yaml"), map[string]any{
 		"temporalGrpcAddress": o.Temporal,
@@ -56,6 +57,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	}); err != nil {
 		return nil, err
 	}
+
 	process, err := Program{
 		Name: "temporal-ui",
 		Path: o.Program,
@@ -66,6 +68,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		if err := get(ctx, "http://"+loopback(o.Port)+"/healthz"); err == nil {
 			return process, nil

@@ -55,6 +55,7 @@ func checkShared() int {
 		fmt.Fprintln(os.Stderr, "invariants:", err)
 		return 1
 	}
+
 	excuses.Lock()
 	defer excuses.Unlock()
 	status, used := 0, map[[2]string]bool{}
@@ -68,12 +69,14 @@ func checkShared() int {
 			}
 		}
 	}
+
 	for key, reason := range excuses.reasons {
 		if !used[key] {
 			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
 			status = 1
 		}
 	}
+
 	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
 	return status
 }

@@ -63,6 +63,7 @@ func runTests(m *testing.M, withShared bool) int {
 	if !withShared {
 		return m.Run()
 	}
+
 	Shared, err = startStack(devstack.Options{
 		Dir: filepath.Join(dir, "shared"), RetrySchedule: SharedSchedule,
 		Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},

@@ -114,6 +114,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	req.Header.Set("Authorization", "Bearer "+m.Key)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -121,6 +122,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return Answer{}, err
@@ -130,6 +132,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	_, fault := openAPI().Check(conformance.Exchange{
 		Method: method, URL: req.URL, Request: req.Header, RequestBody: []byte(body), Status: res.StatusCode, Header: res.Header, Body: got,
 	})

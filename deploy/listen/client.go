@@ -84,6 +84,7 @@ func (c *client) page(ctx context.Context, cursor string, limit int) (page, erro
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
+
 	backoff := firstBackoff
 	for {
 		p, err := c.ask(ctx, "/v1/events?"+query.Encode(), cursor)

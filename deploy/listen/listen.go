@@ -82,6 +82,7 @@ func (l *listener) follow(ctx context.Context) error {
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
+
 	catchingUp := resumed || !l.Since.IsZero()
 	for {
 		found, err := l.look(ctx)
@@ -127,10 +128,12 @@ func (l *listener) begin(ctx context.Context) error {
 			}
 		}
 	}
+
 	l.state.Began = time.Now().UTC()
 	if err := l.state.save(); err != nil {
 		return err
 	}
+
 	l.report.began(l.Since)
 	return nil
 }
@@ -168,6 +171,7 @@ func (l *listener) look(ctx context.Context) (found, error) {
 		}
 		cursor, limit = p.NextCursor, pageLimit
 	}
+
 	for _, p := range slices.Backward(pages) {
 		slices.Reverse(p)
 		got.events = append(got.events, p...)
@@ -220,6 +224,7 @@ func (l *listener) forward(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
+
 	for attempt := 1; ; {
 		got := l.local.post(ctx, e, body, attempt)
 		if ctx.Err() != nil && !got.ok() {

@@ -69,6 +69,7 @@ func (l *local) post(ctx context.Context, e event, body []byte, attempt int) out
 	if err != nil {
 		return outcome{err: err}
 	}
+
 	req.GetBody = nil // with GetBody the transport may send a POST twice
 	req.Header = http.Header{
 		"Content-Type":          {"application/json"},
@@ -78,16 +79,19 @@ func (l *local) post(ctx context.Context, e event, body []byte, attempt int) out
 		"X-Service-Event-Type":  {string(e.Type)},
 		"X-Service-Attempt":     {strconv.Itoa(attempt)},
 	}
+
 	res, err := l.transport.RoundTrip(req)
 	o := outcome{reached: reached.Load(), err: err, took: time.Since(began)}
 	if err != nil {
 		return o
 	}
+
 	o.status = res.StatusCode
 	if o.status != http.StatusSwitchingProtocols { // after 101 the body is the raw connection, which no time-out ends
 		time.AfterFunc(answerTime, cancel)
 		_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // only the status counts
 	}
+
 	_ = res.Body.Close() // the body was read, or is of no use
 	// Keep no connection: a development server restarts often, and the next event would fail on an
 	// old connection.

@@ -40,6 +40,7 @@ func (o *Options) Check() error {
 			faults = append(faults, fmt.Errorf("%s %w", name, err))
 		}
 	}
+
 	add("CHECKOUT_API_KEY", checkKey(o.APIKey))
 	u, err := parseAddress(o.APIURL)
 	if err == nil && u.RawQuery != "" {
@@ -49,6 +50,7 @@ func (o *Options) Check() error {
 		err = errors.New("must be https://: over http:// the key would travel in the clear to another computer; " +
 			"--plain-http allows that, for a network of your own such as containers")
 	}
+
 	add("--api (CHECKOUT_API_URL)", err)
 	o.APIURL = strings.TrimRight(o.APIURL, "/")
 	if o.ForwardTo == "" {

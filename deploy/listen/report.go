@@ -159,11 +159,13 @@ func (r *reporter) attempt(e event, number int, o outcome, again time.Duration) 
 		r.encode(line{Kind: "attempt", attemptLine: a})
 		return
 	}
+
 	r.print(fmt.Sprintf("%s %-18s %s → %-7s %5d ms", r.clock(), e.Type, e.ID, o.word(), o.took.Milliseconds()))
 	why := o.why()
 	if why != "" {
 		why += "; "
 	}
+
 	switch {
 	case again > 0:
 		r.print(fmt.Sprintf("%s%sattempt %d of %d in %v", indent, why, number+1, len(retryWaits)+1, again))

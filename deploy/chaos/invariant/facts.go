@@ -148,25 +148,31 @@ func newWorld(f *Facts) *world {
 		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
 		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{}, byAttempt: map[attemptKey][]arrival{},
 	}
+
 	w.indexSessions()
 	for _, e := range f.Events {
 		w.events[e.ID] = e
 	}
+
 	for _, e := range f.Endpoints {
 		w.endpoints[e.ID] = e
 	}
+
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
 		w.deliveries[d.ID] = d
 		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
 	}
+
 	for _, r := range f.Runs {
 		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
 	}
+
 	for id, runs := range w.runs {
 		slices.SortStableFunc(runs, Run.compare)
 		w.runs[id] = joined(runs)
 	}
+
 	for _, r := range f.Requests {
 		if r.Started {
 			if since, ok := w.listeners[r.Listener]; !r.Canary && (!ok || r.At.Before(since)) {

@@ -41,6 +41,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}
 	}
+
 	conn, err := pgx.Connect(ctx, s.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("no answer from PostgreSQL: %w", err)
@@ -52,6 +53,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if err := readPostgres(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
+
 	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
 	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {
@@ -64,11 +66,13 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if err := readMoved(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
 	}
+
 	f.Requests, err = readLogs(s.ReceiverLogs)
 	f.Logged = len(s.ReceiverLogs) > 0
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' log: %w", err)
 	}
+
 	s.Progress(fmt.Sprintf("receivers' log: %d lines", len(f.Requests)))
 	return f, nil
 }
@@ -94,6 +98,7 @@ func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
 		}
 		files = append(files, found...)
 	}
+
 	var all []devstack.LoggedRequest
 	for _, file := range files {
 		lines, err := devstack.ReadReceiverLog(file)
@@ -102,6 +107,7 @@ func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
 		}
 		all = append(all, lines...)
 	}
+
 	slices.SortStableFunc(all, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
 	return all, nil
 }

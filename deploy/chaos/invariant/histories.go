@@ -53,6 +53,7 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	if s.Histories == 0 || len(all) == 0 {
 		return nil
 	}
+
 	step := max(1, len(all)/s.Histories)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -72,6 +73,7 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 			return nil
 		})
 	}
+
 	err := group.Wait()
 	s.Progress(fmt.Sprintf("replayed %d histories", len(f.Histories)))
 	return err
@@ -95,10 +97,12 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	if !decided { // the run was ended before its code ran
 		return nil, nil
 	}
+
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
 	if err != nil {
 		return nil, err
 	}
+
 	flows.RegisterCheckout(replayRegistry{replayer})
 	flows.RegisterWebhooks(replayRegistry{replayer})
 	err = replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), whole,

@@ -172,12 +172,14 @@ func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []C
 			needles, of = append(needles, form), append(of, i)
 		}
 	}
+
 	rows, err := conn.Query(ctx, `
 		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
 		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text, n.needle) > 0) hit GROUP BY hit.i`, needles)
 	if err != nil {
 		return nil, err
 	}
+
 	found := map[int]int{}
 	var at, n int
 	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {

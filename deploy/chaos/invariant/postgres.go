@@ -77,12 +77,14 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	for i := range f.Deliveries {
 		of[f.Deliveries[i].ID] = &f.Deliveries[i]
 	}
+
 	rows, err := tx.Query(ctx, `
 		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0), coalesce(status_code, 0),
 			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
 	if err != nil {
 		return err
 	}
+
 	var (
 		id   string
 		took int64

@@ -115,6 +115,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Transactions, `
 		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at FROM transaction ORDER BY id`,
 		func(row pgx.CollectableRow) (t Transaction, err error) {
@@ -124,6 +125,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
 		func(row pgx.CollectableRow) (c Charge, err error) {
 			err = row.Scan(&c.TransactionID, &c.SessionID, &c.Outcome)
@@ -132,6 +134,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Payouts, `
 		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
@@ -141,6 +144,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.KeptRequests, `SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
 		func(row pgx.CollectableRow) (k KeptRequest, err error) {
 			err = row.Scan(&k.MerchantID, &k.Mode, &k.Route, &k.Key, &k.Status)

@@ -73,6 +73,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	if parseErr := flags.Parse(args); parseErr != nil {
 		return o, false, parseErr
 	}
+
 	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
 	faults := []error{}
 	if o.Dir == "" {
