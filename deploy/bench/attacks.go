@@ -29,9 +29,9 @@ import (
 // alone names the phases without an attack.
 const alone = "alone"
 
-// attacks measures the requests of one merchant, alone and beside another one who asks for more than a
-// fair share, with the limits of production. The two phases take turns, because the machine's other
-// work changes with time.
+// attacks measures the requests of one merchant, alone and beside another one who asks for more
+// than a fair share, with the limits of production. The two phases take turns, because the
+// machine's other work changes with time.
 func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 	period := flags.Duration("for", 15*time.Second, "how long each phase is measured")
 	rate := flags.Int("rate", 20, "requests a second of the merchant who is measured")
@@ -112,8 +112,8 @@ func measure(all []attack, rounds int, beside func(attack) ([]time.Duration, err
 	return besides(ways), nil
 }
 
-// besides returns the figures of the phases. The first phase is alone; it is measured before and after
-// each round. The last figure is p99 as a multiple of the p99 alone in the same round.
+// besides returns the figures of the phases. The first phase is alone; it is measured before and
+// after each round. The last figure is p99 as a multiple of the p99 alone in the same round.
 func besides(ways []*way) []figure {
 	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
 	times := figure{Name: "p99 / alone", Goal: &goal{Value: 2}}
@@ -232,7 +232,8 @@ type attacker struct {
 	question []byte // a question about a signature
 }
 
-// prepare signs the owner in, and makes the largest accepted logo and the hardest accepted question.
+// prepare signs the owner in, and makes the largest accepted logo and the hardest accepted
+// question.
 func (a *attacker) prepare(ctx context.Context) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// bareApplication shows the cost of Temporal alone: it has the same messages, activities and children
-// as the service, but the activities do nothing.
+// bareApplication shows the cost of Temporal alone: it has the same messages, activities and
+// children as the service, but the activities do nothing.
 type bareApplication struct {
 	temporal client.Client
 	queue    string

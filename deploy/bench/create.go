@@ -103,8 +103,8 @@ func where(ways ...*way) part {
 	return p
 }
 
-// ratio returns the rate of a divided by the rate of b: the median over the rounds, where each round
-// of a is compared with the round of b beside it.
+// ratio returns the rate of a divided by the rate of b: the median over the rounds, where each
+// round of a is compared with the round of b beside it.
 func ratio(a, b *way) float64 {
 	var ratios []float64
 	for i := range a.rates {
@@ -174,8 +174,8 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 	return all, err
 }
 
-// createOverREST creates a session and returns its id. It repeats the request after a 503, as merchants
-// do; the measured time includes the repetition.
+// createOverREST creates a session and returns its id. It repeats the request after a 503, as
+// merchants do; the measured time includes the repetition.
 func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	try := func(ctx context.Context, body string) (id string, status int, err error) {
@@ -206,8 +206,8 @@ func (r *rig) createOverREST(clients int) func(context.Context) (string, error) 
 	}
 }
 
-// createBare does the least that any such service needs: the same row and the same workflow, without
-// request, key, rate limit, checks, and a transaction around both.
+// createBare does the least that any such service needs: the same row and the same workflow,
+// without request, key, rate limit, checks, and a transaction around both.
 func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
 	var orders atomic.Int64
 	return func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// deliveries measures the time from the publishing of an event to its receipt, at a steady pace and at
-// full speed. It compares with a bare Temporal workflow with one activity.
+// deliveries measures the time from the publishing of an event to its receipt, at a steady pace and
+// at full speed. It compares with a bare Temporal workflow with one activity.
 func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 	fast := pace{rounds: 5, period: 5 * time.Second, clients: 24}
 	fast.addFlags(flags)

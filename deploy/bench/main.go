@@ -1,6 +1,6 @@
 // Command bench measures the service on this machine, with its own stack on loopback: go run
-// ./deploy/bench neighbours. Compared things are measured by turns. A table shows the medians of the
-// rounds; with -json, a file has every round. Compare only ratios within one run: figures of
+// ./deploy/bench neighbours. Compared things are measured by turns. A table shows the medians of
+// the rounds; with -json, a file has every round. Compare only ratios within one run: figures of
 // different runs or machines are not comparable.
 package main
 
@@ -23,8 +23,8 @@ import (
 type benchmark struct {
 	name, about string
 	short       []string // flags that "all" uses
-	// setup adds the benchmark's own flags and returns the function that measures. Call that function
-	// after the flags were parsed.
+	// setup adds the benchmark's own flags and returns the function that measures. Call that
+	// function after the flags were parsed.
 	setup func(*flag.FlagSet) func(context.Context) (report, error)
 }
 

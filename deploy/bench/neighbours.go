@@ -31,8 +31,8 @@ type neighbourhood struct {
 	hanging atomic.Int64 // open requests at hanging endpoints
 }
 
-// neighbours measures the time from publish to receipt at a healthy endpoint: alone, beside the sick
-// ones, and alone again.
+// neighbours measures the time from publish to receipt at a healthy endpoint: alone, beside the
+// sick ones, and alone again.
 func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 	rate := flags.Int("rate", 5, "healthy deliveries a second")
 	period := flags.Duration("for", 60*time.Second, "how long each phase is measured")
@@ -246,8 +246,8 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 	return n.tidy(ctx)
 }
 
-// tidy makes PostgreSQL do its maintenance at once. After so many rows it would work for minutes and
-// disturb the measurement, and no neighbour causes that.
+// tidy makes PostgreSQL do its maintenance at once. After so many rows it would work for minutes
+// and disturb the measurement, and no neighbour causes that.
 func (n *neighbourhood) tidy(ctx context.Context) error {
 	for _, database := range []string{"", "temporal", "temporal_visibility"} {
 		config, err := pgx.ParseConfig(n.stack.DatabaseURL())

@@ -17,9 +17,9 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// paid measures whole sessions: each is created, paid on the page, and ends when checkout.completed and
-// payout.sent are received. It compares with a bare Temporal application of the same shape whose
-// activities do nothing.
+// paid measures whole sessions: each is created, paid on the page, and ends when checkout.completed
+// and payout.sent are received. It compares with a bare Temporal application of the same shape
+// whose activities do nothing.
 func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
 	p.addFlags(flags)

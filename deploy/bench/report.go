@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// results are the results of one call of this command. The table and the JSON show the same figures.
+// results are the results of one call of this command. The table and the JSON show the same
+// figures.
 type results struct {
 	At      time.Time `json:"at"`
 	Machine string    `json:"machine"`

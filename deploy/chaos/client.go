@@ -183,8 +183,8 @@ func (c *chaos) note(made invariant.Call) {
 	c.calls = append(c.calls, made)
 }
 
-// noteOperator records an operator's request to Temporal before it is made. Its outcome is not known
-// at that time.
+// noteOperator records an operator's request to Temporal before it is made. Its outcome is not
+// known at that time.
 func (c *chaos) noteOperator(op, id string) {
 	now := time.Now()
 	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})

@@ -14,8 +14,8 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// patience is how long a process may take to answer, and how long idle connections may stay after the
-// load.
+// patience is how long a process may take to answer, and how long idle connections may stay after
+// the load.
 const patience = 20 * time.Second
 
 // holds returns the resources of each process of the service, by its name. It repeats the question

@@ -167,8 +167,8 @@ func (c *chaos) startReceiver(m *merchant, secret string) (address string, err e
 	return "http://" + loopback(ports[0]) + "/webhook", nil
 }
 
-// reply chooses a receiver's reaction to a request. The delivery's id decides, so that the same seed
-// and ids give the same reactions.
+// reply chooses a receiver's reaction to a request. The delivery's id decides, so that the same
+// seed and ids give the same reactions.
 func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 	c.lookForCanaries(a)
 	sum := fnv.New32a()

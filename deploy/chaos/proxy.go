@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A link is a TCP proxy between the processes of one command and one server. It can be made to fail.
-// Shopify/toxiproxy does more, but it brings a server of its own and a dozen modules; this file is
-// enough here.
+// A link is a TCP proxy between the processes of one command and one server. It can be made to
+// fail. Shopify/toxiproxy does more, but it brings a server of its own and a dozen modules; this
+// file is enough here.
 type link struct {
 	name     string // "worker-temporal"
 	target   string // host:port

@@ -281,8 +281,8 @@ func (c *chaos) draw(random *rand.Rand) faultKind {
 	return c.kinds[0] // not reached
 }
 
-// take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It returns
-// false when every such part is broken.
+// take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It
+// returns false when every such part is broken.
 func (c *chaos) take(kind faultKind, random *rand.Rand) (*part, bool) {
 	if kind.part == "" {
 		return nil, true

@@ -39,8 +39,8 @@ type runReport struct {
 	Invariants []invariant.Result `json:"invariants"`
 }
 
-// examine checks every invariant. It repeats the check for a while when a violation may be a run that
-// ends a little after its row: after a kill this can take long. A true violation stays.
+// examine checks every invariant. It repeats the check for a while when a violation may be a run
+// that ends a little after its row: after a kill this can take long. A true violation stays.
 func (c *chaos) examine(ctx context.Context, r *runReport) error {
 	sources, err := c.sources()
 	if err != nil {
@@ -122,8 +122,8 @@ func add(counts map[string]map[string]int, row, column string) {
 	counts[row][column]++
 }
 
-// write writes the report as text to out, and as JSON to path if path is not empty. With the path "-",
-// it writes JSON instead of text to out.
+// write writes the report as text to out, and as JSON to path if path is not empty. With the path
+// "-", it writes JSON instead of text to out.
 func (r *runReport) write(path string, out io.Writer) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

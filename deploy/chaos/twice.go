@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// asksTheBank is a card whose payment stays in flight until the customer confirms at the bank. During
-// this time, the session's row can be locked.
+// asksTheBank is a card whose payment stays in flight until the customer confirms at the bank.
+// During this time, the session's row can be locked.
 const asksTheBank = "4000000000003220"
 
-// decideTwice makes several runs of one session decide its payment at once. It locks the row, so that
-// a run waits for it. Then operators end that run, and the next run waits as well.
+// decideTwice makes several runs of one session decide its payment at once. It locks the row, so
+// that a run waits for it. Then operators end that run, and the next run waits as well.
 func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
@@ -43,8 +43,8 @@ func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) err
 	}
 }
 
-// lockInFlight locks a session's row once its payment is in flight. It returns false if no payment is
-// in flight for a while.
+// lockInFlight locks a session's row once its payment is in flight. It returns false if no payment
+// is in flight for a while.
 func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	tx, err := conn.Begin(ctx)
 	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
@@ -57,9 +57,9 @@ func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	return false
 }
 
-// awaitWaiting waits until the wanted number of runs waits for the locks of a connection. It returns
-// false if fewer wait after a while. When several are wanted, it calls Reconcile, which starts
-// missing runs.
+// awaitWaiting waits until the wanted number of runs waits for the locks of a connection. It
+// returns false if fewer wait after a while. When several are wanted, it calls Reconcile, which
+// starts missing runs.
 func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bool {
 	service := runs.Client{Temporal: c.rig.temporal}
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {

@@ -28,8 +28,8 @@ type frontend struct {
 	namespace string
 }
 
-// ensureNamespace waits until the server answers. It makes the namespace and its search attributes if they are missing,
-// and waits until every service of the server knows them.
+// ensureNamespace waits until the server answers. It makes the namespace and its search attributes
+// if they are missing, and waits until every service of the server knows them.
 func ensureNamespace(ctx context.Context, address string, o TemporalOptions) error {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -62,8 +62,9 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 // stepTimeout is more than any step of the start needs.
 const stepTimeout = 3 * time.Minute
 
-// retry repeats a step of the start until it succeeds, for stepTimeout at most. It repeats after every error: while the
-// server's services find each other or learn of a new namespace, they answer with nearly any code.
+// retry repeats a step of the start until it succeeds, for stepTimeout at most. It repeats after
+// every error: while the server's services find each other or learn of a new namespace, they answer
+// with nearly any code.
 func retry(ctx context.Context, try func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, stepTimeout)
 	defer stop()
@@ -132,8 +133,8 @@ func (f frontend) addAttributes(ctx context.Context, wanted map[string]enumspb.I
 	return err
 }
 
-// attributesUsable returns nil when the frontend knows every attribute. It searches workflows by each attribute, because
-// the frontend refuses names that it has not learnt yet.
+// attributesUsable returns nil when the frontend knows every attribute. It searches workflows by
+// each attribute, because the frontend refuses names that it has not learnt yet.
 func (f frontend) attributesUsable(ctx context.Context, wanted map[string]enumspb.IndexedValueType) error {
 	terms := []string{`WorkflowId = "none"`}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -55,8 +55,8 @@ func (p Program) Start() (*Process, error) {
 	return process, nil
 }
 
-// openLog opens a log file for appending. It renames a long log first, so that after months a stack has two files of
-// bounded size.
+// openLog opens a log file for appending. It renames a long log first, so that after months a stack
+// has two files of bounded size.
 func openLog(path string) (*os.File, error) {
 	const long = 16 << 20
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -76,7 +76,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns how the process ended, with the last lines of its log. It is nil while the process runs.
+// Err returns how the process ended, with the last lines of its log. It is nil while the process
+// runs.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:

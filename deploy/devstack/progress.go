@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A progress reports on long work. On a terminal, it rewrites one line each second. Elsewhere, it writes a line when a
-// step begins and every 15 s.
+// A progress reports on long work. On a terminal, it rewrites one line each second. Elsewhere, it
+// writes a line when a step begins and every 15 s.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -21,7 +21,8 @@ type progress struct {
 	began time.Time
 }
 
-// startProgress starts a progress. It shows nothing until the first step has lasted a moment. The caller must call end.
+// startProgress starts a progress. It shows nothing until the first step has lasted a moment. The
+// caller must call end.
 func startProgress(out io.Writer) *progress {
 	p := &progress{out: out, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if file, ok := out.(*os.File); ok {

@@ -43,8 +43,8 @@ type Arrival struct {
 	Body      []byte
 }
 
-// Receiver is a merchant's server. It verifies signatures, deduplicates by the event's id, and shows
-// the arrivals. Tests can make it fail.
+// Receiver is a merchant's server. It verifies signatures, deduplicates by the event's id, and
+// shows the arrivals. Tests can make it fail.
 type Receiver struct {
 	server *http.Server
 	secret string
@@ -106,8 +106,8 @@ type Reply struct {
 	Location string
 }
 
-// ReplyBy makes choose decide the reply to every following request with a valid signature. choose is
-// called from several goroutines.
+// ReplyBy makes choose decide the reply to every following request with a valid signature. choose
+// is called from several goroutines.
 func (r *Receiver) ReplyBy(choose func(Arrival) Reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,8 +223,8 @@ func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 // atOnce is a closed channel: an answer that waits for it is sent at once.
 var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// note decides the answer and remembers the arrival. It returns the channel for which the answer must
-// wait, and the location of a redirect.
+// note decides the answer and remembers the arrival. It returns the channel for which the answer
+// must wait, and the location of a redirect.
 func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, location string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

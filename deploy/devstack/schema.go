@@ -21,7 +21,8 @@ var schemas = []struct{ database, name string }{
 	{visibilityDatabase, "postgresql/v12/visibility"},
 }
 
-// ensureSchema creates Temporal's two databases if they are missing, and updates the tables of existing ones.
+// ensureSchema creates Temporal's two databases if they are missing, and updates the tables of
+// existing ones.
 func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	conn, err := pgx.Connect(ctx, admin.String())
 	if err != nil {
@@ -43,8 +44,8 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	return nil
 }
 
-// createDatabase makes a database with its tables. The database gets its name only when it is complete: after a kill,
-// the tool cannot repeat every statement of a half-made schema.
+// createDatabase makes a database with its tables. The database gets its name only when it is
+// complete: after a kill, the tool cannot repeat every statement of a half-made schema.
 func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string) error {
 	unfinished := database + "_unfinished"
 	for _, sql := range []string{
@@ -93,8 +94,8 @@ func renameInVersions(ctx context.Context, config *pgx.ConnConfig, database, new
 	return err
 }
 
-// runSQLTool runs Temporal's SQL tool. It passes the password in the environment, because every user can read a command
-// line.
+// runSQLTool runs Temporal's SQL tool. It passes the password in the environment, because every
+// user can read a command line.
 func runSQLTool(ctx context.Context, program string, admin *url.URL, database string, args ...string) error {
 	password, _ := admin.User.Password()
 	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)

@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy processes.
+	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy
+	// processes.
 	temporalPatience = 5 * time.Minute
 	// The server finishes its current work and tells its members that it leaves.
 	temporalStopPatience = 20 * time.Second
-	// minRetention is how long closed workflows must stay readable. Source: architecture, seven days or more.
+	// minRetention is how long closed workflows must stay readable. Source: architecture, seven
+	// days or more.
 	minRetention = 7 * 24 * time.Hour
 )
 
@@ -35,7 +37,8 @@ type TemporalOptions struct {
 	SearchAttributes map[string]enumspb.IndexedValueType
 }
 
-// Temporal is a Temporal server, all its services in one process. Its methods may be called from several goroutines.
+// Temporal is a Temporal server, all its services in one process. Its methods may be called from
+// several goroutines.
 type Temporal struct {
 	options TemporalOptions
 	ports   temporalPorts
@@ -45,9 +48,10 @@ type Temporal struct {
 	process *Process
 }
 
-// StartTemporal starts Temporal's server on PostgreSQL and returns when a worker or client can use the namespace and
-// all search attributes. It creates missing databases, tables, namespace and attributes, and keeps existing ones. So it
-// works for a new directory, and after a crash of Temporal, of PostgreSQL or of this process. ctx limits only the start.
+// StartTemporal starts Temporal's server on PostgreSQL and returns when a worker or client can use
+// the namespace and all search attributes. It creates missing databases, tables, namespace and
+// attributes, and keeps existing ones. So it works for a new directory, and after a crash of
+// Temporal, of PostgreSQL or of this process. ctx limits only the start.
 func StartTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
 	t, err := prepareTemporal(ctx, o)
 	if err != nil {
@@ -94,8 +98,8 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	return &Temporal{options: o, ports: ports, config: config}, nil
 }
 
-// Start starts the server again after Stop or Kill, on the same ports and data, and returns when it is usable.
-// If the server still runs, it returns an error.
+// Start starts the server again after Stop or Kill, on the same ports and data, and returns when it
+// is usable. If the server still runs, it returns an error.
 func (t *Temporal) Start(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return fmt.Errorf("start Temporal: %w", err)
@@ -157,7 +161,8 @@ func (t *Temporal) Namespace() string { return t.options.Namespace }
 // PID returns the process id of the running, or last, server.
 func (t *Temporal) PID() int { return t.current().PID() }
 
-// Done returns a channel that is closed when the running server has ended. After Start it is another channel.
+// Done returns a channel that is closed when the running server has ended. After Start it is
+// another channel.
 func (t *Temporal) Done() <-chan struct{} { return t.current().Done() }
 
 // Err returns how the server ended, with the last lines of its log; nil while it runs.

@@ -19,8 +19,8 @@ type UIOptions struct {
 }
 
 // StartUI starts Temporal's UI and returns when it answers. It needs nothing from the internet.
-// Operators can signal, cancel, terminate and reset workflows with it. It asks for no password, so only this computer
-// can reach it. While Temporal is away, it shows errors.
+// Operators can signal, cancel, terminate and reset workflows with it. It asks for no password, so
+// only this computer can reach it. While Temporal is away, it shows errors.
 func StartUI(ctx context.Context, o UIOptions) (*Process, error) {
 	process, err := startUI(ctx, o)
 	if err != nil {

@@ -32,8 +32,8 @@ var excuses struct {
 	reasons map[[2]string]string
 }
 
-// Excuse declares that the test makes the shared stack violate an invariant, and why. id is the id in
-// the violation. If the violation does not come, that is a failure too.
+// Excuse declares that the test makes the shared stack violate an invariant, and why. id is the id
+// in the violation. If the violation does not come, that is a failure too.
 func Excuse(t *testing.T, number int, id, reason string) {
 	t.Helper()
 	require.NotEmpty(t, reason)
@@ -45,7 +45,8 @@ func Excuse(t *testing.T, number int, id, reason string) {
 	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
 }
 
-// checkShared checks the invariants on the shared stack after all tests, and returns the exit status.
+// checkShared checks the invariants on the shared stack after all tests, and returns the exit
+// status.
 func checkShared() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
 	defer cancel()

@@ -45,8 +45,8 @@ type Merchant struct {
 	URL      string // of the receiver's webhook
 }
 
-// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of its own, which gets
-// every type of event.
+// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of
+// its own, which gets every type of event.
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	t.Helper()
 	m := &Merchant{

@@ -159,8 +159,8 @@ func message(body io.Reader) string {
 	return fmt.Sprintf(" %.200q", answer.Message)
 }
 
-// strange returns the error for an answer that is not the API's. Before the first proper answer, the
-// address is wrong. Later, a proxy in front of the API answers for a while.
+// strange returns the error for an answer that is not the API's. Before the first proper answer,
+// the address is wrong. Later, a proxy in front of the API answers for a while.
 func (c *client) strange(what string) error {
 	if c.answered {
 		return &trouble{text: what}

@@ -268,9 +268,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lookBack is how much older than the newest settled event a new event may be. An event's id is made
-// before its transaction commits, and on another computer. Such a transaction has a few statements
-// of at most 5 seconds each.
+// lookBack is how much older than the newest settled event a new event may be. An event's id is
+// made before its transaction commits, and on another computer. Such a transaction has a few
+// statements of at most 5 seconds each.
 const lookBack = time.Minute
 
 // firstID returns an id that sorts before every event made at t or later.

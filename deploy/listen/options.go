@@ -105,8 +105,8 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// defaultStateFile returns a path whose name is a hash of the key, cut to 64 bits. The hash does not
-// reveal the key, which has 256 random bits.
+// defaultStateFile returns a path whose name is a hash of the key, cut to 64 bits. The hash does
+// not reveal the key, which has 256 random bits.
 func defaultStateFile(key string) (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {

@@ -28,8 +28,8 @@ type state struct {
 // stateVersion must change with every change that an older program could not read.
 const stateVersion = 1
 
-// startAt forgets the settled events: every event created at t or later is new again. A zero t means
-// all events.
+// startAt forgets the settled events: every event created at t or later is new again. A zero t
+// means all events.
 func (s *state) startAt(t time.Time) {
 	s.From, s.Position, s.Recent = t, "", nil
 	if !t.IsZero() {
@@ -136,8 +136,8 @@ func (f *stateFile) load() error {
 	return f.save() // find out that the file is not writable before anything is forwarded
 }
 
-// save replaces the file in one step. After a crash at any moment, either the old or the new file is
-// there, complete.
+// save replaces the file in one step. After a crash at any moment, either the old or the new file
+// is there, complete.
 func (f *stateFile) save() error {
 	text, err := json.MarshalIndent(f.state, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {

@@ -64,7 +64,8 @@ func temporalOptions(cfg config.Config) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
 		Logger: log.NewStructuredLogger(slog.Default()),
-		// No gzip: Temporal is near and its messages are small, so gzip would cost more than it saves.
+		// No gzip: Temporal is near and its messages are small, so gzip would cost more than it
+		// saves.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
 	err := telemetry.Temporal(&options)

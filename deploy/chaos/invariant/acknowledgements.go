@@ -52,8 +52,8 @@ func (w *world) checkEnd(d *Delivery, r *Result) bool {
 	return true
 }
 
-// checkFailed checks a failed delivery. It must have six attempts, except those that died before they
-// were noted. No request may be accepted, except those whose answer was lost on the way back.
+// checkFailed checks a failed delivery. It must have six attempts, except those that died before
+// they were noted. No request may be accepted, except those whose answer was lost on the way back.
 func (w *world) checkFailed(d *Delivery, last []webhook.Attempt, r *Result) {
 	if n := len(last); n > 0 && last[n-1].Number < webhook.MaxAttempts && d.FinishedAt != nil {
 		a := last[n-1]
@@ -79,8 +79,8 @@ func (w *world) accepted(d *Delivery, a webhook.Attempt) *arrival {
 	return nil
 }
 
-// answerLost reports whether an answer may have been lost: the worker died, the connection broke, or
-// the answer came at the very end of the time-out.
+// answerLost reports whether an answer may have been lost: the worker died, the connection broke,
+// or the answer came at the very end of the time-out.
 func answerLost(a webhook.Attempt, got arrival) bool {
 	switch {
 	case !a.Finished, a.ErrorKind == webhook.ErrorConnect, a.ErrorKind == webhook.ErrorInternal:

@@ -7,8 +7,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// A run without attempts is correct if it was put on hold or canceled before its first attempt. Then
-// it is pending or canceled, or it was ended from outside and started again.
+// A run without attempts is correct if it was put on hold or canceled before its first attempt.
+// Then it is pending or canceled, or it was ended from outside and started again.
 var attempts = Invariant{
 	Number: 13, Names: "delivery",
 	Title: "attempts and runs are numbered without a gap, and each attempt was noted before its request came",
@@ -64,8 +64,8 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 	}
 }
 
-// checkNumbers checks the numbers of attempts. A number may be missing only if its attempt died before
-// it was noted. The long time until the next attempt shows this.
+// checkNumbers checks the numbers of attempts. A number may be missing only if its attempt died
+// before it was noted. The long time until the next attempt shows this.
 func (w *world) checkNumbers(d *Delivery, run int, r *Result) {
 	next, from := 1, w.startOf(d, run)
 	for _, a := range d.ofRun(run) {

@@ -36,8 +36,8 @@ func (d deliveryRows) behind(run *Run, pending []*workflowpb.PendingActivityInfo
 	return row != nil && row.Status != webhook.DeliveryPending && !run.ReportLost
 }
 
-// reportLost reports whether Temporal gave up the last attempt because its result never came. A first
-// attempt is a local activity; the activity after it shows the loss.
+// reportLost reports whether Temporal gave up the last attempt because its result never came. A
+// first attempt is a local activity; the activity after it shows the loss.
 func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
 		failure := a.GetLastFailure()

@@ -289,8 +289,8 @@ func listenerOf(address string) string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// lost reports whether the attempts first to last of a run may have died with their worker before they
-// were noted. Temporal then gives up each attempt after its time-out and waits for the retry
+// lost reports whether the attempts first to last of a run may have died with their worker before
+// they were noted. Temporal then gives up each attempt after its time-out and waits for the retry
 // policy's own back-off.
 func lost(from, to time.Time, first, last int) bool {
 	for n := first; n <= last; n++ {

@@ -90,8 +90,8 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 	}
 }
 
-// thereAt reports whether a registration existed, with its present list of types, when the deliveries
-// of an event of time t were chosen. The second result says whether this is certain.
+// thereAt reports whether a registration existed, with its present list of types, when the
+// deliveries of an event of time t were chosen. The second result says whether this is certain.
 func (e Endpoint) thereAt(t time.Time) (there, sure bool) {
 	about := func(event time.Time) bool {
 		return event.After(t.Add(-commitTime)) && event.Before(t.Add(publishTime))

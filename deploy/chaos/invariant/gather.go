@@ -34,8 +34,8 @@ type Sources struct {
 	Progress func(text string) // nil: no progress is reported
 }
 
-// Gather reads the witnesses in this order: PostgreSQL in one snapshot, Temporal, PostgreSQL again for
-// the rows that changed since, and the receivers' log. The log comes last, because it must have
+// Gather reads the witnesses in this order: PostgreSQL in one snapshot, Temporal, PostgreSQL again
+// for the rows that changed since, and the receivers' log. The log comes last, because it must have
 // every request that the others know of.
 func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if s.Progress == nil {

@@ -79,8 +79,8 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	return err
 }
 
-// replayed reads a history and replays it. It returns nil when the history is gone or has nothing to
-// replay.
+// replayed reads a history and replays it. It returns nil when the history is gone or has nothing
+// to replay.
 func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	h := &History{WorkflowID: run.WorkflowID, RunID: run.RunID}
 	whole, decided := &historypb.History{}, false
@@ -119,9 +119,9 @@ type replayRegistry struct{ worker.WorkflowReplayer }
 
 func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
 
-// taskFailure returns why a workflow task failed, if the service is at fault. It returns "" for normal
-// causes: a message that came during a task, an operator's reset, and a server or worker that went
-// away.
+// taskFailure returns why a workflow task failed, if the service is at fault. It returns "" for
+// normal causes: a message that came during a task, an operator's reset, and a server or worker
+// that went away.
 func taskFailure(e *historypb.HistoryEvent) string {
 	failed := e.GetWorkflowTaskFailedEventAttributes()
 	if failed == nil {

@@ -137,8 +137,8 @@ func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Cana
 	return nil
 }
 
-// SearchTables returns, for each table of a database, the number of rows that hold each canary, by the
-// canary's index. It finds a value as text and as bytes.
+// SearchTables returns, for each table of a database, the number of rows that hold each canary, by
+// the canary's index. It finds a value as text and as bytes.
 func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
 	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	if err != nil {

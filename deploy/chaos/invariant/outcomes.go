@@ -51,8 +51,8 @@ func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
 		w.endpoints[d.EndpointID].DeletedAt != nil
 }
 
-// terminatedAtItsEnd reports whether an operator terminated the run after its row had ended, or during
-// its last attempt, which then noted the end. Such a run needs no new start.
+// terminatedAtItsEnd reports whether an operator terminated the run after its row had ended, or
+// during its last attempt, which then noted the end. Such a run needs no new start.
 func (w *world) terminatedAtItsEnd(d *Delivery, last Run) bool {
 	ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
 	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED && (!w.Called || w.operated(d.ID, OpTerminate))

@@ -11,8 +11,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// readPostgres reads everything in one snapshot. It reads the rows of all merchants, because it looks
-// for rows of the wrong merchant.
+// readPostgres reads everything in one snapshot. It reads the rows of all merchants, because it
+// looks for rows of the wrong merchant.
 func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {

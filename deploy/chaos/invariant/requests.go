@@ -55,8 +55,8 @@ func checkBody(a arrival, e Event, r *Result) {
 	}
 }
 
-// fresh reports whether a request was signed when it was sent. A request may be on its way as long as
-// its attempt lasts, because a receiver can be slow to read it.
+// fresh reports whether a request was signed when it was sent. A request may be on its way as long
+// as its attempt lasts, because a receiver can be slow to read it.
 func fresh(a arrival) bool {
 	signed := time.Unix(a.T, 0)
 	if signed.After(a.At.Add(freshness)) {

@@ -12,8 +12,8 @@ import (
 // not.
 const fallbackShare = 0.62
 
-// latest is how long after its due time an attempt may begin when nothing delays it. Half a second of
-// it is for the service itself.
+// latest is how long after its due time an attempt may begin when nothing delays it. Half a second
+// of it is for the service itself.
 const latest = 10*time.Second + 500*time.Millisecond
 
 var schedule = Invariant{
@@ -79,12 +79,12 @@ func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
 	return short
 }
 
-// wishTime is how long after a retry_now the previous attempt may still have begun: the signal was on
-// its way at that time. The signal then hastens the next attempt.
+// wishTime is how long after a retry_now the previous attempt may still have begun: the signal was
+// on its way at that time. The signal then hastens the next attempt.
 const wishTime = 5 * time.Second
 
-// wishes returns the times of the requests for retry_now. Temporal's history has all of them. The row
-// has only the last one, with a slightly earlier time.
+// wishes returns the times of the requests for retry_now. Temporal's history has all of them. The
+// row has only the last one, with a slightly earlier time.
 func (w *world) wishes(d *Delivery) []time.Time {
 	var times []time.Time
 	for _, run := range w.runs[d.ID] {

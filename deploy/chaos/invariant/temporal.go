@@ -191,8 +191,8 @@ func (t *runReader) readAll(ctx context.Context, workflowType string, ids []stri
 	return group.Wait()
 }
 
-// read reads the state of the workflow with an id. Temporal's list and the end of a run come a little
-// after the row, so read repeats the question for a while.
+// read reads the state of the workflow with an id. Temporal's list and the end of a run come a
+// little after the row, so read repeats the question for a while.
 func (t *runReader) read(ctx context.Context, id string) error {
 	for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
 		described, err := t.Temporal.DescribeWorkflowExecution(ctx, id, "")
@@ -235,8 +235,8 @@ func (t *runReader) finish(ctx context.Context, last Run) error {
 	return t.rows.readMore(ctx, last.WorkflowID, runs)
 }
 
-// eventsOf says which events of a last run to read: the last event of a closed run, or the first event
-// of a run without a row. It returns false for no event.
+// eventsOf says which events of a last run to read: the last event of a closed run, or the first
+// event of a run without a row. It returns false for no event.
 func (t *runReader) eventsOf(last Run) (enumspb.HistoryEventFilterType, bool) {
 	if last.open() {
 		return enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, !t.has[last.WorkflowID]
@@ -272,8 +272,8 @@ func eachEvent(
 	return nil
 }
 
-// note stores the facts of an event about the run's begin or end. An unreadable result stays unknown,
-// which is a violation.
+// note stores the facts of an event about the run's begin or end. An unreadable result stays
+// unknown, which is a violation.
 func (r *Run) note(e *historypb.HistoryEvent) {
 	if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
 		var in flows.CheckoutSessionInput // a delivery's input has no ExpiresAt

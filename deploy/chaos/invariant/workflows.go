@@ -53,9 +53,9 @@ var workflows = Invariant{
 	},
 }
 
-// foundOnly reports whether a session's run closed without starting a delivery, and Reconcile started
-// it later. It returns false in two cases where this is correct: an operator acted on the session or
-// the delivery, or Reconcile was faster than a slow run.
+// foundOnly reports whether a session's run closed without starting a delivery, and Reconcile
+// started it later. It returns false in two cases where this is correct: an operator acted on the
+// session or the delivery, or Reconcile was faster than a slow run.
 func (w *world) foundOnly(d *Delivery, first Run) bool {
 	e := w.events[d.EventID]
 	ofParent := w.sessionRuns[e.SessionID]
@@ -73,9 +73,9 @@ func (w *world) runsGone(d *Delivery) bool {
 	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil && d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
 }
 
-// activityResets returns how many more runs the row may count than Temporal. When an operator resets
-// the activity, a new run of the log begins in the same run of Temporal. The log's run before it
-// then ended in the middle of its attempts.
+// activityResets returns how many more runs the row may count than Temporal. When an operator
+// resets the activity, a new run of the log begins in the same run of Temporal. The log's run
+// before it then ended in the middle of its attempts.
 func activityResets(d *Delivery, runs []Run) int {
 	n := 0
 	for run := 1; run < d.Run; run++ {
@@ -92,8 +92,8 @@ func activityResets(d *Delivery, runs []Run) int {
 	return max(0, n)
 }
 
-// runsWithoutAttempt returns how many fewer runs the row may count than Temporal. The row counts a run
-// with its first attempt, or when that attempt is put on hold.
+// runsWithoutAttempt returns how many fewer runs the row may count than Temporal. The row counts a
+// run with its first attempt, or when that attempt is put on hold.
 func runsWithoutAttempt(runs []Run) int {
 	n := 0
 	for _, run := range runs {

@@ -1,6 +1,6 @@
-// Command devstack runs the whole service on this computer: PostgreSQL, the real Temporal server with
-// its UI, the API, the hosted page, a worker, a demo merchant and a sample receiver. Ctrl-C stops
-// everything.
+// Command devstack runs the whole service on this computer: PostgreSQL, the real Temporal server
+// with its UI, the API, the hosted page, a worker, a demo merchant and a sample receiver. Ctrl-C
+// stops everything.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package chrome drives a headless Chromium in the tests of the pages. It opens tabs, acts in them and checks their look.
+// Package chrome drives a headless Chromium in the tests of the pages. It opens tabs, acts in them
+// and checks their look.
 package chrome
 
 import (
@@ -55,8 +56,8 @@ func StartBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// Tab is a tab that shares no cookie, cache or storage with another test. Errors and warnings in the
-// console of its pages fail the test at its end.
+// Tab is a tab that shares no cookie, cache or storage with another test. Errors and warnings in
+// the console of its pages fail the test at its end.
 type Tab struct {
 	T   *testing.T
 	Ctx context.Context
@@ -204,7 +205,8 @@ func (s Size) emulate() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(s.width, s.height)
 }
 
-// endTransitions ends transitions, so that colors have their final values. Endless animations go on.
+// endTransitions ends transitions, so that colors have their final values. Endless animations go
+// on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
 // EachLook shows the page on a narrow phone and on a wide screen, each light and dark. With
@@ -225,8 +227,8 @@ func (b *Tab) EachLook(name string, look func(what string, s Size)) {
 	b.Do(chromedp.EmulateReset(), Prefers(""))
 }
 
-// Inspect checks each look: nothing is wider than the window, everything is large enough to touch, and
-// axe finds no violation.
+// Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
+// and axe finds no violation.
 func (b *Tab) Inspect(name string) {
 	b.T.Helper()
 	b.EachLook(name, func(what string, s Size) {
@@ -243,8 +245,8 @@ func (b *Tab) Shoot(name string) {
 	}
 }
 
-// RequireFits checks that there is no horizontal scroll bar. It also checks the height of everything
-// that can be pressed, except links in a text: at least 44 pixels, or 24 with a mouse.
+// RequireFits checks that there is no horizontal scroll bar. It also checks the height of
+// everything that can be pressed, except links in a text: at least 44 pixels, or 24 with a mouse.
 func (b *Tab) RequireFits(what string, touch bool) {
 	b.T.Helper()
 	least := 24
@@ -258,8 +260,8 @@ func (b *Tab) RequireFits(what string, touch bool) {
 			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height)`, least))), what)
 }
 
-// RequireNoSideways checks that the page is not wider than the window, and names the elements that stick
-// out.
+// RequireNoSideways checks that the page is not wider than the window, and names the elements that
+// stick out.
 func (b *Tab) RequireNoSideways(what string) {
 	b.T.Helper()
 	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`(() => {
