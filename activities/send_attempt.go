@@ -148,6 +148,7 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 		}
 		return notSent, nil
 	}
+
 	began, timedOut := time.Now(), false
 	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
 
@@ -222,12 +223,14 @@ func (d *Deliveries) sent(
 		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)
 	}
 	recordErr := d.Store.FinishAttempt(ctx, in.Ref, a, delay)
+
 	log := logger(ctx).With("delivery_id", in.ID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
 		"status_code", a.StatusCode, "error_kind", a.ErrorKind, "duration_ms", a.Duration.Milliseconds())
 	if recordErr != nil {
 		log = log.With("record_error", recordErr)
 	}
 	log.InfoContext(ctx, "webhook attempt")
+
 	if !a.Succeeded() {
 		return SendAttemptResult{}, refused(failureText(a), delay)
 	}

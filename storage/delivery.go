@@ -114,6 +114,7 @@ func (s *Store) Deliveries(ctx context.Context, owner checkout.Owner, f Delivery
 	q.equal("e.type", string(f.EventType))
 	q.equal("e.session_id", f.SessionID)
 	q.page(checkout.PrefixDelivery, "d", p)
+
 	rows, err := s.pool.Query(ctx, selectDelivery+q.sql, q.args...)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)

@@ -80,6 +80,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 	}
 	var a *activities.Deliveries
 	in := activities.SendAttemptInput{DeliveryInput: d.ref, EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made}
+
 	if !d.scheduled {
 		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
 		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Host))
@@ -120,6 +121,7 @@ func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult)
 	} else {
 		d.away = 0
 	}
+
 	switch sent.Reason {
 	case activities.ReasonReset: // nothing to wait for
 	case activities.ReasonHeld:
