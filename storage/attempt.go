@@ -220,7 +220,7 @@ func (d lockedDelivery) note(
 				WHERE id = $1
 			)
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
-			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- as it was before
+			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- the row before this UPDATE
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at`,
 			ref.ID, turn.RunID, out.Run, out.Number, counted, d.URL, d.Signer, d.Now,
 			webhook.AttemptTimeout, webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try))
@@ -263,7 +263,7 @@ func (s *Store) insertUntoldSecret(
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id,
 			master_key_id, sealed_digest, created_at, deleted_at)
 		VALUES ($1, $2, $3, $4, $5, 'enabled', $6, $7, $8, clock_timestamp(), clock_timestamp())
-		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery's, who came first
+		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery inserted it first
 		RETURNING id, master_key_id, sealed_digest`,
 		id, ref.MerchantID, ref.Mode, d.URL, webhook.EventTypes, d.SessionID, keyID, sealed,
 	).Scan(&is.Signer, &is.KeyID, &is.Sealed)
@@ -289,7 +289,7 @@ func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 // nothing.
 func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
-		WITH locked AS ( -- the delivery first, as everybody does
+		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
 		), attempt AS (
 			UPDATE webhook_attempt a SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9

@@ -38,7 +38,7 @@ type WebhookDeliveryResult struct {
 	Status webhook.DeliveryStatus `json:"status"`
 }
 
-// Summary is the text of the run in the lists of Temporal's UI.
+// Summary returns the text of the run in the lists of Temporal's UI.
 func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.Host }
 
 // SearchAttribute returns the event type: operators can search for it as well as for the owner.

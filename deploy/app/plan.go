@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// knownPlans are the plans with their fees.
+// knownPlans lists the plans with their fees.
 func knownPlans() string {
 	var plans []string
 	for _, p := range checkout.Plans {

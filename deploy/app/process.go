@@ -51,7 +51,7 @@ before go on working. Run it before the processes of a new release start.`,
 // serviceAction is the work of a command that needs the service's whole configuration.
 type serviceAction func(ctx context.Context, cfg config.Config) error
 
-// How long a process lives: until it is told to stop, or until its work is done.
+// The values of Stays: a process runs until it is stopped, or until its work is done.
 const (
 	stays = true
 	ends  = false

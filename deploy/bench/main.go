@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// errUsage is the error of a wrong call; it lists the benchmarks.
+// errUsage returns the error of a wrong call, which lists the benchmarks.
 func errUsage() error {
 	var b strings.Builder
 	b.WriteString("usage: go run ./deploy/bench NAME [flags]\n")

@@ -99,7 +99,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// heading is the figure's name with its unit.
+// heading returns the figure's name with its unit.
 func (f figure) heading() string {
 	if f.Unit == "" {
 		return f.Name

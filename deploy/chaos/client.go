@@ -90,7 +90,7 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 	if err != nil {
 		return answer{}
 	}
-	defer func() { _ = res.Body.Close() }() // it was read
+	defer func() { _ = res.Body.Close() }() // the body was read
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		return answer{}
@@ -196,7 +196,7 @@ func (c *chaos) list(ctx context.Context, m *merchant, filter string) []string {
 	var page struct {
 		Data []struct{ ID string }
 	}
-	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal lists nothing
+	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal has no list
 	ids := make([]string, 0, len(page.Data))
 	for _, d := range page.Data {
 		ids = append(ids, d.ID)

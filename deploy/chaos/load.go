@@ -105,7 +105,7 @@ func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 func (c *chaos) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range c.customers {
-		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // it has to be the same again
+		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.session(random)
@@ -160,7 +160,7 @@ func (c *chaos) session(random *rand.Rand) {
 
 // steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.
 func (c *chaos) steer(ctx context.Context) {
-	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // it has to be the same again
+	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // the same seed must give the same numbers
 	for ctx.Err() == nil {
 		m := c.merchants[random.IntN(len(c.merchants))]
 		act := func(filter string, verbs ...string) {

@@ -121,7 +121,7 @@ func (l *link) reset() {
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // then a close sends a TCP reset
 		}
-		_ = conn.Close() // it may be closed already
+		_ = conn.Close() // an error means that it is already closed
 	}
 }
 

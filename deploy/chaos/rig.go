@@ -119,7 +119,7 @@ func (r *rig) addStackParts() {
 		return &part{
 			name: name, kind: kind, start: start,
 			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
-			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // one that does not stop is killed
+			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // Stop kills a process that does not end
 			metrics: s.MetricsAddress(kind),
 		}
 	}
@@ -129,13 +129,13 @@ func (r *rig) addStackParts() {
 		process("worker 1", "worker", &s.Worker, s.StartWorker),
 		&part{
 			name: "Temporal", kind: "temporal", pid: s.Temporal.PID, done: s.Temporal.Done, kill: s.Temporal.Kill,
-			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // one that does not stop is killed
+			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // Stop kills a process that does not end
 		},
 		&part{
 			name: "PostgreSQL", kind: "postgres", start: s.StartPostgres,
 			pid: func() int { return s.Postgres.PID() }, done: func() <-chan struct{} { return s.Postgres.Done() },
 			kill: func() { s.Postgres.Kill() }, stop: func() { // "immediate": no checkpoint, every backend ends at once
-				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // it may have ended already
+				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // an error means that it has already ended
 				<-s.Postgres.Done()
 			},
 		},
@@ -154,7 +154,7 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 			metrics: loopback(ports[3+i]),
 			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
 			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
-			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // one that does not stop is killed
+			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // Stop kills a process that does not end
 			start: func(context.Context) (err error) {
 				process, err = r.stack.StartMore(command, command+"2", append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
 				return err
@@ -181,7 +181,7 @@ func (r *rig) again(ctx context.Context, p *part) {
 		}
 		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost progress line harms nothing
+			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost line of progress does no harm
 		}
 		select {
 		case <-ctx.Done():

@@ -240,7 +240,7 @@ func (c *chaos) countDeliveries(ctx context.Context) {
 
 // inject injects faults until ctx ends, and then waits until all are repaired. Faults may overlap.
 func (c *chaos) inject(ctx context.Context) {
-	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // it has to be the same again
+	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // the same seed must give the same numbers
 	var all sync.WaitGroup
 	for pause(ctx, 3*time.Second); ctx.Err() == nil; pause(ctx, between(random, c.every/2, 3*c.every/2)) {
 		kind := c.draw(random)
@@ -248,7 +248,7 @@ func (c *chaos) inject(ctx context.Context) {
 		if !ok {
 			continue // all of its parts are broken already
 		}
-		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // it has to be the same again
+		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			if p != nil {
 				defer p.Unlock()

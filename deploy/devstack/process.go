@@ -93,7 +93,7 @@ func (p *Process) Err() error {
 
 // Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error.
 func (p *Process) Stop(timeout time.Duration) error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has already ended
 	select {
 	case <-p.done:
 		return nil
@@ -105,7 +105,7 @@ func (p *Process) Stop(timeout time.Duration) error {
 
 // Kill ends the process with SIGKILL and returns when it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
+	_ = p.cmd.Process.Kill() // an error means that it has already ended
 	<-p.done
 }
 

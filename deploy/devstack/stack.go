@@ -98,8 +98,8 @@ func (s *Stack) start(ctx context.Context) error {
 	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.Environment(), "\n")+"\n"), 0o600)
 }
 
-// EnvironmentFile is the path of a file with Environment, one setting a line. It is for commands of
-// the production binary in another shell.
+// EnvironmentFile returns the path of a file with Environment, one setting a line. It is for
+// commands of the production binary in another shell.
 func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "environment") }
 
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.
@@ -158,7 +158,7 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 	return nil
 }
 
-// DatabaseURL is the URL of the service's own database. It holds a password.
+// DatabaseURL returns the URL of the service's own database. It holds a password.
 func (s *Stack) DatabaseURL() string { return s.url(database) }
 
 // url returns the URL of a database of the private PostgreSQL. With an existing PostgreSQL, it is
@@ -220,7 +220,7 @@ func (s *Stack) startReceiver(context.Context) (err error) {
 
 const receiverLog = "receiver.jsonl"
 
-// ReceiverLogFile is the file of ReceiverLog.
+// ReceiverLogFile returns the path of ReceiverLog.
 func (s *Stack) ReceiverLogFile() string { return filepath.Join(s.options.Dir, receiverLog) }
 
 // StartWorker starts the worker, again after a Kill.
@@ -277,14 +277,14 @@ func (s *Stack) through(command string) []string {
 	return env
 }
 
-// MetricsAddress is where Prometheus finds the metrics of api or worker when
+// MetricsAddress returns the address where Prometheus finds the metrics of api or worker when
 // OTEL_METRICS_EXPORTER is "prometheus".
 func (s *Stack) MetricsAddress(name string) string { return loopback(s.metrics[name]) }
 
-// Log is the path of the log of api, worker or a process of StartMore.
+// Log returns the path of the log of api, worker or a process of StartMore.
 func (s *Stack) Log(name string) string { return filepath.Join(s.options.Dir, name+".log") }
 
-// Environment is the configuration of every command of the production binary in
+// Environment returns the configuration of every command of the production binary in
 // this stack. It holds secrets.
 func (s *Stack) Environment() []string {
 	environment := []string{
@@ -311,19 +311,19 @@ func (s *Stack) Environment() []string {
 	return environment
 }
 
-// APIURL is the address of the REST API.
+// APIURL returns the address of the REST API.
 func (s *Stack) APIURL() string { return "http://" + loopback(s.options.Ports.API) }
 
-// PageURL is the address of the hosted page.
+// PageURL returns the address of the hosted page.
 func (s *Stack) PageURL() string { return "http://" + loopback(s.options.Ports.Page) }
 
-// DashboardURL is the address of the dashboard.
+// DashboardURL returns the address of the dashboard.
 func (s *Stack) DashboardURL() string { return "http://" + loopback(s.options.Ports.Dashboard) }
 
-// ReceiverURL is the address of the sample receiver.
+// ReceiverURL returns the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
 
-// UIURL is the address of Temporal's UI.
+// UIURL returns the address of Temporal's UI.
 func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI) }
 
 // Supervise restarts parts that end by themselves, until ctx ends.

@@ -81,8 +81,8 @@ func runTests(m *testing.M, withShared bool) int {
 	return checkShared()
 }
 
-// MadeUp is the stack for tests that make up rows. The invariants would rightly report such rows.
-// The stack starts with the first of these tests.
+// MadeUp returns the stack for tests that make up rows. The invariants would rightly report such
+// rows. The stack starts with the first of these tests.
 func MadeUp(t *testing.T) *devstack.Stack {
 	t.Helper()
 	madeUp.Do(func() {

@@ -170,7 +170,7 @@ func (m *Merchant) Must(status int, method, path, body string) Answer {
 	return got
 }
 
-// Terms returns the smallest body that creates a session.
+// Terms is the smallest body that creates a session.
 const Terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
 
 // Create creates a session and returns its id.

@@ -90,7 +90,7 @@ func API(ctx context.Context, cfg config.Config) error {
 // misconfigured client its fault.
 const badKeyBurst = 100
 
-// limits are the rate limits of the REST API. The burst of a key is its requests of one second.
+// limits returns the rate limits of the REST API. The burst of a key is its requests of one second.
 // Explaining a signature counts as ten requests of a test key, because it costs more work.
 func limits(cfg config.Config) api.Limits {
 	rate := func(perSecond float64) storage.Rate {
@@ -103,7 +103,7 @@ func limits(cfg config.Config) api.Limits {
 	}
 }
 
-// pageLimits are the rate limits of the hosted page. The burst is large, because many customers
+// pageLimits returns the rate limits of the hosted page. The burst is large, because many customers
 // may share one address.
 func pageLimits(cfg config.Config) limit.Rates {
 	return limit.Rates{
@@ -112,8 +112,8 @@ func pageLimits(cfg config.Config) limit.Rates {
 	}
 }
 
-// dashboardLimits are like pageLimits. They allow one form for every twenty requests: people send
-// fewer.
+// dashboardLimits returns limits like pageLimits. They allow one form for every twenty requests:
+// people send fewer.
 func dashboardLimits(cfg config.Config) limit.Rates {
 	forms := cfg.DashboardRateLimit / 20
 	return limit.Rates{
@@ -156,8 +156,8 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 	return <-stopped
 }
 
-// protocols are HTTP/1.1 and HTTP/2 without TLS. With HTTP/2, a proxy needs one connection for all
-// its requests, and the server announces a stop to the proxy before it stops.
+// protocols returns HTTP/1.1 and HTTP/2 without TLS. With HTTP/2, a proxy needs one connection for
+// all its requests, and the server announces a stop to the proxy before it stops.
 func protocols() *http.Protocols {
 	var p http.Protocols
 	p.SetHTTP1(true)
