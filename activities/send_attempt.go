@@ -20,42 +20,43 @@ import (
 // Deliveries are the activities of webhook deliveries.
 type Deliveries struct {
 	Store *storage.Store
-	// TestSchedule replaces webhook.RetrySchedule in test mode, for
-	// demonstrations; nil leaves it. Live deliveries always keep the fixed one.
+	// TestSchedule replaces webhook.RetrySchedule in test mode, for demonstrations; nil means no
+	// replacement. Live deliveries always use webhook.RetrySchedule.
 	TestSchedule webhook.Schedule
-	// Now is the clock of tests that skip time; nil is PostgreSQL's.
+	// Now is a clock for tests that skip time; nil means PostgreSQL's clock.
 	Now func() time.Time
 
 	receivers receivers
 	lanes     *lanes
 }
 
-// NewDeliveries returns activities whose every dial passes guard.
+// NewDeliveries returns the activities. guard checks every address before they connect to it.
 func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule) *Deliveries {
 	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard), lanes: newLanes()}
 }
 
-// ErrTypeReceiverRefused: the attempt failed; the server retries it after the
-// delay that comes with the error.
+// ErrTypeReceiverRefused is the type of a failed attempt's error. Temporal retries after the delay
+// in the error.
 const ErrTypeReceiverRefused = "ReceiverRefused"
 
-// DeliveryInput names a delivery and who owns it.
+// DeliveryInput names a delivery and its owner.
 type DeliveryInput struct {
 	checkout.Ref
 
-	// Continues is set when Temporal's run goes on with what an earlier one began.
+	// Continues is set when Temporal's run continues an earlier one.
 	Continues *ContinuedRun `json:"continues,omitempty"`
 }
 
-// ContinuedRun says that Temporal's run By goes on with the run of the delivery's
-// log that Temporal's run RunID began.
+// ContinuedRun says that Temporal's run By continues a run of the delivery's log. Temporal's run
+// RunID began that run of the log.
 type ContinuedRun struct {
 	RunID string `json:"run_id"`
 	By    string `json:"by"`
 }
 
-// runID names the run of the delivery's log. One that an operator reset has the
-// inputs of the run before, and is a new run all the same.
+// runID returns the id of the run of the delivery's log: the id of Temporal's run that began it.
+// After a reset by an operator, the input still names the earlier run in By; the ids differ, so
+// the reset run counts as a new one.
 func (in DeliveryInput) runID(ctx context.Context) string {
 	id := activity.GetInfo(ctx).WorkflowExecution.RunID
 	if in.Continues != nil && in.Continues.By == id {
@@ -64,7 +65,7 @@ func (in DeliveryInput) runID(ctx context.Context) string {
 	return id
 }
 
-// AttemptResult is an attempt without what the receiver wrote.
+// AttemptResult is an attempt without the receiver's answer.
 type AttemptResult struct {
 	Run        int           `json:"run"`
 	Number     int           `json:"number"`
@@ -77,13 +78,14 @@ type SendAttemptInput struct {
 	DeliveryInput
 	EndpointID string `json:"endpoint_id,omitempty"`
 	Host       string `json:"host,omitempty"`
-	// Made is how many attempts this run has made before this activity was
-	// scheduled; its own are counted by Temporal.
+	// Made is the number of attempts that the run made before this activity was scheduled.
+	// Temporal counts the attempts of the activity itself.
 	Made int `json:"made,omitempty"`
 }
 
-// lane returns what bounds the attempts in flight: a registration, or for
-// sessions' own URLs the merchant's host, however many sessions name it.
+// lane returns the key by which attempts in flight are limited. For a registration, it is the
+// endpoint and the host. For sessions' own URLs, it is the merchant and the host, so that many
+// sessions with one host share one limit.
 func (in SendAttemptInput) lane() string {
 	if in.EndpointID == "" {
 		return strings.Join([]string{in.MerchantID, string(in.Mode), in.Host}, " ")
@@ -91,46 +93,47 @@ func (in SendAttemptInput) lane() string {
 	return in.EndpointID + " " + in.Host
 }
 
-// DeliveryStanding is how a delivery stands after an activity.
+// DeliveryStanding is the state of a delivery after an activity.
 type DeliveryStanding struct {
-	Status webhook.DeliveryStatus `json:"status"`           // pending: it goes on
-	RunID  string                 `json:"run_id,omitempty"` // of Temporal's run that began the log's last one; "": none
-	Made   int                    `json:"made,omitempty"`   // attempts of this run so far; while pending
+	Status webhook.DeliveryStatus `json:"status"`           // pending: the delivery goes on
+	RunID  string                 `json:"run_id,omitempty"` // Temporal's run that began the last run of the log; "": none
+	Made   int                    `json:"made,omitempty"`   // the run's attempts so far; only while pending
 }
 
-// Reason is why SendAttempt made no attempt. None is used up by it.
+// Reason says why SendAttempt made no attempt. The run keeps all its remaining attempts.
 type Reason string
 
 // Reasons.
 const (
 	ReasonHeld  Reason = "on hold"            // until the signal resume
-	ReasonBusy  Reason = "busy endpoint"      // until its turn comes
-	ReasonEarly Reason = "not due"            // until it is
-	ReasonReset Reason = "activity reset"     // an operator did: a new run of the log begins
-	ReasonAway  Reason = "PostgreSQL is away" // nothing can be noted, so nothing is sent
+	ReasonBusy  Reason = "busy endpoint"      // the endpoint has as many attempts under way as it may
+	ReasonEarly Reason = "not due"            // the attempt came before its time
+	ReasonReset Reason = "activity reset"     // by an operator: a new run of the log begins
+	ReasonAway  Reason = "PostgreSQL is away" // the attempt cannot be noted, so it is not sent
 )
 
-// SendAttemptResult says how a delivery ended that did not fail or, while its
-// status is pending, why no attempt was made.
+// SendAttemptResult is the result of a turn without a failed attempt. If the status is pending,
+// Reason says why no attempt was made. Otherwise the delivery has ended.
 type SendAttemptResult struct {
 	DeliveryStanding
-	Unrecorded *AttemptResult `json:"unrecorded,omitempty"` // the receiver accepted it, and RecordAttempt must note that
+	Unrecorded *AttemptResult `json:"unrecorded,omitempty"` // the receiver accepted this attempt; RecordAttempt must note it
 	Reason     Reason         `json:"reason,omitempty"`
-	Wait       time.Duration  `json:"wait,omitempty"` // with ReasonBusy and ReasonEarly
+	Wait       time.Duration  `json:"wait,omitempty"` // time until the next try; set with ReasonBusy and ReasonEarly
 }
 
-// SendAttempt makes one attempt: notes it, posts, notes how it ended. It fails
-// with ReceiverRefused and the delay to the next attempt, and with
-// DeliveryNotFound. As a local activity it makes the first attempt of a run, which
-// Temporal does not count: the activity that is scheduled after it fails once as
-// that attempt did, so that the retry policy has the whole schedule.
+// SendAttempt makes one attempt: it notes the attempt, posts the event, and notes the outcome. It
+// fails with ReceiverRefused and the delay to the next attempt, or with DeliveryNotFound.
+//
+// As a local activity, SendAttempt makes the first attempt of a run. Temporal does not count a
+// local activity. So when the first attempt failed, the activity that is scheduled next reports
+// the same failure once and sends nothing. The retry policy then counts all six attempts.
 // Source: interface document, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
 	pending := DeliveryStanding{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
 	notSent := SendAttemptResult{DeliveryStanding: pending}
 
-	if turn.Try == 1 && !turn.Local { // a report is not for the lane
+	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
 		out, err := d.Store.ReportAttempt(ctx, in.Ref, turn)
 		if err == nil && out.Step == webhook.StepReport {
 			return SendAttemptResult{}, reported(out)
@@ -141,10 +144,11 @@ func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (Send
 	if notSent.Wait > 0 {
 		notSent.Reason = ReasonBusy
 		if err := d.Store.DeferAttempt(ctx, in.Ref, notSent.Wait); err != nil {
-			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // only shown
+			logger(ctx).WarnContext(ctx, "wait of an attempt not noted", "error", err) // the note is only for display
 		}
 		return notSent, nil
 	}
+
 	began, timedOut := time.Now(), false
 	defer func() { d.lanes.leave(in.lane(), time.Since(began), timedOut) }()
 
@@ -172,7 +176,7 @@ func (d *Deliveries) turn(ctx context.Context, in SendAttemptInput) webhook.Turn
 	}
 }
 
-// now is zero for PostgreSQL's clock.
+// now returns the time of the test clock, or zero for PostgreSQL's clock.
 func (d *Deliveries) now() time.Time {
 	if d.Now == nil {
 		return time.Time{}
@@ -188,7 +192,7 @@ func (d *Deliveries) logNotBegun(ctx context.Context, err error) {
 	logger(ctx).Log(ctx, level, "attempt not begun", "error", err)
 }
 
-// notBegun tells Temporal of a step that sends nothing.
+// notBegun returns the result, or the error, of a step that sends nothing.
 func (d *Deliveries) notBegun(
 	ctx context.Context, in SendAttemptInput, out storage.Outgoing, notSent SendAttemptResult,
 ) (SendAttemptResult, error) {
@@ -203,13 +207,13 @@ func (d *Deliveries) notBegun(
 		logger(ctx).WarnContext(ctx, "attempt came before its time",
 			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
 		notSent.Reason, notSent.Wait = ReasonEarly, out.Wait
-	default: // it has ended
+	default: // the delivery has ended
 		return SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: out.Status, RunID: in.runID(ctx)}}, nil
 	}
 	return notSent, nil
 }
 
-// sent notes how an attempt ended and tells Temporal.
+// sent notes how an attempt ended and returns the activity's result or error.
 func (d *Deliveries) sent(
 	ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt,
 ) (SendAttemptResult, error) {
@@ -219,28 +223,29 @@ func (d *Deliveries) sent(
 		delay, _ = d.schedule(in.Mode).RetryDelay(a.Number)
 	}
 	recordErr := d.Store.FinishAttempt(ctx, in.Ref, a, delay)
+
 	log := logger(ctx).With("delivery_id", in.ID, "event_type", out.EventType, "run", a.Run, "number", a.Number,
 		"status_code", a.StatusCode, "error_kind", a.ErrorKind, "duration_ms", a.Duration.Milliseconds())
 	if recordErr != nil {
 		log = log.With("record_error", recordErr)
 	}
 	log.InfoContext(ctx, "webhook attempt")
+
 	if !a.Succeeded() {
 		return SendAttemptResult{}, refused(failureText(a), delay)
 	}
 
 	is := SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)}}
 	if recordErr != nil {
-		// A 2xx is never turned into an error because PostgreSQL is away: the
-		// receiver would get the event again for an outage of ours.
+		// The receiver accepted the event, so return no error, although PostgreSQL is away:
+		// a retry would send the event again.
 		is.Unrecorded = &AttemptResult{Run: a.Run, Number: a.Number, StatusCode: a.StatusCode, Duration: a.Duration}
 	}
 	return is, nil
 }
 
-// send makes the POST. Every attempt carries the same bytes and a fresh
-// timestamp. There is no Idempotency-Key header: with one, Go's transport would
-// silently send a POST again.
+// send makes the POST. Every attempt carries the same body and a new timestamp. The request has
+// no Idempotency-Key header: with that header, Go's transport would silently repeat the POST.
 func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing) webhook.Attempt {
 	started := time.Now()
 	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
@@ -254,7 +259,7 @@ func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Out
 	}
 }
 
-// failureText tells operators what happened, without address or answer.
+// failureText describes a failed attempt to operators, without the address and the answer.
 func failureText(a webhook.Attempt) string {
 	if a.StatusCode != 0 {
 		return fmt.Sprintf("%s: status %d", a.ErrorKind, a.StatusCode)
@@ -269,27 +274,27 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 	return webhook.RetrySchedule
 }
 
-// AttemptLost is what operators read of an attempt whose worker died in it.
+// AttemptLost is the text for operators of an attempt whose worker died.
 const AttemptLost = "the worker died"
 
-// reported fails as the attempt did that Temporal has not counted.
+// reported returns the error of an attempt that was already made but that Temporal has not counted.
 func reported(out storage.Outgoing) error {
-	delay := max(out.Wait, time.Millisecond) // 0 would be the policy's own
+	delay := max(out.Wait, time.Millisecond) // 0 would mean the delay of the retry policy
 	if !out.Last.Finished {
 		return refused(AttemptLost, delay)
 	}
 	return refused(failureText(out.Last), delay)
 }
 
-// refused reports a failed attempt. Do not wrap it: with fmt.Errorf("…%w") around
-// it the server sees neither type, delay nor category.
+// refused returns the error of a failed attempt. Do not wrap it: from a wrapped error, Temporal
+// reads neither type nor delay nor category.
 func refused(text string, delay time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
 		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
 	})
 }
 
-// HurryDelivery notes that the next attempt is wanted now.
+// HurryDelivery notes that retry_now came: the next attempt is due now.
 func (d *Deliveries) HurryDelivery(ctx context.Context, in DeliveryInput) error {
 	return d.Store.HurryAttempt(ctx, in.Ref, in.runID(ctx), d.now())
 }
@@ -307,17 +312,19 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 	}, 0), ErrTypeDeliveryNotFound)
 }
 
-// FailDelivery marks a delivery whose run has used up its attempts permanently
-// failed, and returns how it stands: also pending, when Temporal has counted tries
-// that no worker began, and delivered, when the report of an attempt that was
-// accepted was lost.
+// FailDelivery marks the delivery permanently failed if its run has made all attempts. It returns
+// the delivery's state, which can also be:
+//   - pending: Temporal counted executions that no worker began, so attempts are left;
+//   - delivered: an attempt was accepted, but its report to Temporal was lost.
+//
+// It fails with DeliveryNotFound.
 func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
 	end, err := d.Store.FailDelivery(ctx, in.Ref, in.runID(ctx))
 	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }
 
-// CancelDelivery marks the delivery canceled, by an operator, and returns how it
-// stands.
+// CancelDelivery marks the delivery canceled and returns its state. The workflow calls it when an
+// operator cancels the run. It fails with DeliveryNotFound.
 func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
 	end, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
 	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)

@@ -13,28 +13,27 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Outgoing is what BeginAttempt decided and, with webhook.StepBegin, everything
-// that goes on the wire and what signs it.
+// Outgoing is the decision about a turn. With webhook.StepBegin, it also has the request's
+// contents and the digests that sign it.
 type Outgoing struct {
 	webhook.Decision
-	Run       int                    // of the log
+	Run       int                    // number of the run in the log
 	Status    webhook.DeliveryStatus // after the decision
-	Last      webhook.Attempt        // with webhook.StepReport: how it failed
+	Last      webhook.Attempt        // set with webhook.StepReport: the failed attempt
 	EventID   string
 	EventType webhook.EventType
 	URL       string
 	Body      []byte
-	Digests   [][]byte // of the secret, and of the previous one while a rotation lasts
+	Digests   [][]byte // digest of the secret; during a rotation, then that of the previous secret
 }
 
-// BeginAttempt locks the delivery, lets webhook.Standing.Decide say what the turn
-// does, and notes that. With webhook.StepBegin the attempt is noted before
-// anything is sent.
+// BeginAttempt locks the delivery, asks webhook.Standing.Decide for the turn's action, and notes
+// it. With webhook.StepBegin, the attempt is noted before it is sent.
 //
-// A session's own address goes on getting its events when the registration whose
-// secret signed for it is deleted: another one signs from then on, see signerOf.
-// It returns checkout.ErrNotFound, and ErrWrongMasterKey when this process has
-// not the master key that sealed the secret; then nothing has changed.
+// A session's own address still gets its events after the registration that signed for it was
+// deleted: another secret signs, see signerOf.
+// BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
+// master key that sealed the secret; then nothing has changed.
 func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (Outgoing, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
 	if err != nil {
@@ -43,8 +42,8 @@ func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook
 	return out, nil
 }
 
-// ReportAttempt is BeginAttempt for a turn that may only take webhook.StepReport:
-// when it is another step's turn, nothing changes.
+// ReportAttempt is BeginAttempt limited to webhook.StepReport. If the decision is another step,
+// nothing changes. Errors are as of BeginAttempt.
 func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (Outgoing, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(step webhook.Step) bool { return step == webhook.StepReport })
 	if err != nil {
@@ -53,7 +52,8 @@ func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhoo
 	return out, nil
 }
 
-// takeTurn locks and reads in one round trip, and writes and commits in another.
+// takeTurn takes two round trips: one locks and reads, one writes and commits. It writes only if
+// may accepts the step.
 func (s *Store) takeTurn(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn, may func(webhook.Step) bool,
 ) (out Outgoing, err error) {
@@ -87,16 +87,15 @@ func (s *Store) takeTurn(
 	return out, row.note(ctx, conn, ref, turn, out)
 }
 
-// rollback gives a connection back. A transaction that was not committed changes
-// nothing.
+// rollback ends a transaction that was not committed, and returns the connection to the pool.
 func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' {
-		_, _ = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`) // else Release closes the connection, to the same effect
+		_, _ = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`) // if this fails, Release closes the connection: the same effect
 	}
 	conn.Release()
 }
 
-// lockedDelivery is a delivery that nobody else changes.
+// lockedDelivery is a delivery whose row this transaction has locked.
 type lockedDelivery struct {
 	webhook.Standing
 	signature
@@ -111,18 +110,20 @@ type lockedDelivery struct {
 	LastKind   webhook.ErrorKind
 }
 
-// signature is what signs: the secret of the endpoint Signer, nil when there is none.
+// signature holds the sealed secret that signs. It belongs to the endpoint Signer; nil means that
+// the session has no secret yet.
 type signature struct {
-	Signer, KeyID, PreviousKeyID *string // PreviousKeyID: nil when no rotation is under way
+	Signer, KeyID, PreviousKeyID *string // PreviousKeyID is nil when no rotation is under way
 	Sealed, Previous             []byte
 }
 
-// signerOf is the id of the endpoint w whose secret signs the delivery d of the
-// event e. Once the registration that signed for a session's own address is
-// deleted, it is the next one that is enabled, as at the session's creation, else
-// a secret of the session. This is decided for each attempt, because an event may
-// be published before the deletion and sent hours after it. NULL: the session has
-// no secret yet. Source: api/decisions.md, "which secret signs".
+// signerOf selects the id of the endpoint whose secret signs the delivery d of the event e. This
+// is the delivery's endpoint w. If w is deleted and the delivery goes to a session's own address,
+// it is the registration that would sign for a new session. If no registration is enabled, it is
+// the session's own secret, or NULL when the session has none yet.
+//
+// Each attempt selects anew, because an event may be published before the deletion and sent hours
+// after it. Source: api/decisions.md, "which secret signs".
 const signerOf = `
 	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN w.id ELSE coalesce(
 		(SELECT r.id FROM webhook_endpoint r
@@ -133,7 +134,7 @@ const signerOf = `
 			WHERE r.id = '` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)))
 	END`
 
-// readLocked reads a lockedDelivery; $4 is the time, NULL for PostgreSQL's.
+// readLocked reads a lockedDelivery. $4 is the current time; NULL means PostgreSQL's clock.
 const readLocked = `
 	SELECT d.status, coalesce(d.run_id, '') AS run_id, d.attempts, d.counted,
 		a.number IS NOT NULL AND a.duration_ms IS NULL AS sending, coalesce(d.next_attempt_at, clock.now) AS due,
@@ -152,8 +153,8 @@ const readLocked = `
 		CROSS JOIN (SELECT coalesce($4::timestamptz, clock_timestamp()) AS now) clock
 	WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`
 
-// lockDelivery begins a transaction and reads the delivery. The lock is a statement
-// of its own: what is read after it is as those left it who had the lock before.
+// lockDelivery begins a transaction, locks the delivery and reads it. Lock and read are two
+// statements, so that the read sees the changes of the transaction that held the lock before.
 func lockDelivery(ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, now time.Time) (d lockedDelivery, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN`)
@@ -170,7 +171,7 @@ func lockDelivery(ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, now
 	return d, err
 }
 
-// orNull is NULL for the zero time.
+// orNull returns nil, which is NULL in SQL, for the zero time.
 func orNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -178,7 +179,8 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// outgoing says what becomes of the delivery by a decision.
+// outgoing returns the run and the status that the delivery has after the decision, with the
+// contents of the request.
 func (d lockedDelivery) outgoing(decision webhook.Decision) Outgoing {
 	out := Outgoing{
 		Decision: decision, Run: d.Run, Status: d.Status,
@@ -194,7 +196,8 @@ func (d lockedDelivery) outgoing(decision webhook.Decision) Outgoing {
 	return out
 }
 
-// note writes what was decided, and commits. The row is locked, so its id is enough.
+// note writes the decision and commits. The row is locked and its owner was checked, so the
+// statements name it by its id only.
 func (d lockedDelivery) note(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, turn webhook.Turn, out Outgoing,
 ) error {
@@ -202,6 +205,7 @@ func (d lockedDelivery) note(
 	if out.NewRun {
 		attempts, counted = 0, 0
 	}
+
 	batch := &pgx.Batch{}
 	switch {
 	case out.Step == webhook.StepBegin:
@@ -216,7 +220,7 @@ func (d lockedDelivery) note(
 				WHERE id = $1
 			)
 			INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at)
-			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- as it was before
+			SELECT id, $3, $4, next_attempt_at, $8 FROM webhook_delivery WHERE id = $1 -- the row before this UPDATE
 			ON CONFLICT (delivery_id, run, number) DO UPDATE SET started_at = excluded.started_at`,
 			ref.ID, turn.RunID, out.Run, out.Number, counted, d.URL, d.Signer, d.Now,
 			webhook.AttemptTimeout, webhook.AttemptTimeout+webhook.FallbackDelay(turn.Made+turn.Try))
@@ -239,13 +243,14 @@ func (d lockedDelivery) note(
 	default:
 		return nil
 	}
+
 	batch.Queue(`COMMIT`)
 	return conn.SendBatch(ctx, batch).Close()
 }
 
-// insertUntoldSecret gives the session of a delivery a secret of its own. Nobody
-// was told of it, so it counts as deleted from the start: it signs only until
-// there is a registration that can.
+// insertUntoldSecret makes a secret for the session of a delivery. The merchant never sees this
+// secret, so its endpoint is marked deleted from the start, and it signs only until an enabled
+// registration can.
 func (s *Store) insertUntoldSecret(
 	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, d lockedDelivery,
 ) (is signature, err error) {
@@ -258,15 +263,15 @@ func (s *Store) insertUntoldSecret(
 		INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, session_id,
 			master_key_id, sealed_digest, created_at, deleted_at)
 		VALUES ($1, $2, $3, $4, $5, 'enabled', $6, $7, $8, clock_timestamp(), clock_timestamp())
-		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery's, who came first
+		ON CONFLICT (id) DO UPDATE SET url = webhook_endpoint.url -- another delivery inserted it first
 		RETURNING id, master_key_id, sealed_digest`,
 		id, ref.MerchantID, ref.Mode, d.URL, webhook.EventTypes, d.SessionID, keyID, sealed,
 	).Scan(&is.Signer, &is.KeyID, &is.Sealed)
 	return is, err
 }
 
-// unsealDigests returns the digest of the signer's secret and, while a rotation
-// lasts, that of the previous one.
+// unsealDigests returns the digest of the signer's secret. During a rotation, the digest of the
+// previous secret follows.
 func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 	digest, err := s.keys.unseal(*by.KeyID, *by.Signer, by.Sealed)
 	if err != nil || by.PreviousKeyID == nil {
@@ -276,14 +281,15 @@ func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 	return [][]byte{digest, old}, err
 }
 
-// FinishAttempt notes how an attempt ended; a success makes the delivery
-// delivered, which ends a hold, a failure that will be retried says when. The first
-// end that is noted stays, unless it is a failure and a success comes after it: the
-// receiver has the event. A delivery that has a newer run is left alone. Repeating
-// it changes nothing.
+// FinishAttempt notes how an attempt ended. A success makes the delivery delivered and ends a hold.
+// After a failure, the next attempt is due when nextIn has passed since the attempt ended.
+//
+// The first noted end stays, with one exception: a success replaces a failure, because the
+// receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
+// nothing.
 func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
-		WITH locked AS ( -- the delivery first, as everybody does
+		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
 		), attempt AS (
 			UPDATE webhook_attempt a SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
@@ -305,8 +311,8 @@ func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.A
 	return nil
 }
 
-// DeferAttempt notes that the delivery's next attempt waits: its endpoint has
-// as many attempts under way as it may.
+// DeferAttempt notes that the next attempt waits, because its endpoint has as many attempts under
+// way as it may.
 func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Duration) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = greatest(next_attempt_at, clock_timestamp() + $4::interval)
@@ -317,8 +323,8 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 	return nil
 }
 
-// LastAttempts returns the newest attempt of each of the deliveries that has one,
-// without the answer's body.
+// LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's
+// body. A delivery without attempts is missing from the map.
 func (s *Store) LastAttempts(ctx context.Context, owner checkout.Owner, deliveryIDs []string) (map[string]webhook.Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea

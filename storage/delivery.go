@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// selectDelivery reads deliveries, without their attempts; next_attempt_at is
-// told only while nothing else is to be waited for.
+// selectDelivery reads deliveries without their attempts. next_attempt_at is NULL during an attempt
+// and during a hold, when the time says nothing about the next attempt.
 const selectDelivery = `
 	SELECT d.id, d.event_id, e.type AS event_type, e.session_id, d.merchant_id, d.mode, d.endpoint_id,
 		CASE WHEN d.session_url OR d.status <> 'pending' THEN d.url ELSE w.url END AS url, d.status,
@@ -23,8 +23,8 @@ const selectDelivery = `
 		d.created_at, d.finished_at, NOT d.session_url AND w.deleted_at IS NOT NULL, d.session_url
 	FROM webhook_delivery d JOIN event e ON e.id = d.event_id JOIN webhook_endpoint w ON w.id = d.endpoint_id `
 
-// Delivery returns one delivery with its attempts. It returns
-// checkout.ErrNotFound.
+// Delivery returns one delivery with its newest maxAttemptsShown attempts, oldest first. It
+// returns checkout.ErrNotFound.
 func (s *Store) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
 	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 }
@@ -61,8 +61,8 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 	return d, nil
 }
 
-// maxAttemptsShown limits an answer; whoever replays that often looks at the
-// newest.
+// maxAttemptsShown limits the size of an answer. A delivery has more attempts only after many
+// replays.
 const maxAttemptsShown = 60
 
 func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
@@ -71,7 +71,7 @@ func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
 	return d, err
 }
 
-// scanAttempt reads an attempt; before are for the columns in front.
+// scanAttempt reads an attempt. before receives the columns that precede the attempt's columns.
 func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err error) {
 	var (
 		took   *int64
@@ -93,7 +93,7 @@ func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err 
 	return a, nil
 }
 
-// DeliveryFilter chooses deliveries; what is empty does not choose.
+// DeliveryFilter chooses deliveries. An empty field matches every delivery.
 type DeliveryFilter struct {
 	Status     webhook.DeliveryStatus
 	EndpointID string
@@ -107,13 +107,14 @@ func (s *Store) Deliveries(ctx context.Context, owner checkout.Owner, f Delivery
 	q := newList(owner, "d")
 	q.equal("d.status", string(f.Status))
 	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
-		q.where("d.status <> 'delivered'") // says to PostgreSQL that the small index will do
+		q.where("d.status <> 'delivered'") // lets PostgreSQL use the small partial index
 	}
 	q.equal("d.endpoint_id", f.EndpointID)
 	q.equal("d.event_id", f.EventID)
 	q.equal("e.type", string(f.EventType))
 	q.equal("e.session_id", f.SessionID)
 	q.page(checkout.PrefixDelivery, "d", p)
+
 	rows, err := s.pool.Query(ctx, selectDelivery+q.sql, q.args...)
 	if err != nil {
 		return nil, fmt.Errorf("deliveries: %w", err)
@@ -125,22 +126,21 @@ func (s *Store) Deliveries(ctx context.Context, owner checkout.Owner, f Delivery
 	return got, nil
 }
 
-// HoldDelivery puts a pending delivery on hold: an attempt that comes due waits
-// until ResumeDelivery, and none is used up. Repeating it changes nothing. It
-// returns checkout.ErrNotFound and webhook.ErrDeliveryNotPending. by notes it in
-// the same transaction.
+// HoldDelivery puts a pending delivery on hold. An attempt that is due waits until ResumeDelivery;
+// the wait costs no attempt. Repeating the call changes nothing. The entries by are written to the
+// audit log in the same transaction. It returns checkout.ErrNotFound and
+// webhook.ErrDeliveryNotPending.
 func (s *Store) HoldDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = true WHERE d.status = 'pending'`)
 }
 
-// ResumeDelivery ends HoldDelivery. Repeating it changes nothing. Errors as
-// HoldDelivery, and so is by.
+// ResumeDelivery ends the hold of HoldDelivery. Repeating the call changes nothing. Errors and by
+// are as of HoldDelivery.
 func (s *Store) ResumeDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET held = false WHERE d.status = 'pending'`)
 }
 
-// Parked reports whether the run of a delivery waits to be woken, although
-// nothing holds it any more.
+// Parked reports whether the run of a delivery still waits to be woken although its hold has ended.
 func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	var parked bool
 	err := s.pool.QueryRow(ctx, `
@@ -152,17 +152,17 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	return parked, nil
 }
 
-// HurryDelivery notes that a pending delivery's next attempt is wanted now. It
-// returns checkout.ErrNotFound, webhook.ErrDeliveryNotPending,
-// webhook.ErrDeliveryInProgress when an attempt is under way, and
-// webhook.ErrDeliveryHeld. by is as of HoldDelivery.
+// HurryDelivery makes the next attempt of a pending delivery due now. It returns
+// checkout.ErrNotFound, webhook.ErrDeliveryNotPending, webhook.ErrDeliveryHeld, and
+// webhook.ErrDeliveryInProgress when an attempt is under way. by is as of HoldDelivery.
 func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
 		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
 }
 
-// steer changes a delivery on a condition, and says why when it does not hold.
+// steer changes a delivery if the condition in set is true. If it is false, steer returns the error
+// that says why.
 func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
 	var steered bool
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -179,6 +179,7 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 	if steered {
 		return nil
 	}
+
 	d, err := s.Delivery(ctx, ref)
 	switch {
 	case err != nil:
@@ -191,8 +192,8 @@ func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.Audit
 	return webhook.ErrDeliveryInProgress
 }
 
-// HurryAttempt notes that the next attempt of the run that runID began is wanted
-// now, as HurryDelivery does for the API. now is zero for PostgreSQL's clock.
+// HurryAttempt makes the next attempt due now, in the run that runID began. It is for the workflow;
+// HurryDelivery is for the API. A zero now means PostgreSQL's clock.
 func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string, now time.Time) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET hurried_at = coalesce($5, clock_timestamp())
@@ -204,7 +205,7 @@ func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string
 	return nil
 }
 
-// UnparkDelivery makes a parked delivery overdue: the run that waited is gone.
+// UnparkDelivery makes a parked delivery overdue. It is for a delivery whose waiting run is gone.
 func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
@@ -215,24 +216,23 @@ func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	return nil
 }
 
-// DeliveryEnd is how a delivery stands once EndDelivery or FailDelivery was called.
+// DeliveryEnd is the state of a delivery after EndDelivery or FailDelivery.
 type DeliveryEnd struct {
 	Status   webhook.DeliveryStatus
-	RunID    string // of Temporal's run that began the last run of the log; "" before the first
-	Attempts int    // that were noted in that run
+	RunID    string // Temporal's run that began the last run of the log; "" before the first
+	Attempts int    // attempts noted in that run
 }
 
-// EndDelivery gives a pending delivery its final status, failed or canceled,
-// unless a newer run than runID has begun; "" is any run. A hold ends with it: a
-// replay is not held. It returns how the delivery stands then; one that had ended
-// before keeps its status. Repeating it changes nothing. It returns
-// checkout.ErrNotFound.
+// EndDelivery gives a pending delivery its final status, failed or canceled, and ends its hold, so
+// that a replay is not held. It changes nothing if a newer run than runID has begun ("" accepts
+// any run) or if the delivery has already ended. Repeating the call changes nothing. It returns
+// the delivery's state afterwards, or checkout.ErrNotFound.
 func (s *Store) EndDelivery(ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, status, 0)
 }
 
-// FailDelivery is EndDelivery with status failed, for a run that has made all its
-// attempts; else the delivery stays pending.
+// FailDelivery is EndDelivery with status failed. If the run has attempts left, the delivery stays
+// pending.
 func (s *Store) FailDelivery(ctx context.Context, ref checkout.Ref, runID string) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, webhook.DeliveryFailed, webhook.MaxAttempts)
 }
@@ -246,7 +246,7 @@ func (s *Store) endDelivery(
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending' AND attempts >= $6
 		RETURNING status, coalesce(run_id, ''), attempts`,
 		ref.ID, ref.MerchantID, ref.Mode, runID, status, attempts).Scan(&end.Status, &end.RunID, &end.Attempts)
-	if errors.Is(err, pgx.ErrNoRows) { // a statement of its own sees what the first one may have waited for
+	if errors.Is(err, pgx.ErrNoRows) { // a second statement also sees a change that the first one waited for
 		err = s.pool.QueryRow(ctx, `
 			SELECT status, coalesce(run_id, ''), attempts FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 			ref.ID, ref.MerchantID, ref.Mode).Scan(&end.Status, &end.RunID, &end.Attempts)

@@ -10,23 +10,24 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CheckoutSessionInput holds every time and limit of the session, so that a
-// change of configuration never reaches a running one.
+// CheckoutSessionInput holds every time and limit of the session. A change of configuration
+// therefore never alters a running session.
 type CheckoutSessionInput struct {
 	checkout.Ref
 
 	ExpiresAt     time.Time     `json:"expires_at"`
 	ActionTimeout time.Duration `json:"action_timeout"` // how long a customer may take over 3-D Secure
-	// PaymentID names the payment that was in flight when an earlier run was lost.
+	// PaymentID is the transaction id of a payment that was in flight when an earlier run was
+	// lost; "" when there was none.
 	PaymentID string `json:"payment_id,omitempty"`
 }
 
-// CheckoutSessionResult says how the session ended.
+// CheckoutSessionResult is the final status of the session.
 type CheckoutSessionResult struct {
-	Status checkout.Status `json:"status"` // "" when the session was never acknowledged to the merchant
+	Status checkout.Status `json:"status"` // "" when the creation was rolled back: the merchant never got the session
 }
 
-// PayInput and CompleteInput name the payment.
+// PayInput and CompleteInput are the inputs of the updates pay and complete.
 type (
 	PayInput struct {
 		TransactionID string `json:"transaction_id"`
@@ -49,10 +50,13 @@ type SessionState struct {
 	PaymentInFlight bool            `json:"payment_in_flight"`
 }
 
-// CheckoutSession runs one session from creation to its final status, and carries out what is
-// decided meanwhile. Other coroutines decide: the handlers take messages, as far as the table of
-// package checkout accepts them; endInTime ends the session; follow settles the payment in
-// flight, which may take longer than ExpiresAt. An operator's cancel expires the session.
+// CheckoutSession runs one session from creation to its final status. Its loop carries out each
+// decision: it starts the deliveries and the payout. Other coroutines decide:
+//   - the handlers take the messages that the table in package checkout accepts;
+//   - endInTime expires the session;
+//   - follow settles the payment in flight, which may take longer than ExpiresAt.
+//
+// When an operator cancels the workflow, the session expires.
 // Source: interface document, "States and transitions".
 func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSessionResult, error) {
 	s := newSession(ctx, in)
@@ -68,7 +72,7 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 	until := in.ExpiresAt.UTC().Format(time.RFC3339)
 	workflow.SetCurrentDetails(ctx, "Waits for the customer to pay until "+until+".")
 
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops nothing that was decided
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // decisions are carried out even after a cancel
 	for {
 		wake := func() bool { return len(s.settled) > 0 || s.phase().Final() }
 		if err := workflow.Await(ctx, wake); err != nil {
@@ -86,26 +90,26 @@ func CheckoutSession(ctx workflow.Context, in CheckoutSessionInput) (CheckoutSes
 	}
 }
 
-// session is what one run knows of its session. The phase follows from it.
+// session is the state of one run. phase derives the phase from it.
 type session struct {
 	in       CheckoutSessionInput
 	log      log.Logger
 	status   checkout.Status
 	orphaned bool                     // PostgreSQL has no row: the creation was rolled back
-	payment  *payment                 // in flight; nil when none is
+	payment  *payment                 // the payment in flight, or nil
 	decided  map[string]PaymentResult // by transaction id
-	settled  []activities.Settlement  // decisions that are to be carried out, oldest first
+	settled  []activities.Settlement  // decisions still to carry out, oldest first
 	due      due
-	endNow   bool // an expire message waits for the end
+	endNow   bool // an expire message was accepted
 }
 
-// due says whether the time of a session is over.
+// due says whether the session's time is over, and why.
 type due int
 
 const (
 	notDue due = iota
-	onTime     // Temporal's timer has fired; PostgreSQL's clock decides
-	early      // the test clock or an operator ended it, whatever the clocks say
+	onTime     // Temporal's timer fired; PostgreSQL's clock has the last word
+	early      // the test clock or an operator ended it; no clock is asked
 )
 
 func newSession(ctx workflow.Context, in CheckoutSessionInput) *session {
@@ -117,7 +121,7 @@ func newSession(ctx workflow.Context, in CheckoutSessionInput) *session {
 	}
 }
 
-// phase is where the session stands in the table of messages.
+// phase returns the session's phase in the table of messages.
 func (s *session) phase() checkout.Phase {
 	switch {
 	case s.payment != nil && s.due == notDue:
@@ -136,23 +140,23 @@ func (s *session) phase() checkout.Phase {
 	return checkout.PhaseOpen
 }
 
-// startTimer makes the session due after left, or when an operator cancels. ExpiresAt
-// is absolute: a timer of one hour would begin with the first workflow task, however
-// late a worker picks it up.
+// startTimer makes the session due after left, or when an operator cancels. The caller computes
+// left from ExpiresAt, an absolute time: a worker may start the run late, and the session must
+// not expire later for it.
 func (s *session) startTimer(ctx workflow.Context, left time.Duration) {
 	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{
 		Summary: "session expires " + s.in.ExpiresAt.UTC().Format("15:04:05Z"),
 	})
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		if err := timer.Get(ctx, nil); err != nil { // canceled with the workflow
+		if err := timer.Get(ctx, nil); err != nil { // an operator canceled the workflow
 			s.due = early
 		}
 		s.due = max(s.due, onTime)
 	})
 }
 
-// endInTime ends the session without a payment as soon as it is expiring, and again when it
-// was open once more.
+// endInTime expires the session each time it enters PhaseExpiring. When PostgreSQL's clock says
+// that time is left, the session is open again and a new timer starts.
 func (s *session) endInTime(cancelable workflow.Context) {
 	ctx, _ := workflow.NewDisconnectedContext(cancelable)
 	expiring := func() bool { return s.phase() == checkout.PhaseExpiring }
@@ -165,8 +169,8 @@ func (s *session) endInTime(cancelable workflow.Context) {
 	}
 }
 
-// expire writes the session's end and applies what PostgreSQL says. When nobody asked for the
-// end but the timer, that may be that the session has time left.
+// expire writes the session's end and applies PostgreSQL's answer. If only the timer asked for
+// the end, the answer may be that the session has time left; expire returns that time.
 func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 	var (
 		a   *activities.Payments
@@ -182,7 +186,7 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 		s.orphaned = true
 	case err != nil:
 		s.log.Error("not expired", "error", err)
-	case got.InFlight != "": // of which this run does not know: an operator reset it
+	case got.InFlight != "": // an operator reset the run, so it does not know this payment
 		s.log.Info("not expired: a payment is in flight", "transaction_id", got.InFlight)
 		s.endNow = false
 		s.adopt(ctx, got.InFlight, giveUp)
@@ -194,10 +198,10 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 	return 0
 }
 
-// carryOut does what a decision asks for: it tells the merchant, then sends the payout.
+// carryOut starts the deliveries of a decision, then its payout if there is one.
 func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
 	telling := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
-	if err := awaitStarts(ctx, telling); err != nil { // meanwhile the customer gets the answer
+	if err := awaitStarts(ctx, telling); err != nil { // the customer's answer does not wait for this
 		return err
 	}
 	if decision.PayoutID == "" {
@@ -207,7 +211,7 @@ func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement)
 	return awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0))
 }
 
-// close answers the messages that are still open and ends the run.
+// close waits until the open messages are answered and ends the run.
 func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
 	s.drain(ctx)
 	answered := func() bool { return workflow.AllHandlersFinished(ctx) }
@@ -220,7 +224,7 @@ func (s *session) close(ctx workflow.Context) (CheckoutSessionResult, error) {
 		return CheckoutSessionResult{}, nil
 	}
 	workflow.SetCurrentDetails(ctx, "The session is "+string(s.status)+".")
-	// Within the run's last workflow task Temporal writes it together with the end.
+	// In the run's last workflow task, Temporal writes the attribute together with the end.
 	status := SearchAttributeSessionStatus.ValueSet(string(s.status))
 	return CheckoutSessionResult{s.status}, workflow.UpsertTypedSearchAttributes(ctx, status)
 }

@@ -12,40 +12,42 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookDeliveryInput names the delivery; what is sent and where is read from
-// PostgreSQL, so that a new run with the same input is a replay.
+// WebhookDeliveryInput names the delivery. The activities read address and body from PostgreSQL,
+// so a new run with the same input is a replay.
 type WebhookDeliveryInput struct {
 	checkout.Ref
 
 	EventType  webhook.EventType `json:"event_type"`
 	EndpointID string            `json:"endpoint_id,omitempty"`
-	Host       string            `json:"host"` // of the address, for operators' eyes
-	// Continued is where an earlier run left off whose history had grown long;
-	// nil: this one begins with attempt 1.
+	Host       string            `json:"host"` // the address's host, shown to operators
+	// Continued is set when this run takes over from a run with a long history. If it is nil,
+	// the run begins with attempt 1.
 	Continued *ContinuedDelivery `json:"continued,omitempty"`
 }
 
-// ContinuedDelivery is what a run needs to go on with the attempts of another.
+// ContinuedDelivery is the state that a run takes over from an earlier one.
 type ContinuedDelivery struct {
-	RunID string `json:"run_id"` // that began the run of the delivery's log
-	Made  int    `json:"made,omitempty"`
+	RunID string `json:"run_id"`         // Temporal's run that began the run of the delivery's log
+	Made  int    `json:"made,omitempty"` // attempts so far
 }
 
-// WebhookDeliveryResult says how a run ended that did not fail.
+// WebhookDeliveryResult is the result of a run that did not fail.
 type WebhookDeliveryResult struct {
-	Status webhook.DeliveryStatus `json:"status"` // delivered or canceled; of a replay whose endpoint is gone, what it was
+	// Status is delivered or canceled. A replay whose endpoint was deleted keeps the earlier
+	// status.
+	Status webhook.DeliveryStatus `json:"status"`
 }
 
-// Summary is what lists in Temporal's UI show of the run.
+// Summary returns the text of the run in the lists of Temporal's UI.
 func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.Host }
 
-// SearchAttribute is what the run is found by besides its owner.
+// SearchAttribute returns the event type: operators can search for it as well as for the owner.
 func (in WebhookDeliveryInput) SearchAttribute() temporal.SearchAttributeUpdate {
 	return SearchAttributeEventType.ValueSet(string(in.EventType))
 }
 
-// newDelivery is the state in which a run begins. A copy that an operator starts of
-// a run that went on with another's attempts is a replay.
+// newDelivery returns the state in which a run begins. It uses in.Continued only if Temporal
+// continued the run. If an operator starts a new run with the same input, that run is a replay.
 func newDelivery(ctx workflow.Context, in WebhookDeliveryInput) *delivery {
 	d := &delivery{
 		in:       in,
@@ -60,14 +62,16 @@ func newDelivery(ctx workflow.Context, in WebhookDeliveryInput) *delivery {
 	return d
 }
 
-// continueAsNew lets a new run of Temporal's go on with the same run of the log.
+// continueAsNew returns the error that ends this run of Temporal and starts a new one, which
+// goes on with the same run of the log.
 func (d *delivery) continueAsNew(ctx workflow.Context) error {
 	in := d.in
 	in.Continued = &ContinuedDelivery{RunID: d.runID(ctx), Made: d.made}
 	return workflow.NewContinueAsNewError(ctx, TypeWebhookDelivery, in)
 }
 
-// runID names the run of the delivery's log that this run makes.
+// runID returns the id of the delivery's current run in the log: the id of Temporal's run that
+// began it.
 func (d *delivery) runID(ctx workflow.Context) string {
 	if d.ref.Continues != nil && !wasReset(ctx) {
 		return d.ref.Continues.RunID
@@ -75,24 +79,24 @@ func (d *delivery) runID(ctx workflow.Context) string {
 	return workflow.GetInfo(ctx).WorkflowExecution.RunID
 }
 
-// wasReset reports whether an operator reset a run, and this is the new one.
+// wasReset reports whether this run began when an operator reset an earlier one.
 func wasReset(ctx workflow.Context) bool {
 	return originalRunID(ctx) != workflow.GetInfo(ctx).WorkflowExecution.RunID
 }
 
-// originalRunID is of the run that this one was before it was reset.
+// originalRunID returns the run id from before the reset; without a reset, the run's own id.
 func originalRunID(ctx workflow.Context) string {
 	info := workflow.GetInfo(ctx)
 	return cmp.Or(info.OriginalRunID, info.WorkflowExecution.RunID)
 }
 
-// record runs an activity that notes what happened, also when an operator cancels.
+// record runs an activity that notes an outcome. A cancel by an operator does not stop it.
 func record(ctx workflow.Context, activity, input, result any) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, recordOptions), activity, input).Get(ctx, result)
 }
 
-// drop forgets the signals that have come, and reports whether there were any.
+// drop reads and ignores the waiting signals, and reports whether there were any.
 func drop(signals workflow.ReceiveChannel) (came bool) {
 	for signals.ReceiveAsync(nil) {
 		came = true
@@ -100,7 +104,7 @@ func drop(signals workflow.ReceiveChannel) (came bool) {
 	return came
 }
 
-// errWithoutRow ends a run whose delivery PostgreSQL does not know.
+// errWithoutRow ends a run whose delivery has no row in PostgreSQL.
 var errWithoutRow = temporal.NewNonRetryableApplicationError("no such delivery", ErrTypeDeliveryWithoutRow, nil)
 
 func isNotFound(err error) bool {
@@ -108,7 +112,8 @@ func isNotFound(err error) bool {
 	return errors.As(err, &failure) && failure.Type() == activities.ErrTypeDeliveryNotFound
 }
 
-// canceledUnlessDelivered: an attempt that was accepted counts, whoever cancels.
+// canceledUnlessDelivered returns the status after a cancel. If the receiver accepted the event
+// before the cancel, the status is delivered.
 func canceledUnlessDelivered(status webhook.DeliveryStatus) webhook.DeliveryStatus {
 	if status == webhook.DeliveryDelivered {
 		return status
@@ -116,7 +121,8 @@ func canceledUnlessDelivered(status webhook.DeliveryStatus) webhook.DeliveryStat
 	return webhook.DeliveryCanceled
 }
 
-// permanentlyFailed is the error of a run whose last attempt failed with cause.
+// permanentlyFailed marks the run as failed in Temporal's search attributes. It returns the error
+// that ends the run; cause is the error of the last attempt.
 func permanentlyFailed(ctx workflow.Context, cause error) error {
 	failed := SearchAttributeDeliveryStatus.ValueSet(string(webhook.DeliveryFailed))
 	if err := workflow.UpsertTypedSearchAttributes(ctx, failed); err != nil {

@@ -9,8 +9,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// listen registers the query, the updates and the signals of a session. A validator refuses
-// what the table refuses, so that it leaves no trace in the history.
+// listen registers the query, the updates and the signals of a session. The validators refuse
+// early, because an update that a validator refuses is not written to the history.
 func (s *session) listen(ctx workflow.Context) error {
 	validatePay := func(_ workflow.Context, in PayInput) error {
 		return s.refuses(checkout.MessagePay, in.TransactionID)
@@ -51,9 +51,9 @@ func setUpdateHandler(ctx workflow.Context, name string, handler, validator any)
 	return workflow.SetUpdateHandlerWithOptions(ctx, name, handler, options)
 }
 
-// refuses asks the table whether the session accepts a message now, and changes nothing. It
-// returns nil or an application error of type SessionNotPending, PaymentInFlight or
-// PaymentNotFound, with the session's status as detail.
+// refuses looks up in the table whether the session accepts a message now. It changes nothing.
+// It returns nil, or an application error of type SessionNotPending, PaymentInFlight or
+// PaymentNotFound with the session's status as detail.
 func (s *session) refuses(m checkout.Message, transactionID string) error {
 	answer := s.phase().Answer(m, s.about(transactionID))
 	if answer == checkout.Accepted {
@@ -62,7 +62,7 @@ func (s *session) refuses(m checkout.Message, transactionID string) error {
 	return s.refusal(answer)
 }
 
-// about says which payment a transaction id names.
+// about says how the session knows the payment with this transaction id.
 func (s *session) about(transactionID string) checkout.About {
 	_, decided := s.decided[transactionID]
 	switch p := s.payment; {
@@ -78,10 +78,10 @@ func (s *session) about(transactionID string) checkout.About {
 	return checkout.AboutInFlight
 }
 
-// refusal is the error that a refused message gets.
+// refusal returns the application error for a refused message.
 func (s *session) refusal(answer checkout.Answer) error {
 	status := s.status
-	if answer == checkout.RefusedNotPending && !status.Final() { // its end is being written
+	if answer == checkout.RefusedNotPending && !status.Final() { // the end is being written now
 		status = checkout.StatusExpired
 	}
 	options := temporal.ApplicationErrorOptions{
@@ -90,8 +90,8 @@ func (s *session) refusal(answer checkout.Answer) error {
 	return temporal.NewApplicationErrorWithOptions("session is "+string(status), string(answer), options)
 }
 
-// accept notes what a message asks for, or returns an error as refuses does. endInTime and
-// follow act on it.
+// accept notes the wish of a message in the state; endInTime and follow act on it. If the
+// message is refused, accept returns the error of refuses.
 func (s *session) accept(m checkout.Message, transactionID string) error {
 	if err := s.refuses(m, transactionID); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *session) accept(m checkout.Message, transactionID string) error {
 	return nil
 }
 
-// pay has the card charged and answers with the outcome.
+// pay charges the card and answers with the outcome.
 func (s *session) pay(ctx workflow.Context, in PayInput) (PaymentResult, error) {
 	if err := s.accept(checkout.MessagePay, in.TransactionID); err != nil {
 		return PaymentResult{}, err
@@ -120,8 +120,8 @@ func (s *session) pay(ctx workflow.Context, in PayInput) (PaymentResult, error) 
 	return s.chargeCard(ctx, s.payment)
 }
 
-// complete answers whether a payment was paid, as the card network says: a message alone moves
-// no money.
+// complete asks the card network whether the payment was paid and returns the network's answer.
+// The message alone never marks a payment as paid.
 func (s *session) complete(ctx workflow.Context, in CompleteInput) (PaymentResult, error) {
 	if err := s.accept(checkout.MessageComplete, in.TransactionID); err != nil {
 		return PaymentResult{}, err
@@ -132,17 +132,17 @@ func (s *session) complete(ctx workflow.Context, in CompleteInput) (PaymentResul
 	return s.nextAnswer(ctx, s.payment)
 }
 
-// end answers expire and advance with the state of the session, once its end is written or a
-// payment turned out to be in flight.
+// end returns the handler of expire or advance. It answers with the state of the session, as
+// soon as the end is written or a payment turns out to be in flight.
 func (s *session) end(m checkout.Message) func(workflow.Context) (SessionState, error) {
 	return func(ctx workflow.Context) (SessionState, error) {
 		if err := s.accept(m, ""); err != nil {
 			return SessionState{}, err
 		}
-		ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel brings the end, too
+		ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel ends the session too: keep waiting for the end
 		err := workflow.Await(ctx, func() bool { return s.phase() != checkout.PhaseExpiring })
 		if err == nil && m == checkout.MessageExpire {
-			err = s.refuses(m, "") // it may have been paid, or have no row
+			err = s.refuses(m, "") // the session may be paid, or have no row
 		}
 		return s.state(), err
 	}
@@ -152,16 +152,16 @@ func (s *session) state() SessionState {
 	return SessionState{Status: s.status, PaymentInFlight: s.payment != nil}
 }
 
-// signal acts on a message nobody waits for. A signal cannot be refused, so one
-// that comes late or makes no sense is logged and ignored.
+// signal handles a message whose sender gets no answer. A message that the table refuses is
+// logged and ignored.
 func (s *session) signal(m checkout.Message, transactionID string) {
 	if err := s.accept(m, transactionID); err != nil {
 		s.log.Info("signal ignored", "op", m, "reason", err)
 	}
 }
 
-// drain reads the signals that came after the end, so that they are seen in the
-// log and do not make the server refuse the close.
+// drain reads and logs the signals that came after the end. With unread signals, the server
+// would refuse to close the run.
 func (s *session) drain(ctx workflow.Context) {
 	for _, name := range []string{SignalExpire, SignalComplete} {
 		for workflow.GetSignalChannel(ctx, name).ReceiveAsync(nil) {

@@ -11,22 +11,22 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// payment is the payment in flight and what the card network was asked about it. The
-// questions are numbered from 1, and one is asked at a time.
+// payment is the payment in flight, with the questions to the card network about it. Questions
+// are numbered from 1 and asked one at a time.
 type payment struct {
 	transactionID string
-	asked         int           // questions so far
-	answered      int           // those that are answered
-	wanted        bool          // a message waits for the next question
-	result        PaymentResult // of the last question
-	err           error         // of the last question
+	asked         int           // number of the last question
+	answered      int           // number of the last answer
+	wanted        bool          // a message waits for the next answer
+	result        PaymentResult // the last answer
+	err           error         // the last answer, if it is an error
 }
 
-// maxQuestions bounds how often messages have the card network asked about one payment. Its
-// deadline settles it in any case.
+// maxQuestions limits the questions that messages can cause about one payment. After that, the
+// payment's deadline settles it.
 const maxQuestions = 20
 
-// question is what the card network can be asked about a payment.
+// question is one kind of question to the card network.
 type question string
 
 const (
@@ -35,29 +35,28 @@ const (
 	giveUp  question = "give up"
 )
 
-// chargeCard has the card charged. From here until the payment is decided the session does not
-// expire.
+// chargeCard charges the card. The session does not expire until the payment is decided.
 func (s *session) chargeCard(ctx workflow.Context, p *payment) (PaymentResult, error) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops no payment
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel must not interrupt a payment
 	s.ask(ctx, p, charge)
 	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) { s.follow(ctx, p) })
 	return p.result, p.err
 }
 
-// adopt follows a payment that an earlier run has begun. That run may have been told of the
-// outcome and lost it: ask the network.
+// adopt follows a payment that an earlier run began. The earlier run may have learned the outcome
+// and lost it, so adopt asks the network first.
 func (s *session) adopt(ctx workflow.Context, transactionID string, first question) {
 	p := &payment{transactionID: transactionID}
 	s.payment = p
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel stops no payment
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancel must not interrupt a payment
 	workflow.GoNamed(ctx, "payment", func(ctx workflow.Context) {
 		s.ask(ctx, p, first)
 		s.follow(ctx, p)
 	})
 }
 
-// follow asks about a payment until it is decided: when a message wants to know, and to give
-// the payment up each time that the customer or the network has let ActionTimeout pass.
+// follow asks about a payment until it is decided. It asks when a message wants an answer. Each
+// time ActionTimeout passes without a decision, it asks the network to give the payment up.
 func (s *session) follow(ctx workflow.Context, p *payment) {
 	var deadline workflow.Future
 	options := workflow.TimerOptions{Summary: "gives the payment up"}
@@ -79,8 +78,8 @@ func (s *session) follow(ctx workflow.Context, p *payment) {
 	}
 }
 
-// nextAnswer waits for the answer to the question that is asked next, or for the decision.
-// All who wait share it.
+// nextAnswer waits for the answer to the next question, or for the decision. Messages that wait
+// at the same time share one answer.
 func (s *session) nextAnswer(ctx workflow.Context, p *payment) (PaymentResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	next := p.asked + 1
@@ -91,8 +90,8 @@ func (s *session) nextAnswer(ctx workflow.Context, p *payment) (PaymentResult, e
 	return p.result, p.err
 }
 
-// ask asks the card network one question and applies the answer. The payment is in flight no
-// longer when it is decided, or when nothing was charged.
+// ask asks the card network one question and applies the answer. A payment leaves the state "in
+// flight" when it is decided, or when nothing was charged.
 func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	p.wanted = false
 	p.asked++
@@ -106,12 +105,12 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedPaymentNotFound)
 	case isType(p.err, activities.ErrTypeSessionNotPending, activities.ErrTypeSessionNotFound):
-		// PostgreSQL's clock says that the time is over, or the session has ended
-		// otherwise. Expiring it reads how it stands.
+		// By PostgreSQL's clock the time is over, or the session has already ended.
+		// endInTime reads the status when it expires the session.
 		s.payment, s.due = nil, max(s.due, onTime)
 		p.err = s.refusal(checkout.RefusedNotPending)
 	case isType(p.err, activities.ErrTypePaymentInFlight):
-		// Of another payment, which this run does not know: an operator reset it.
+		// Another payment is in flight. An operator reset the run, so it does not know it.
 		s.payment = nil
 		if details(p.err, &other) {
 			s.adopt(ctx, other, confirm)
@@ -123,8 +122,8 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	}
 }
 
-// decide asks the question and writes the decision, if the answer is one. One that
-// was lost before it was written, with the database, is asked for again.
+// decide asks the question. If the answer is final, decide writes it. If PostgreSQL lost the
+// answer (ErrTypePaymentUndecided), decide asks again with giveUp.
 func (s *session) decide(ctx workflow.Context, p *payment, q question) (PaymentResult, error) {
 	for {
 		answer, err := s.askNetwork(ctx, p, q)
@@ -139,8 +138,8 @@ func (s *session) decide(ctx workflow.Context, p *payment, q question) (PaymentR
 	}
 }
 
-// askNetwork runs the activity of the question. A charge whose outcome stays
-// unknown is given up: the network then says for good whether money moved.
+// askNetwork runs the activity of the question. If the outcome stays unknown, it gives the payment
+// up: the network then answers finally whether money moved.
 func (s *session) askNetwork(
 	ctx workflow.Context, p *payment, q question,
 ) (activities.PaymentAnswer, error) {
@@ -172,7 +171,7 @@ func (s *session) askNetwork(
 	return answer, err
 }
 
-// finishPayment writes the decision and has the story carry it out.
+// finishPayment writes the decision and queues it for CheckoutSession to carry out.
 func (s *session) finishPayment(
 	ctx workflow.Context, p *payment, answer activities.PaymentAnswer,
 ) (PaymentResult, error) {
@@ -200,7 +199,8 @@ func (s *session) paymentRef(p *payment) activities.PaymentInput {
 	return activities.PaymentInput{Ref: s.in.Ref, TransactionID: p.transactionID}
 }
 
-// details reads the details of an application error.
+// details reads the details of an application error into the given pointers. It returns false
+// when err is another error or the details do not fit.
 func details(err error, into ...any) bool {
 	var failure *temporal.ApplicationError
 	return errors.As(err, &failure) && failure.Details(into...) == nil

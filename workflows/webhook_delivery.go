@@ -9,15 +9,15 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// WebhookDelivery brings one event to one address in at most six attempts, on
-// the schedule of the interface document ("Delivery and retries"). A run that
-// used them all up fails with DeliveryPermanentlyFailed. A new run of the same
-// workflow id, however it is started, is a replay; so is a reset to any event.
-// Only a run that continues as new goes on with its attempts.
+// WebhookDelivery sends one event to one address in at most six attempts, on the schedule of the
+// interface document ("Delivery and retries"). After six failed attempts, the run fails with
+// DeliveryPermanentlyFailed. Every new run of the same workflow id is a replay with six new
+// attempts, and so is a reset to any event. The exception is a run that continues as new: it
+// keeps the count of its attempts.
 //
-// PostgreSQL decides what each attempt does; webhook.Standing.Decide has the rules.
-// Signals: retry_now makes the next attempt at once, resume wakes a delivery that
-// is on hold.
+// Before each attempt, webhook.Standing.Decide decides on the row in PostgreSQL whether it may
+// be made. Signals: retry_now makes the next attempt at once; resume wakes a delivery that was
+// on hold.
 func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
 	var (
 		a *activities.Deliveries
@@ -34,12 +34,12 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 		switch {
 		case isNotFound(refused):
 			return WebhookDeliveryResult{}, errWithoutRow
-		case refused != nil && ctx.Err() != nil: // canceled, perhaps while an attempt was under way that failed
+		case refused != nil && ctx.Err() != nil: // canceled, perhaps while an attempt was failing
 			err = record(ctx, a.CancelDelivery, d.ref, &is)
 			return WebhookDeliveryResult{canceledUnlessDelivered(is.Status)}, err
-		case refused != nil: // the row knows whether that was the last attempt
+		case refused != nil: // the row says whether this was the last attempt
 			err = record(ctx, a.FailDelivery, d.ref, &is)
-		case sent.Unrecorded != nil: // the receiver has the event, PostgreSQL was away
+		case sent.Unrecorded != nil: // the receiver has the event, but PostgreSQL could not note it
 			accepted := activities.RecordAttemptInput{DeliveryInput: d.ref, Attempt: *sent.Unrecorded}
 			err = record(ctx, a.RecordAttempt, accepted, nil)
 		case is.Status == webhook.DeliveryPending:
@@ -51,7 +51,7 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 			return WebhookDeliveryResult{}, err
 		case is.Status == webhook.DeliveryPending:
 			d.made = is.Made
-		case wasReset(ctx) && is.RunID != d.runID(ctx): // the end of the run that was reset
+		case wasReset(ctx) && is.RunID != d.runID(ctx): // the row shows the end of the run before the reset
 			d.made, d.scheduled = 0, false
 		case is.Status == webhook.DeliveryFailed && refused != nil:
 			return WebhookDeliveryResult{}, permanentlyFailed(ctx, refused)
@@ -67,21 +67,22 @@ type delivery struct {
 	ref              activities.DeliveryInput
 	retryNow, resume workflow.ReceiveChannel
 	made             int  // attempts so far
-	scheduled        bool // the first attempt was made: the retry policy has the others
-	away             int  // times in a row that PostgreSQL was away
+	scheduled        bool // the first attempt was made; the retry policy makes the others
+	away             int  // successive tries that found PostgreSQL unavailable
 }
 
-// send makes attempts until one is accepted, none is left, none can be made now,
-// or retry_now comes. The first is a local activity: most deliveries need no other,
-// and are spared the dispatch of an activity.
+// send makes attempts until one is accepted, none is left, none can be made now, or retry_now
+// comes. The first attempt is a local activity. Most deliveries need only one attempt, and a
+// local activity costs no dispatch.
 func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult, err error) {
 	if ctx.Err() != nil {
 		return sent, ctx.Err()
 	}
 	var a *activities.Deliveries
 	in := activities.SendAttemptInput{DeliveryInput: d.ref, EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made}
+
 	if !d.scheduled {
-		whole, _ := workflow.NewDisconnectedContext(ctx) // an attempt under way is awaited, whoever cancels
+		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
 		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Host))
 		err = workflow.ExecuteLocalActivity(local, a.SendAttempt, in).Get(ctx, &sent)
 		if err == nil || isNotFound(err) {
@@ -92,27 +93,27 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 
 	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.Host)))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
-	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 }) // canceled: so are they
+	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 }) // a cancel ends the attempts too
 	if !attempts.IsReady() {
-		hurry() // ends the waiting; an attempt under way is awaited
+		hurry() // ends the wait between attempts; Get waits for an attempt under way
 	}
 	err = attempts.Get(ctx, &sent)
 	return sent, err
 }
 
-// readSignals notes a retry_now in the row, and forgets the resumes that came while
-// nothing waited for one: else each would wake the delivery once it is on hold.
+// readSignals notes a retry_now in the row. It drops the resume signals that came while the
+// delivery did not wait for one: each would wake the delivery when it is next on hold.
 func (d *delivery) readSignals(ctx workflow.Context) {
 	drop(d.resume)
 	if drop(d.retryNow) {
 		var a *activities.Deliveries
 		local := workflow.WithLocalActivityOptions(ctx, decideOptions)
-		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).Get(ctx, nil) // only a cancellation ends it
+		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).Get(ctx, nil) // the only error is a cancellation
 	}
 }
 
-// wait waits until it makes sense to try again what could not be sent, or until the
-// run is canceled.
+// wait waits after a try that sent nothing: until the next try makes sense, or until the run is
+// canceled.
 func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult) {
 	if sent.Reason == activities.ReasonAway {
 		d.away++
@@ -120,6 +121,7 @@ func (d *delivery) wait(ctx workflow.Context, sent activities.SendAttemptResult)
 	} else {
 		d.away = 0
 	}
+
 	switch sent.Reason {
 	case activities.ReasonReset: // nothing to wait for
 	case activities.ReasonHeld:

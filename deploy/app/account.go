@@ -19,21 +19,21 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// console is what a command for operators works with: PostgreSQL alone, neither Temporal nor the
-// master keys.
+// console is the environment of a command for operators. It has PostgreSQL, but neither Temporal
+// nor the master keys.
 type console struct {
 	*storage.Accounts
-	out   io.Writer // what was asked for, as a script takes it
-	notes io.Writer // words around it
+	out   io.Writer // the command's output, fit for a script
+	notes io.Writer // explanations for people
 
 	dashboardURL string
 }
 
-// accountAction is what a command for operators does.
+// accountAction is the work of a command for operators.
 type accountAction func(ctx context.Context, c console) error
 
-// operator is the RunE of a command for operators. read checks the command's words and returns
-// what they ask for.
+// operator returns the RunE of a command for operators. read checks the command's arguments and
+// returns its action.
 func (c *call) operator(read func(args []string) (accountAction, error)) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		act, err := read(args)
@@ -58,16 +58,15 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 	return act(ctx, console{accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/")})
 }
 
-// addJSON gives a command that lists something the flag --json.
+// addJSON adds the flag --json to a command that prints a list.
 func addJSON(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "print JSON instead of a table")
 }
 
-// actor is who does what a command does, in the audit log.
+// actor is the name of the command line in the audit log.
 const actor = "operator"
 
-// operatorsEntry is the entry of the audit log for a command; mode is nil for
-// what concerns both.
+// operatorsEntry returns a command's entry for the audit log; a nil mode means both modes.
 func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detail string) checkout.AuditEntry {
 	return checkout.AuditEntry{
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: merchantID, Mode: mode, Actor: actor,
@@ -77,8 +76,7 @@ func operatorsEntry(merchantID string, mode *checkout.Mode, what, subject, detai
 
 const maxWords = 100 // characters of a name or a label
 
-// checkWords says whether text can be the value of a flag that people read
-// later.
+// checkWords returns an error if text is not a fit name or label for people to read.
 func checkWords(name, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -104,7 +102,7 @@ func parseMode(text string) (checkout.Mode, error) {
 	}
 }
 
-// findMerchant is Merchant with an error for people.
+// findMerchant is Merchant with an error text for operators.
 func (c console) findMerchant(ctx context.Context, id string) (checkout.Merchant, error) {
 	m, err := c.Merchant(ctx, id)
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -121,7 +119,7 @@ func (c console) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// printTable writes rows in columns; what a terminal would act on is replaced.
+// printTable writes rows in columns. It replaces characters that could control the terminal.
 func (c console) printTable(rows ...[]string) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -141,7 +139,7 @@ func (c console) printTable(rows ...[]string) error {
 	return w.Flush()
 }
 
-// showTime is for tables; nil is empty.
+// showTime formats a time for a table; nil gives an empty cell.
 func showTime(t *time.Time) string {
 	if t == nil {
 		return ""

@@ -16,8 +16,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// operator runs the commands for merchants and keys with DATABASE_URL as their
-// only setting.
+// operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
 type operator struct {
 	t   *testing.T
 	url string
@@ -35,7 +34,7 @@ func (o operator) run(args ...string) (out, notes string, err error) {
 	return outBuffer.String(), notesBuffer.String(), err
 }
 
-// must is run for a call that has to succeed; it returns standard output.
+// must runs a call that must succeed, and returns its standard output.
 func (o operator) must(args ...string) string {
 	o.t.Helper()
 	out, _, err := o.run(args...)
@@ -43,8 +42,7 @@ func (o operator) must(args ...string) string {
 	return out
 }
 
-// refused is run for a call that must change nothing and say nothing on standard
-// output.
+// refused runs a call that must fail without a change and without standard output.
 func (o operator) refused(want string, args ...string) {
 	o.t.Helper()
 	out, notes, err := o.run(args...)
@@ -57,7 +55,7 @@ func (o operator) merchant() string {
 	return strings.TrimSpace(o.must("merchant", "create", "--name", "Shop"))
 }
 
-// store is what the API process would use.
+// store returns a store as in the API process.
 func (o operator) store() *storage.Store {
 	o.t.Helper()
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
@@ -68,7 +66,7 @@ func (o operator) store() *storage.Store {
 	return store
 }
 
-// authenticate is what the API asks for each request.
+// authenticate checks a key as the API does for each request.
 func authenticate(t *testing.T, store *storage.Store, key string) (storage.Caller, error) {
 	t.Helper()
 	hash, ok := checkout.HashAPIKey(key)
@@ -84,7 +82,7 @@ func decode[T any](t *testing.T, text string) (v T) {
 	return v
 }
 
-// words are the cells of a table, by line.
+// words returns the words of a table, by line.
 func words(table string) (lines [][]string) {
 	for line := range strings.Lines(table) {
 		lines = append(lines, strings.Fields(line))
@@ -184,7 +182,7 @@ func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
 	require.Equal(t, 1, app.ExitStatus(err), "the call was right")
 }
 
-// brokenPipe is a standard output that takes nothing.
+// brokenPipe is a standard output that fails every write.
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
@@ -197,7 +195,7 @@ func TestKeyCreate_TellsWhichKeyToRevokeWhenItCouldNotBeShown(t *testing.T) {
 	require.ErrorContains(t, err, "the key could not be shown; revoke "+decode[[]listedKey](t, o.must("key", "list", mer, "--json"))[0].ID)
 }
 
-// Not parallel: it takes the log of the process.
+// Not parallel: the test replaces the log of the process.
 func TestKeyCreate_TheKeyIsInNoLogAndNotInTheDatabase(t *testing.T) {
 	o := newOperator(t)
 	mer := o.merchant()

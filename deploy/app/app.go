@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// Main runs the command that args name until ctx ends or the command is done. It reads settings
-// from environment, a list of NAME=value. out takes log lines, help and what a command prints;
-// notes takes the words around that, so that a script can read out alone. The error names what is
-// wrong; it is a UsageError when the words of args are.
+// Main runs the command in args until ctx ends or the command is done. It reads settings from
+// environment, a list of NAME=value. Log lines, help and a command's output go to out.
+// Explanations for people go to notes, so that a script can read out alone. The error names the
+// fault; a wrong call gives a UsageError.
 func Main(ctx context.Context, args, environment []string, out, notes io.Writer) error {
 	c := &call{environment: environment, out: out, notes: notes}
 	root := c.commands()
-	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra takes those of the process
+	root.SetArgs(append([]string{}, args...)) // with nil, cobra would read the arguments of the process
 
 	command, err := root.ExecuteC()
 	if err != nil {
 		return &UsageError{command.CommandPath(), err}
 	}
-	if c.work == nil { // help or a completion script, which cobra has written
+	if c.work == nil { // cobra has already written help or a completion script
 		return nil
 	}
 	return c.work(ctx)
 }
 
-// ExitStatus returns with what the process ends after Main returned err: 0 for nil, 2 for a
+// ExitStatus returns the exit status of the process for the error of Main: 0 for nil, 2 for a
 // UsageError, 1 for another error.
 func ExitStatus(err error) int {
 	var usage *UsageError
@@ -42,14 +42,13 @@ func ExitStatus(err error) int {
 	}
 }
 
-// UsageError says in one line what is wrong with the words of a call, which then did nothing. It
-// quotes no word that stands where an id belongs: people paste keys there.
+// UsageError describes a wrong call in one line; the command did nothing. The text never quotes an
+// argument in the place of an id, because people paste keys there.
 type UsageError struct {
 	command string // such as "checkout key create"
 	fault   error
 }
 
-// Error implements error.
 func (e *UsageError) Error() string {
 	about := ""
 	if name, ok := strings.CutPrefix(e.command, program+" "); ok {

@@ -16,14 +16,14 @@ import (
 
 const program = "checkout"
 
-// call is one run of the program. cobra reads the words and leaves the work to be done in work, so
-// everything that it returns as an error is about the words.
+// call is one run of the program. cobra only parses the arguments and stores the command's action
+// in work. So every error that cobra returns is about the arguments.
 type call struct {
 	environment []string
-	out         io.Writer // what was asked for, as a script takes it
-	notes       io.Writer // words around it
+	out         io.Writer // the command's output, fit for a script
+	notes       io.Writer // explanations for people
 
-	work func(ctx context.Context) error // nil: help and the like, which cobra does itself
+	work func(ctx context.Context) error // nil for help and completion, which cobra prints itself
 }
 
 // commands returns the command line with all commands.
@@ -63,7 +63,7 @@ Settings come from the environment; README.md, "Configuration", lists them.`,
 	return root
 }
 
-// addGroup adds commands below a heading of root's help.
+// addGroup adds commands to root's help, below a heading.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: title, Title: title})
 	for _, command := range commands {
@@ -72,7 +72,7 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 	root.AddCommand(commands...)
 }
 
-// commandOf is the rule for the words after a command that has commands of its own.
+// commandOf checks the arguments of a command that has sub-commands.
 func commandOf(parent *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -88,12 +88,12 @@ func commandOf(parent *cobra.Command, args []string) error {
 	return errors.New(said)
 }
 
-// plain reports whether word has letters and hyphens only, as commands have and keys have not.
+// plain reports whether word has only letters and hyphens. Commands do, keys do not.
 func plain(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) })
 }
 
-// commandMissing is what a command does that has commands of its own and got none.
+// commandMissing returns the error of a command that was called without its sub-command.
 func commandMissing(parent *cobra.Command, _ []string) error {
 	var names []string
 	for _, command := range parent.Commands() {
@@ -102,7 +102,7 @@ func commandMissing(parent *cobra.Command, _ []string) error {
 	return fmt.Errorf("the command is missing: %s", strings.Join(names, ", "))
 }
 
-// helpTopic is the rule for the words after help.
+// helpTopic checks the arguments of help.
 func helpTopic(help *cobra.Command, args []string) error {
 	command, rest, err := help.Root().Find(args)
 	if err != nil {
@@ -111,7 +111,7 @@ func helpTopic(help *cobra.Command, args []string) error {
 	return commandOf(command, rest)
 }
 
-// flagError gives an error of the flags plain words.
+// flagError rewrites pflag's errors in plain words.
 func flagError(command *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() == "" {
@@ -124,7 +124,7 @@ func flagError(command *cobra.Command, err error) error {
 	return errors.New("unknown flag; names of flags begin with --")
 }
 
-// words is the rule for a command that takes as many words as are named.
+// words returns a check for a command that takes one argument for each name.
 func words(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -137,8 +137,8 @@ func words(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// idAnd is the rule for a command that takes an id, which listed shows, and as many words more as
-// are named.
+// idAnd returns a check for a command that takes an id and one more argument for each name. The
+// command listed shows the ids; the error text names it.
 func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
 	return cobra.MatchAll(words(append([]string{prefix + "_…"}, names...)...), func(_ *cobra.Command, args []string) error {
 		if !checkout.IsID(prefix, args[0]) {
@@ -148,7 +148,7 @@ func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
 	})
 }
 
-// offer makes the shell complete the value of a flag with one of values.
+// offer makes the shell propose values for a flag.
 func offer(command *cobra.Command, flag string, values ...string) {
 	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
@@ -156,7 +156,7 @@ func offer(command *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// names are the words of a list of constants.
+// names converts a list of constants to strings.
 func names[T ~string](list []T) []string {
 	all := make([]string, 0, len(list))
 	for _, one := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allCommands are the commands as they are typed.
+// allCommands are all commands as people type them.
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
@@ -18,7 +18,7 @@ var allCommands = []string{
 	"replay", "worker",
 }
 
-// run is Main without settings.
+// run calls Main without settings.
 func run(t *testing.T, args ...string) (out, notes string, err error) {
 	t.Helper()
 	var outBuffer, notesBuffer bytes.Buffer
@@ -137,7 +137,7 @@ func TestCompletion_PrintsAScriptAndOffersWhatThereIs(t *testing.T) {
 		require.Contains(t, out, want)
 	}
 	for _, c := range []struct {
-		words []string // the last is what is to be completed
+		words []string // the last one is the word to complete
 		want  []string
 	}{
 		{[]string{"key", ""}, []string{"create", "list", "revoke"}},
@@ -145,7 +145,7 @@ func TestCompletion_PrintsAScriptAndOffersWhatThereIs(t *testing.T) {
 		{[]string{"merchant", "create", "--mode", ""}, []string{"test", "live", "both"}},
 		{[]string{"merchant", "invite", "mer_1", "--role", ""}, []string{"owner", "developer", "viewer"}},
 		{[]string{"listen", "--events", ""}, []string{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"}},
-		{[]string{"key", "revoke", ""}, nil}, // and no names of files
+		{[]string{"key", "revoke", ""}, nil}, // no proposals, also no file names
 	} {
 		out, _, err := run(t, append([]string{cobra.ShellCompNoDescRequestCmd}, c.words...)...)
 		require.NoError(t, err)

@@ -45,7 +45,7 @@ a run that failed stays Failed there, whatever a later run did. checkout replay 
 	return command
 }
 
-// listedDelivery is a failed delivery as --json shows it.
+// listedDelivery is a failed delivery in the output of --json.
 type listedDelivery struct {
 	ID         string            `json:"id"`
 	MerchantID string            `json:"merchant_id"`

@@ -36,7 +36,7 @@ good for 3 days and is not shown again. CHECKOUT_DASHBOARD_URL is where it leads
 	return command
 }
 
-// checkEmail says whether text can be the value of a flag that is an e-mail address.
+// checkEmail returns an error if text is not an e-mail address.
 func checkEmail(flag, text string) error {
 	if !checkout.ValidEmail(text) {
 		return fmt.Errorf("--%s is not a bare e-mail address, such as somebody@shop.example", flag)
@@ -44,7 +44,7 @@ func checkEmail(flag, text string) error {
 	return nil
 }
 
-// invite prints the link of an invitation for m, whose ID is made here.
+// invite invites m and prints the link. It sets the ID of m.
 func (c console) invite(ctx context.Context, m checkout.Member) error {
 	m.ID = checkout.NewID(checkout.PrefixMember)
 	token, err := c.Invite(ctx, m, actor)

@@ -53,7 +53,7 @@ of which write includes read.`,
 	return command
 }
 
-// newKey reads the words of key create.
+// newKey reads the arguments and flags of key create.
 func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err error) {
 	k.ID, k.MerchantID, k.Label = checkout.NewID(checkout.PrefixAPIKey), merchantID, label
 	if k.Mode, err = parseMode(mode); err != nil {
@@ -62,7 +62,7 @@ func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err erro
 	if err := checkWords("label", label); err != nil {
 		return k, err
 	}
-	if scopes == "" { // a variable of a script that is not set must not become a key that may do everything
+	if scopes == "" { // an unset variable in a script must not make a key with all rights
 		return k, fmt.Errorf("--scopes is empty; scopes are %s", strings.Join(checkout.AllScopes, ", "))
 	}
 	if k.Scopes, err = checkout.ParseScopes(scopes); err != nil {
@@ -71,7 +71,7 @@ func newKey(merchantID, mode, label, scopes string) (k checkout.APIKey, err erro
 	return k, nil
 }
 
-// createKey makes a key and shows it for the only time.
+// createKey makes a key and prints it. The key cannot be shown again.
 func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	secret := checkout.NewAPIKey(k.Mode)
 	err := c.CreateAPIKey(ctx, k, secret, operatorsEntry(k.MerchantID, &k.Mode, "api_key.created", k.ID,
@@ -106,7 +106,7 @@ its last use.`,
 	return command
 }
 
-// listedKey is a key as --json shows it.
+// listedKey is a key in the output of --json.
 type listedKey struct {
 	ID         string          `json:"id"`
 	MerchantID string          `json:"merchant_id"`

@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// listedKey is what key list --json shows, as deploy/README.md's readers see it.
+// listedKey is a key in the output of key list --json, as deploy/README.md shows it.
 type listedKey struct {
 	ID         string   `json:"id"`
 	MerchantID string   `json:"merchant_id"`
@@ -114,7 +114,7 @@ func TestKeyList_ShowsWhatATerminalWouldActOn(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	mer := o.merchant()
-	// Not by the command, which refuses it.
+	// Use the store, because the command refuses this label.
 	require.NoError(t, o.store().CreateAPIKey(t.Context(), checkout.APIKey{
 		Ref: checkout.Owner{MerchantID: mer, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "a\x1b[2J\tb",
 	}, checkout.NewAPIKey(checkout.ModeTest)))

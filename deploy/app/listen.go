@@ -13,11 +13,11 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// defaultAPIURL is where the API listens unless it is told otherwise.
+// defaultAPIURL is the API's address without a setting.
 const defaultAPIURL = "http://127.0.0.1:8080"
 
-// listenCommand is the one command for merchants' developers: a client of the REST API, so it takes
-// none of the service's configuration.
+// listenCommand returns the command for merchants' developers. It is only a client of the REST API,
+// so it reads none of the service's configuration.
 func (c *call) listenCommand() *cobra.Command {
 	settings := env.ToMap(c.environment)
 	o := listen.Options{APIKey: settings["CHECKOUT_API_KEY"], Out: c.out}
@@ -25,6 +25,7 @@ func (c *call) listenCommand() *cobra.Command {
 	if api == "" {
 		api = defaultAPIURL
 	}
+
 	var events, since string
 	command := &cobra.Command{
 		Use:   "listen --forward-to URL",
@@ -46,6 +47,7 @@ and catches up on those that it missed while it did not run.`,
 			return o.Check()
 		},
 	}
+
 	flags := command.Flags()
 	flags.StringVar(&o.ForwardTo, "forward-to", "", "`URL` of the local server, such as http://127.0.0.1:3000/webhook")
 	flags.StringVar(&o.APIURL, "api", api, "`URL` of the REST API; CHECKOUT_API_URL sets it too")

@@ -12,7 +12,7 @@ import (
 
 var testKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
 
-// listen runs checkout listen without any setting of the service.
+// listen runs checkout listen without settings of the service.
 func listen(t *testing.T, key string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

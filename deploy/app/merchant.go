@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// listsMerchants is the command that shows merchants' ids.
+// listsMerchants is the command that prints merchants' ids.
 const listsMerchants = "checkout merchant list"
 
 func (c *call) merchantCommand() *cobra.Command {
@@ -81,16 +81,16 @@ const (
 	sandboxAddress = "sandbox:" // the prefix of addresses that exist in test mode only
 )
 
-// newMerchant is what merchant create is asked for.
+// newMerchant holds the arguments of merchant create.
 type newMerchant struct {
 	checkout.Merchant
-	modes     []checkout.Mode // that the addresses are for
+	modes     []checkout.Mode // modes of the addresses
 	addresses []checkout.PayoutAddress
-	owner     string // e-mail address, "" for none yet
+	owner     string // e-mail address; "" for none
 	withKey   bool
 }
 
-// readMerchant reads the words of merchant create.
+// readMerchant reads the flags of merchant create.
 func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (newMerchant, error) {
 	n := newMerchant{addresses: addresses, Merchant: checkout.Merchant{
 		ID: checkout.NewID(checkout.PrefixMerchant), Name: name, Plan: plan,
@@ -119,7 +119,7 @@ func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (
 	return n, nil
 }
 
-// addPayout adds the address that a flag --payout names.
+// addPayout adds the address from a flag --payout.
 func addPayout(addresses []checkout.PayoutAddress, text string) ([]checkout.PayoutAddress, error) {
 	to, err := parsePayout(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func addPayout(addresses []checkout.PayoutAddress, text string) ([]checkout.Payo
 	return append(addresses, to), nil
 }
 
-const maxAddress = 200 // characters; real ones have less than half of it
+const maxAddress = 200 // characters; real addresses have less than half as many
 
 // parsePayout reads CURRENCY=network:address.
 func parsePayout(text string) (checkout.PayoutAddress, error) {
@@ -179,7 +179,7 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 	})
 }
 
-// listedMerchant is a merchant as --json shows it.
+// listedMerchant is a merchant in the output of --json.
 type listedMerchant struct {
 	ID        string                    `json:"id"`
 	Name      string                    `json:"name"`
@@ -244,6 +244,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 	if err != nil {
 		return err
 	}
+
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
 		{"fee", checkout.FeePercent(m.FeeBasisPoints)},
@@ -251,13 +252,14 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},
 	}
+
 	addresses := map[checkout.Mode][]checkout.PayoutAddress{}
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
 		got, err := c.PayoutAddresses(ctx, checkout.Owner{MerchantID: id, Mode: mode})
 		if err != nil {
 			return err
 		}
-		addresses[mode] = append([]checkout.PayoutAddress{}, got...) // in JSON never null
+		addresses[mode] = append([]checkout.PayoutAddress{}, got...) // an empty list in JSON, not null
 		for _, to := range got {
 			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
 		}

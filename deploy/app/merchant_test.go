@@ -11,7 +11,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// shownMerchant is what merchant list and show --json show.
+// shownMerchant is a merchant in the output of merchant list and show with --json.
 type shownMerchant struct {
 	ID        string                                     `json:"id"`
 	Name      string                                     `json:"name"`

@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// knownPlans are the plans with their fees.
+// knownPlans lists the plans with their fees.
 func knownPlans() string {
 	var plans []string
 	for _, p := range checkout.Plans {
@@ -24,7 +24,7 @@ func knownPlans() string {
 
 const (
 	feeFlag = "fee-basis-points"
-	maxFee  = 10000 // basis points: all of the amount
+	maxFee  = 10000 // basis points: 100 % of the amount
 )
 
 func (c *call) merchantPlanCommand() *cobra.Command {
@@ -49,7 +49,7 @@ Another plan needs its fee.`,
 	return command
 }
 
-// choosePlan returns the plan of that name; a plan that is not known needs a fee in basis points.
+// choosePlan returns the plan with this name. An unknown plan needs a fee in basis points.
 func choosePlan(name string, fee int64, hasFee bool) (checkout.Plan, error) {
 	if err := checkWords("plan", name); err != nil {
 		return checkout.Plan{}, err
@@ -68,8 +68,8 @@ func choosePlan(name string, fee int64, hasFee bool) (checkout.Plan, error) {
 	return checkout.Plan{Name: name, FeeBasisPoints: fee}, nil
 }
 
-// setPlan changes what a merchant pays. The merchant.updated events are stored
-// with it; Reconcile sends them.
+// setPlan changes a merchant's plan. The merchant.updated events are stored in the same
+// transaction; Reconcile sends them.
 func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.Plan) error {
 	events, err := c.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: operatorsEntry(merchantID, nil, "merchant.changed", merchantID, ""),

@@ -48,16 +48,16 @@ before go on working. Run it before the processes of a new release start.`,
 	}
 }
 
-// serviceAction is what a command does that needs the service's whole configuration.
+// serviceAction is the work of a command that needs the service's whole configuration.
 type serviceAction func(ctx context.Context, cfg config.Config) error
 
-// How long a process lives: until it is told to stop, or until its work is done.
+// The values of Stays: a process runs until it is stopped, or until its work is done.
 const (
 	stays = true
 	ends  = false
 )
 
-// configured is the RunE of a command that does action with the service's configuration.
+// configured returns the RunE of a command that runs action with the service's configuration.
 func (c *call) configured(stays bool, action func(args []string) serviceAction) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		c.work = func(ctx context.Context) error { return c.runConfigured(ctx, command.Name(), stays, action(args)) }
@@ -77,7 +77,7 @@ func (c *call) runConfigured(ctx context.Context, name string, stays bool, actio
 	defer flush()
 
 	err = action(ctx, cfg)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // told to stop while it waited
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // the process was stopped while it waited
 		return nil
 	}
 	return err

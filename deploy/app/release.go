@@ -39,11 +39,12 @@ their build, whose workers must live until these runs have ended: --runs counts 
 			}
 		}),
 	}
+
 	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
 	return command
 }
 
-// release makes build the one that new runs begin with.
+// release makes new runs begin on build.
 func release(ctx context.Context, cfg config.Config, build string, out io.Writer) error {
 	temporal, err := service.AwaitTemporal(ctx, cfg)
 	if err != nil {

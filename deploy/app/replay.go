@@ -29,7 +29,7 @@ It works after Temporal has dropped the history of the runs before.`,
 	}
 }
 
-// replay starts a delivery again.
+// replay starts a new run of a delivery.
 func replay(ctx context.Context, cfg config.Config, deliveryID string, out io.Writer) error {
 	store, err := service.OpenStore(ctx, cfg)
 	if err != nil {

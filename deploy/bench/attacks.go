@@ -29,9 +29,9 @@ import (
 // alone names the phases without an attack.
 const alone = "alone"
 
-// attacks measures the requests of one merchant, alone and beside another who asks
-// for more than a fair share, with the limits of production. What is alone and
-// beside takes turns, because the machine's other work changes with time.
+// attacks measures the requests of one merchant, alone and beside another one who asks for more
+// than a fair share, with the limits of production. The two phases take turns, because the
+// machine's other work changes with time.
 func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 	period := flags.Duration("for", 15*time.Second, "how long each phase is measured")
 	rate := flags.Int("rate", 20, "requests a second of the merchant who is measured")
@@ -75,7 +75,7 @@ func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 	}
 }
 
-// attacks are those whose names hold only.
+// attacks returns the attacks whose names contain only.
 func (a *attacker) attacks(only string) []attack {
 	all := []attack{
 		{"600 connections of one key", 600, a.list},
@@ -87,7 +87,7 @@ func (a *attacker) attacks(only string) []attack {
 	return slices.DeleteFunc(all, func(of attack) bool { return !strings.Contains(of.name, only) })
 }
 
-// measure has each phase measured in each round, and alone once more at the end.
+// measure measures each phase in each round, and the phase alone once more at the end.
 func measure(all []attack, rounds int, beside func(attack) ([]time.Duration, error)) ([]figure, error) {
 	ways := []*way{{name: alone}}
 	for _, of := range all {
@@ -112,8 +112,8 @@ func measure(all []attack, rounds int, beside func(attack) ([]time.Duration, err
 	return besides(ways), nil
 }
 
-// besides are the figures of phases, the first of which is alone, before and after
-// each round. The last figure is p99 as a multiple of that alone in the same round.
+// besides returns the figures of the phases. The first phase is alone; it is measured before and
+// after each round. The last figure is p99 as a multiple of the p99 alone in the same round.
 func besides(ways []*way) []figure {
 	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
 	times := figure{Name: "p99 / alone", Goal: &goal{Value: 2}}
@@ -133,14 +133,14 @@ func besides(ways []*way) []figure {
 	return append(figures, times)
 }
 
-// attack is requests that come as fast as they are answered.
+// attack is a series of requests, sent as fast as they are answered.
 type attack struct {
 	name        string
 	connections int
 	request     func(context.Context) *http.Request
 }
 
-// newNeighbour makes the merchant who is measured and returns its key.
+// newNeighbour makes the measured merchant and returns its key.
 func (r *rig) newNeighbour(ctx context.Context) (string, error) {
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Neighbour", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3}
 	if err := r.store.CreateMerchant(ctx, m, checkout.ModeTest, nil); err != nil {
@@ -152,7 +152,7 @@ func (r *rig) newNeighbour(ctx context.Context) (string, error) {
 	}, key)
 }
 
-// beside measures the neighbour's requests while an attack goes on.
+// beside measures the neighbour's requests during an attack.
 func (r *rig) beside(ctx context.Context, of attack, key string, rate int, period time.Duration) ([]time.Duration, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", of.name, period)
 	attacking, stop := context.WithCancel(ctx)
@@ -165,7 +165,8 @@ func (r *rig) beside(ctx context.Context, of attack, key string, rate int, perio
 			}
 		})
 	}
-	time.Sleep(2 * time.Second) // until everybody is there
+
+	time.Sleep(2 * time.Second) // until all attackers are active
 	var (
 		mu   sync.Mutex
 		took []time.Duration
@@ -185,6 +186,7 @@ func (r *rig) beside(ctx context.Context, of attack, key string, rate int, perio
 			}
 		})
 	}
+
 	asking.Wait()
 	stop()
 	attackers.Wait()
@@ -204,7 +206,7 @@ func discard(client *http.Client, r *http.Request) int {
 	return answer.StatusCode
 }
 
-// get is a request; header is names and values by turns.
+// get returns a GET request; header alternates names and values.
 func get(ctx context.Context, url string, header ...string) *http.Request {
 	return send(ctx, http.MethodGet, url, nil, header...)
 }
@@ -212,7 +214,7 @@ func get(ctx context.Context, url string, header ...string) *http.Request {
 func send(ctx context.Context, method, url string, body []byte, header ...string) *http.Request {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // the addresses are those of the stack
+		panic(err) // cannot fail: the addresses are the stack's own
 	}
 	for pair := range slices.Chunk(header, 2) {
 		r.Header.Set(pair[0], pair[1])
@@ -220,23 +222,24 @@ func send(ctx context.Context, method, url string, body []byte, header ...string
 	return r
 }
 
-// attacker is the merchant of the demo.
+// attacker is the demo merchant.
 type attacker struct {
 	*rig
 
-	cookie   string // of its owner
-	form     []byte // with a logo
+	cookie   string // the owner's session cookie
+	form     []byte // a form with a logo
 	formType string
-	question []byte // about a signature
+	question []byte // a question about a signature
 }
 
-// prepare signs the owner in and makes the largest logo and the hardest question
-// that are accepted.
+// prepare signs the owner in, and makes the largest accepted logo and the hardest accepted
+// question.
 func (a *attacker) prepare(ctx context.Context) error {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
+
 	at := a.stack.DashboardURL()
 	owner := &http.Client{Jar: jar, CheckRedirect: stay}
 	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
@@ -245,12 +248,14 @@ func (a *attacker) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, c := range jar.Cookies(u) {
 		a.cookie += c.Name + "=" + c.Value + "; "
 	}
 	if a.cookie == "" {
 		return fmt.Errorf("the owner of the demo cannot sign in")
 	}
+
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	logo, err := w.CreateFormFile("logo", "logo.png")
@@ -263,6 +268,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
+
 	a.form, a.formType = form.Bytes(), w.FormDataContentType()
 	a.question, err = json.Marshal(map[string]string{
 		"header": webhook.Sign([]byte("whsec_unknown"), time.Now(), nil), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),
@@ -273,9 +279,9 @@ func (a *attacker) prepare(ctx context.Context) error {
 	return a.register(ctx)
 }
 
-// register makes as many registrations as there may be, each with two secrets.
+// register makes as many registrations as are allowed, each with two secrets.
 func (a *attacker) register(ctx context.Context) error {
-	for i := range webhook.MaxEndpoints - 1 { // the demo has one
+	for i := range webhook.MaxEndpoints - 1 { // the demo merchant has one already
 		e := webhook.Endpoint{
 			Ref: checkout.Owner{MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointDisabled, Secret: webhook.NewSecret(),
@@ -294,7 +300,7 @@ func (a *attacker) list(ctx context.Context) *http.Request {
 	return get(ctx, a.stack.APIURL()+"/v1/checkout", "Authorization", "Bearer "+a.stack.Demo.APIKey)
 }
 
-// guess comes from another network each time.
+// guess sends each request from another network.
 func (a *attacker) guess(ctx context.Context) *http.Request {
 	form := url.Values{"email": {rand.Text() + "@shop.example"}, "password": {"a wrong password"}}.Encode()
 	return send(ctx, http.MethodPost, a.stack.DashboardURL()+"/signin", []byte(form),
@@ -311,7 +317,7 @@ func (a *attacker) verify(ctx context.Context) *http.Request {
 		"Content-Type", "application/json", "Authorization", "Bearer "+a.stack.Demo.APIKey)
 }
 
-// open asks by turns for what anybody may ask for.
+// open requests, by turns, everything that needs no key.
 func (a *attacker) open(ctx context.Context) *http.Request {
 	addresses := []string{
 		a.stack.APIURL() + "/readyz", a.stack.DashboardURL() + "/invitation/x", a.stack.DashboardURL() + "/test/",
@@ -320,7 +326,7 @@ func (a *attacker) open(ctx context.Context) *http.Request {
 	return get(ctx, addresses[int(a.orders.Add(1))%len(addresses)], "Cookie", "member="+rand.Text())
 }
 
-// someNetwork is an address in one of the 65,536 networks that somebody may have.
+// someNetwork returns an address in one of the 65,536 networks of one attacker.
 func someNetwork() string {
 	var b [2]byte
 	_, _ = rand.Read(b[:]) // never fails

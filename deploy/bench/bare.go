@@ -13,13 +13,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// bareApplication is what Temporal costs alone: the same messages, activities
-// and children, and nothing behind them.
+// bareApplication shows the cost of Temporal alone: it has the same messages, activities and
+// children as the service, but the activities do nothing.
 type bareApplication struct {
 	temporal client.Client
 	queue    string
 	worker   worker.Worker
-	done     sync.Map // workflow id to a channel that gets one value a child
+	done     sync.Map // workflow id to a channel that gets one value per child
 }
 
 // newBare starts a bare application's worker.
@@ -37,7 +37,7 @@ func newBare(queue string, temporal client.Client) (*bareApplication, error) {
 
 var bareSessions atomic.Int64
 
-// payOne is one session of the bare application.
+// payOne pays one session of the bare application.
 func (b *bareApplication) payOne(ctx context.Context) error {
 	id := fmt.Sprintf("bare-%d-%d", time.Now().UnixNano(), bareSessions.Add(1))
 	done := make(chan struct{}, 2)
@@ -47,6 +47,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	paid, err := b.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: id, UpdateName: "pay", WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -56,6 +57,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	if err := paid.Get(ctx, nil); err != nil {
 		return err
 	}
+
 	for range 2 {
 		select {
 		case <-done:
@@ -66,10 +68,10 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	return nil
 }
 
-// Nothing is the charge and the decision.
+// Nothing stands for the charge and the decision.
 func (b *bareApplication) Nothing(context.Context) error { return nil }
 
-// Arrive is the delivery.
+// Arrive stands for the delivery.
 func (b *bareApplication) Arrive(_ context.Context, session string) error {
 	if done, ok := b.done.Load(session); ok {
 		done.(chan struct{}) <- struct{}{}
@@ -77,7 +79,7 @@ func (b *bareApplication) Arrive(_ context.Context, session string) error {
 	return nil
 }
 
-// bareSession waits for pay, or for its hour, and starts two deliveries.
+// bareSession waits for pay, or for one hour, and starts two deliveries.
 func bareSession(ctx workflow.Context) error {
 	var b *bareApplication
 	paid := false

@@ -11,9 +11,9 @@ import (
 // cpuTick is the unit of Linux's CPU times: USER_HZ is 100 wherever Go runs.
 const cpuTick = 10 * time.Millisecond
 
-// cpuTime is what all processes of the computer have used since it started, 0
-// where the system does not tell: this benchmark's stack is not to be told apart
-// from its neighbours, but on a quiet computer it is nearly all.
+// cpuTime returns the CPU time of all processes since the computer started; 0 where the system does
+// not show it. It includes processes outside the stack, but on a quiet computer the stack uses
+// nearly all of it.
 func cpuTime() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -24,24 +24,24 @@ func cpuTime() time.Duration {
 	var ticks int64
 	for i, field := range fields[1:] {
 		const idle, ioWait = 3, 4
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != ioWait && i < 8 { // the rest is counted in user already
+		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != ioWait && i < 8 { // later fields are already counted in user
 			ticks += n
 		}
 	}
 	return time.Duration(ticks) * cpuTick
 }
 
-// programs are the parts of a stack whose CPU time is told apart.
+// programs are the parts of a stack whose CPU time is shown separately.
 var programs = []string{"Temporal", "PostgreSQL of Temporal", "PostgreSQL of the service", "PostgreSQL for both", "API", "worker", "this benchmark"}
 
-// usage is what a process of the stack has used.
+// usage is the CPU time of a process of the stack.
 type usage struct {
 	program string
 	cpu     time.Duration
 }
 
-// cpuSince is what each of the programs has used since before. A process that
-// has ended is not counted.
+// cpuSince returns the CPU time of each program since before. It does not count processes that have
+// ended.
 func cpuSince(before, now map[int]usage) map[string]time.Duration {
 	used := map[string]time.Duration{}
 	for pid, u := range now {
@@ -50,7 +50,7 @@ func cpuSince(before, now map[int]usage) map[string]time.Duration {
 	return used
 }
 
-// processes are those of the stack; none where the system does not tell.
+// processes returns the processes of the stack; none where the system does not show them.
 func (r *rig) processes() map[int]usage {
 	all := map[int]usage{}
 	known := map[int]string{
@@ -76,8 +76,8 @@ func (r *rig) processes() map[int]usage {
 	return all
 }
 
-// ofPostgres says whom a process of PostgreSQL serves, by its title ("postgres:
-// role database address state"); "" for another program.
+// ofPostgres returns the program that a process of PostgreSQL serves, by its title ("postgres: role
+// database address state"); "" if the process is not PostgreSQL.
 func ofPostgres(pid int) string {
 	title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
@@ -95,13 +95,13 @@ func ofPostgres(pid int) string {
 	return "PostgreSQL for both" // the log's writer, autovacuum …
 }
 
-// cpuOf is what a process has used, its threads included.
+// cpuOf returns the CPU time of a process with its threads.
 func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may have spaces
+	_, rest, _ := strings.Cut(string(text), ") ") // the program's name before it may have spaces
 	fields := strings.Fields(rest)
 	const user, system = 11, 12
 	if len(fields) <= system {

@@ -19,7 +19,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// create measures POST /v1/checkout against the plain sum of its parts.
+// create compares POST /v1/checkout with the bare sum of its parts.
 func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 7, period: 5 * time.Second, clients: 8}
 	p.addFlags(flags)
@@ -49,20 +49,20 @@ func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 	}
 }
 
-// way is one of the ways to do the same that are compared.
+// way is one of the compared ways to do the same work.
 type way struct {
 	name string
 	do   func(context.Context) error
 
-	// Of each round that counts.
-	rates    []float64            // a second
-	cpu      []float64            // milliseconds for each
+	// One value for each round that counts.
+	rates    []float64            // per second
+	cpu      []float64            // milliseconds per unit of work
 	p50, p99 []float64            // milliseconds
-	count    int                  // of all of them
-	programs map[string][]float64 // CPU milliseconds for each, by program
+	count    int                  // units of work in all rounds
+	programs map[string][]float64 // CPU milliseconds per unit of work, by program
 }
 
-// add notes a round.
+// add stores the values of a round.
 func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[string]time.Duration) {
 	at := quantiles(took)
 	w.count += len(took)
@@ -77,8 +77,7 @@ func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[
 	}
 }
 
-// compared are the figures of what took turns. The CPU is that of the whole
-// computer.
+// compared returns the figures of the compared ways. CPU is the CPU time of the whole computer.
 func compared(ways ...*way) []figure {
 	figures := []figure{{Name: "n"}, {Name: "rate", Unit: "a second"}, {Name: "CPU for each", Unit: "ms"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
 	for _, w := range ways {
@@ -89,7 +88,7 @@ func compared(ways ...*way) []figure {
 	return figures
 }
 
-// where says where the CPU time of each way goes.
+// where returns the CPU time of each way by program.
 func where(ways ...*way) part {
 	p := part{Of: "CPU for each, by program"}
 	for _, w := range ways {
@@ -104,8 +103,8 @@ func where(ways ...*way) part {
 	return p
 }
 
-// ratio is how many times as many a second a does as b: the median of the rounds,
-// each against the one beside it.
+// ratio returns the rate of a divided by the rate of b: the median over the rounds, where each
+// round of a is compared with the round of b beside it.
 func ratio(a, b *way) float64 {
 	var ratios []float64
 	for i := range a.rates {
@@ -114,11 +113,11 @@ func ratio(a, b *way) float64 {
 	return median(ratios)
 }
 
-// pace is how much is measured of each way.
+// pace is the amount of measuring for each way.
 type pace struct {
 	rounds  int
-	period  time.Duration // of a round
-	clients int           // at a time
+	period  time.Duration // duration of a round
+	clients int           // clients at a time
 }
 
 func (p *pace) addFlags(flags *flag.FlagSet) {
@@ -127,8 +126,7 @@ func (p *pace) addFlags(flags *flag.FlagSet) {
 	flags.IntVar(&p.clients, "clients", p.clients, "how many do it at a time")
 }
 
-// interleave lets the ways take turns, after one round of each that does not
-// count.
+// interleave measures the ways by turns. The first round of each is a warm-up and does not count.
 func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 	for round := range p.rounds + 1 {
 		for _, w := range ways {
@@ -147,8 +145,7 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 	return nil
 }
 
-// load does something with clients at a time for a period, and returns how long
-// each took.
+// load repeats a function with several clients for a period, and returns the duration of each call.
 func load(ctx context.Context, do func(context.Context) error, clients int, period time.Duration) ([]time.Duration, error) {
 	var (
 		mu   sync.Mutex
@@ -172,12 +169,13 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 			return nil
 		})
 	}
+
 	err := group.Wait()
 	return all, err
 }
 
-// createOverREST creates a session and returns its id. A 503 is repeated, as
-// merchants do; it takes the longer.
+// createOverREST creates a session and returns its id. It repeats the request after a 503, as
+// merchants do; the measured time includes the repetition.
 func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	try := func(ctx context.Context, body string) (id string, status int, err error) {
@@ -208,8 +206,8 @@ func (r *rig) createOverREST(clients int) func(context.Context) (string, error) 
 	}
 }
 
-// createBare is what no service could do without: the same row, the same
-// workflow; no request, key, rate limit, checks or transaction around both.
+// createBare does the least that any such service needs: the same row and the same workflow,
+// without request, key, rate limit, checks, and a transaction around both.
 func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
 	var orders atomic.Int64
 	return func(ctx context.Context) error {

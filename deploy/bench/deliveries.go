@@ -16,9 +16,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// deliveries measures from the publishing of an event to its receipt, at a
-// steady pace and as fast as it goes, beside a bare Temporal workflow with one
-// activity.
+// deliveries measures the time from the publishing of an event to its receipt, at a steady pace and
+// at full speed. It compares with a bare Temporal workflow with one activity.
 func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 	fast := pace{rounds: 5, period: 5 * time.Second, clients: 24}
 	fast.addFlags(flags)
@@ -61,7 +60,7 @@ func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 // publisher publishes events and waits for each to arrive.
 type publisher struct {
 	*neighbourhood
-	endpoints []webhook.Endpoint // several: each takes four at a time
+	endpoints []webhook.Endpoint // several, because each gets four attempts at a time
 	close     func()
 	turn      chan int
 	arrived   sync.Map // event id to a channel that is closed
@@ -84,7 +83,7 @@ func newPublisher(ctx context.Context, n *neighbourhood, clients int) (*publishe
 	return p, err
 }
 
-// one is one delivery; no two at a time share an endpoint.
+// one makes one delivery. No two deliveries share an endpoint at the same time.
 func (p *publisher) one(ctx context.Context) error {
 	i := <-p.turn
 	defer func() { p.turn <- i }()
@@ -104,7 +103,7 @@ func (p *publisher) one(ctx context.Context) error {
 	}
 }
 
-// deliverOne is one bare workflow whose activity arrives.
+// deliverOne runs one bare workflow and waits for its activity.
 func (b *bareApplication) deliverOne(ctx context.Context) error {
 	id := checkout.NewID("bare")
 	done := make(chan struct{}, 1)

@@ -1,7 +1,7 @@
-// Command bench measures the service on this machine, with its own stack on
-// loopback: go run ./deploy/bench neighbours. What is compared takes turns, and
-// medians of the rounds are shown as a table and, with -json, every round as JSON.
-// Figures of different runs and machines do not compare; ratios within one run do.
+// Command bench measures the service on this machine, with its own stack on loopback: go run
+// ./deploy/bench neighbours. Compared things are measured by turns. A table shows the medians of
+// the rounds; with -json, a file has every round. Compare only ratios within one run: figures of
+// different runs or machines are not comparable.
 package main
 
 import (
@@ -22,9 +22,9 @@ import (
 // A benchmark measures.
 type benchmark struct {
 	name, about string
-	short       []string // flags with which "all" runs it
-	// setup adds the benchmark's own flags and returns what measures, to be called
-	// after they were parsed.
+	short       []string // flags that "all" uses
+	// setup adds the benchmark's own flags and returns the function that measures. Call that
+	// function after the flags were parsed.
 	setup func(*flag.FlagSet) func(context.Context) (report, error)
 }
 
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// errUsage lists the benchmarks.
+// errUsage returns the error of a wrong call, which lists the benchmarks.
 func errUsage() error {
 	var b strings.Builder
 	b.WriteString("usage: go run ./deploy/bench NAME [flags]\n")
@@ -57,11 +57,12 @@ func errUsage() error {
 	return errors.New(b.String())
 }
 
-// run measures what args name and shows it.
+// run runs the benchmarks in args and prints their results.
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage()
 	}
+
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	jsonFile := flags.String("json", "", "file for all values as JSON")
 	var chosen []func(context.Context) (report, error)
@@ -87,11 +88,12 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
+
 	got := newResults()
 	var failed error
 	for _, measure := range chosen {
 		r, err := measure(ctx)
-		if err != nil { // what was measured before is shown
+		if err != nil { // the earlier results are still printed
 			failed = err
 			break
 		}
@@ -103,7 +105,7 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(failed, got.writeTable(os.Stdout), save(*jsonFile, got.writeJSON))
 }
 
-// named puts the benchmark's name on what measure finds.
+// named adds the benchmark's name to the reports of measure.
 func named(bench benchmark, measure func(context.Context) (report, error)) func(context.Context) (report, error) {
 	return func(ctx context.Context) (report, error) {
 		fmt.Fprintln(os.Stderr, "==>", bench.name)
@@ -116,7 +118,7 @@ func named(bench benchmark, measure func(context.Context) (report, error)) func(
 	}
 }
 
-// save writes a file, unless its name is "".
+// save writes a file. With the name "" it does nothing.
 func save(file string, write func(io.Writer) error) error {
 	if file == "" {
 		return nil

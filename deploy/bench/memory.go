@@ -8,14 +8,14 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// memory is that of the API and the worker.
+// memory is the memory of the API and of the worker.
 type memory struct{ api, worker float64 }
 
 func (r *rig) memory() memory {
 	return memory{devstack.ResidentMemory(r.stack.API.PID()), devstack.ResidentMemory(r.stack.Worker.PID())}
 }
 
-// peakMemory looks until ctx ends and returns the most that each had.
+// peakMemory watches the memory until ctx ends and returns the highest value of each.
 func (r *rig) peakMemory(ctx context.Context) memory {
 	peak := r.memory()
 	for {
@@ -29,8 +29,7 @@ func (r *rig) peakMemory(ctx context.Context) memory {
 	}
 }
 
-// memoryUnder returns what API and worker have at rest and at most while work
-// runs.
+// memoryUnder returns the memory of API and worker at rest, and the highest value during work.
 func (r *rig) memoryUnder(ctx context.Context, work func() error) (part, error) {
 	rest, watched := r.memory(), make(chan memory, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -42,7 +41,7 @@ func (r *rig) memoryUnder(ctx context.Context, work func() error) (part, error) 
 	of := func(name string, m memory) figure {
 		f := figure{Name: name, Unit: "MB"}
 		for _, s := range []series{one("API", m.api), one("worker", m.worker)} {
-			if !math.IsNaN(s.median()) { // JSON has no word for it
+			if !math.IsNaN(s.median()) { // JSON has no NaN
 				f.Series = append(f.Series, s)
 			}
 		}

@@ -28,18 +28,18 @@ import (
 type neighbourhood struct {
 	*rig
 
-	hanging atomic.Int64 // requests that a hanging endpoint has and does not answer
+	hanging atomic.Int64 // open requests at hanging endpoints
 }
 
-// neighbours measures publish to receipt at a healthy endpoint: alone, beside
-// the sick ones, and alone again.
+// neighbours measures the time from publish to receipt at a healthy endpoint: alone, beside the
+// sick ones, and alone again.
 func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 	rate := flags.Int("rate", 5, "healthy deliveries a second")
 	period := flags.Duration("for", 60*time.Second, "how long each phase is measured")
 	sick := flags.Int("sick", 200, "endpoints that hang for 10 s, each with an attempt under way all the time")
 	waiting := flags.Int("waiting", 50_000, "deliveries that wait for their next attempt")
 	return func(ctx context.Context) (report, error) {
-		// Failed attempts wait for hours, so that waiting retries only wait.
+		// Retries wait for hours, so that none is made during the measurement.
 		r, err := newRig(ctx, devstack.Options{RetrySchedule: "12h,12h,12h,12h,12h"})
 		if err != nil {
 			return report{}, err
@@ -85,7 +85,7 @@ func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 		}
 		figures := latency(phases...)
 		p99 := &figures[2]
-		p99.Goal = &goal{Value: 2000} // a healthy merchant does not notice sick ones
+		p99.Goal = &goal{Value: 2000} // at this p99, a healthy merchant does not notice sick ones
 		at := func(i int) float64 { return p99.median(phases[i].name) }
 		return report{
 			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging)}, memory},
@@ -95,13 +95,13 @@ func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 	}
 }
 
-// phase is a time in which deliveries were measured.
+// phase holds the measurements of one period.
 type phase struct {
 	name      string
-	latencies []time.Duration // from publish to receipt
+	latencies []time.Duration // times from publish to receipt
 }
 
-// latency are the figures of phases.
+// latency returns the figures of the phases.
 func latency(phases ...phase) []figure {
 	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}
 	for _, p := range phases {
@@ -147,13 +147,13 @@ func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhoo
 	}
 	err = n.flows.StartDelivery(ctx, event, ref)
 	for tries := 0; errors.Is(err, runs.ErrOutcomeUnknown) && tries < 10; tries++ {
-		err = n.flows.StartDelivery(ctx, event, ref) // repeating it changes nothing
+		err = n.flows.StartDelivery(ctx, event, ref) // a repetition changes nothing
 	}
 	return event, err
 }
 
-// measure publishes at rate to a healthy endpoint of its own and returns from
-// publish to receipt of each event, and how many other attempts were under way.
+// measure publishes at rate to a healthy endpoint of its own. It returns the time from publish to
+// receipt of each event, and how many other attempts were under way.
 func (n *neighbourhood) measure(ctx context.Context, name string, rate int, period time.Duration) ([]time.Duration, int, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", name, period)
 	var (
@@ -172,6 +172,7 @@ func (n *neighbourhood) measure(ctx context.Context, name string, rate int, peri
 	if err != nil {
 		return nil, 0, err
 	}
+
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
 	defer ticker.Stop()
 	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
@@ -182,10 +183,12 @@ func (n *neighbourhood) measure(ctx context.Context, name string, rate int, peri
 			return err
 		})
 	}
+
 	elsewhere = int(n.hanging.Load())
 	if err := group.Wait(); err != nil {
 		return nil, 0, err
 	}
+
 	var latencies []time.Duration
 	deadline := time.Now().Add(time.Minute)
 	published.Range(func(id, began any) bool {
@@ -203,21 +206,24 @@ func (n *neighbourhood) measure(ctx context.Context, name string, rate int, peri
 	return latencies, elsewhere, err
 }
 
-// wait publishes count deliveries to endpoints that refuse connections, and
-// returns when all of them wait for their next attempt.
+// wait publishes count deliveries to endpoints that refuse connections. It returns when all of them
+// wait for their next attempt.
 func (n *neighbourhood) wait(ctx context.Context, count int) error {
 	if count == 0 {
 		return nil
 	}
+
 	base, closeServer, err := serve(nil)
 	if err != nil {
 		return err
 	}
-	closeServer() // from now on nobody listens there
+
+	closeServer() // from now on the port refuses connections
 	endpoints, err := n.endpoints(ctx, base, min(count, 200))
 	if err != nil {
 		return err
 	}
+
 	group, publishing := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range count {
@@ -232,6 +238,7 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 			return err
 		})
 	}
+
 	fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d\n", count, count)
 	if err := group.Wait(); err != nil {
 		return err
@@ -239,8 +246,8 @@ func (n *neighbourhood) wait(ctx context.Context, count int) error {
 	return n.tidy(ctx)
 }
 
-// tidy has PostgreSQL do now what it would do for minutes after so many rows:
-// that is no neighbour's doing.
+// tidy makes PostgreSQL do its maintenance at once. After so many rows it would work for minutes
+// and disturb the measurement, and no neighbour causes that.
 func (n *neighbourhood) tidy(ctx context.Context) error {
 	for _, database := range []string{"", "temporal", "temporal_visibility"} {
 		config, err := pgx.ParseConfig(n.stack.DatabaseURL())
@@ -264,8 +271,8 @@ func (n *neighbourhood) tidy(ctx context.Context) error {
 	return nil
 }
 
-// beside publishes to each of count endpoints as often as keeps an attempt under
-// way at one that hangs, until stop is called.
+// beside publishes to each of count endpoints until stop is called. It publishes so often that a
+// hanging endpoint always has an attempt under way.
 func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop func(), err error) {
 	base, closeServer, err := serve(func(_ http.ResponseWriter, r *http.Request) {
 		if !hang {
@@ -273,17 +280,19 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 		}
 		n.hanging.Add(1)
 		defer n.hanging.Add(-1)
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the sender went
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the sender has gone
 		<-r.Context().Done()
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	endpoints, err := n.endpoints(ctx, base, count)
 	if err != nil {
 		closeServer()
 		return nil, err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for i, e := range endpoints {
@@ -295,12 +304,13 @@ func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop 
 					return
 				case <-time.After(pause):
 				}
-				_, _ = n.publish(ctx, e) // the next one comes anyway
+				_, _ = n.publish(ctx, e) // after an error, the next one follows
 				pause = webhook.ResponseTimeout
 			}
 		})
 	}
-	time.Sleep(2 * webhook.ResponseTimeout) // until everybody is there
+
+	time.Sleep(2 * webhook.ResponseTimeout) // until all endpoints have attempts
 	return func() {
 		cancel()
 		group.Wait()

@@ -17,9 +17,9 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// paid measures whole sessions: created, paid on the page, checkout.completed
-// and payout.sent received. Beside it runs a bare Temporal application of the
-// same shape whose activities do nothing.
+// paid measures whole sessions: each is created, paid on the page, and ends when checkout.completed
+// and payout.sent are received. It compares with a bare Temporal application of the same shape
+// whose activities do nothing.
 func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
 	p.addFlags(flags)
@@ -51,7 +51,7 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 	}
 }
 
-// customers pay sessions and wait until the merchant knows.
+// customers pay sessions and wait until the merchant has the events.
 type customers struct {
 	*rig
 	create func(context.Context) (string, error)
@@ -61,7 +61,7 @@ type customers struct {
 	waiting map[string]*told // by session
 }
 
-// told is what the merchant still waits for.
+// told holds the events for which the merchant still waits.
 type told struct {
 	left int
 	done chan struct{}
@@ -77,7 +77,7 @@ func (r *rig) newCustomers(clients int) *customers {
 
 var sessionOfEvent = regexp.MustCompile(`"session_id":"(cs_[0-9a-z]{26})"`)
 
-// listen notes what arrives at the demo merchant's receiver until ctx ends.
+// listen notes the arrivals at the demo merchant's receiver until ctx ends.
 func (c *customers) listen(ctx context.Context) {
 	seen := 0
 	for {
@@ -112,7 +112,7 @@ const patience = time.Minute
 
 var errPatience = errors.New("the events did not arrive within a minute")
 
-// payOne is one session from its creation to its two events.
+// payOne runs one session from its creation to its two events.
 func (c *customers) payOne(ctx context.Context) error {
 	id, err := c.create(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// results are what one call of this command found. The table and JSON show the same
+// results are the results of one call of this command. The table and the JSON show the same
 // figures.
 type results struct {
 	At      time.Time `json:"at"`
@@ -28,7 +28,7 @@ func newResults() results {
 	}
 }
 
-// report is what one benchmark found.
+// report is the result of one benchmark.
 type report struct {
 	Name   string `json:"name"`
 	About  string `json:"about"`
@@ -36,17 +36,16 @@ type report struct {
 	Parts  []part `json:"parts"`
 }
 
-// part holds figures of the same things: a table, of which each figure is a
-// column and each thing a line.
+// part is a table. Each figure is a column, and each compared thing is a line.
 type part struct {
-	Of      string   `json:"of"` // what the series are: "way"
+	Of      string   `json:"of"` // the kind of the compared things, such as "way"
 	Figures []figure `json:"figures"`
 }
 
 // figure is one quantity of several things.
 type figure struct {
 	Name   string   `json:"name"`
-	Unit   string   `json:"unit,omitempty"` // "" for a number of things
+	Unit   string   `json:"unit,omitempty"` // "" for a count
 	Goal   *goal    `json:"goal,omitempty"` // nil when there is none
 	Series []series `json:"series"`
 }
@@ -54,8 +53,8 @@ type figure struct {
 // goal is a bound for the median.
 type goal struct {
 	Value   float64 `json:"value"`
-	AtLeast bool    `json:"at_least,omitempty"` // else at most
-	Of      string  `json:"of,omitempty"`       // the series it is for; "" for all
+	AtLeast bool    `json:"at_least,omitempty"` // otherwise the bound is an upper one
+	Of      string  `json:"of,omitempty"`       // the series of the goal; "" for all
 }
 
 func (g goal) met(s series) bool {
@@ -65,8 +64,7 @@ func (g goal) met(s series) bool {
 	return g.AtLeast == (s.median() >= g.Value) || s.median() == g.Value
 }
 
-// series is what was measured of one thing: a value for each round that counted,
-// or only one.
+// series holds the values of one thing: one for each round that counted, or only one.
 type series struct {
 	Name   string    `json:"name"`
 	Values []float64 `json:"values"`
@@ -101,7 +99,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// heading is the figure's name with its unit.
+// heading returns the figure's name with its unit.
 func (f figure) heading() string {
 	if f.Unit == "" {
 		return f.Name
@@ -109,7 +107,7 @@ func (f figure) heading() string {
 	return f.Name + ", " + f.Unit
 }
 
-// median is that of the series of a name, NaN when it has none.
+// median returns the median of the series with this name; NaN when there is none.
 func (f figure) median(name string) float64 {
 	for _, s := range f.Series {
 		if s.Name == name {
@@ -119,7 +117,7 @@ func (f figure) median(name string) float64 {
 	return math.NaN()
 }
 
-// names are those of the series of all figures, in their order.
+// names returns the names of the series of all figures, in their order.
 func (p part) names() []string {
 	var names []string
 	for _, f := range p.Figures {
@@ -132,7 +130,7 @@ func (p part) names() []string {
 	return names
 }
 
-// verdicts says of each goal whether it was met.
+// verdicts returns, for each goal, whether it was met.
 func (r report) verdicts() []string {
 	var all []string
 	for _, p := range r.Parts {
@@ -161,7 +159,7 @@ func (g goal) text(unit string) string {
 	return strings.TrimSpace(sign + number(g.Value) + " " + unit)
 }
 
-// writeTable writes medians.
+// writeTable writes the medians as a table.
 func (r results) writeTable(w io.Writer) error {
 	for _, report := range r.Reports {
 		fmt.Fprintf(w, "\n%s: %s\n", report.Name, report.About)
@@ -185,11 +183,12 @@ func (r results) writeTable(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s\n", strings.Join(append([]string{report.Result}, report.verdicts()...), "\n"))
 	}
+
 	_, err := fmt.Fprintf(w, "\n%s; %s\n", r.Machine, r.At.Format(time.RFC3339))
 	return err
 }
 
-// writeJSON writes every round's value.
+// writeJSON writes the values of every round.
 func (r results) writeJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

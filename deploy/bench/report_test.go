@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample has everything that a report can have.
+// sample returns a report with every kind of content.
 func sample() results {
 	return results{
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: "a computer",

@@ -19,19 +19,19 @@ import (
 	"example.com/checkout/storage"
 )
 
-// rig is a stack to measure, and the ways into it that merchants do not have.
+// rig is a stack to measure, with direct access that merchants do not have.
 type rig struct {
 	dir      string
 	stack    *devstack.Stack
 	store    *storage.Store
-	temporal client.Client // as the SDK makes it
-	plain    client.Client // as the service does, without compression
+	temporal client.Client // with the SDK's defaults
+	plain    client.Client // with the service's options, without compression
 	flows    *runs.Client
 
-	orders atomic.Int64 // that were created over REST
+	orders atomic.Int64 // sessions created over REST
 }
 
-// newRig starts a stack of its own in a directory that goes with it.
+// newRig starts a stack in a temporary directory. close removes the directory.
 func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	r = &rig{}
 	defer func() {
@@ -42,11 +42,13 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.dir, err = os.MkdirTemp("", "checkout-bench-"); err != nil {
 		return r, err
 	}
+
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
 	o.Env = append([]string{"CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000"}, o.Env...)
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}
+
 	keys, err := storage.ParseKeyring(r.stack.Demo.MasterKeys)
 	if err != nil {
 		return r, err
@@ -60,11 +62,12 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if r.plain, err = r.dial(ctx, &client.GrpcCompressionNone{}); err != nil {
 		return r, err
 	}
+
 	r.flows = &runs.Client{Temporal: r.plain}
 	return r, nil
 }
 
-// dial returns a client of the stack's Temporal; nil is the SDK's compression.
+// dial returns a client of the stack's Temporal; nil means the SDK's compression.
 func (r *rig) dial(ctx context.Context, compression client.GrpcCompression) (client.Client, error) {
 	return client.DialContext(ctx, client.Options{
 		HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(quiet),
@@ -100,7 +103,7 @@ func quantiles(took []time.Duration) func(q float64) time.Duration {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// serve listens on a free port until closeServer.
+// serve listens on a free port until closeServer is called.
 func serve(handle http.HandlerFunc) (base string, closeServer func(), err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

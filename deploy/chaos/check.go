@@ -49,7 +49,7 @@ type checkOptions struct {
 	json    bool
 }
 
-// parseCheck reads flags and settings; its errors say what to change.
+// parseCheck reads flags and settings. Its errors say how to correct the call.
 func parseCheck(args, environment []string, help io.Writer) (checkOptions, error) {
 	var o checkOptions
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
@@ -58,6 +58,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		fmt.Fprint(help, checkUsage)
 		flags.PrintDefaults()
 	}
+
 	flags.Func("receiver-log", "`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked", func(path string) error {
 		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
 		return nil
@@ -73,6 +74,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
 	}
+
 	schedule, err := config.ParseSchedule(*scheduleText)
 	if err != nil {
 		return o, fmt.Errorf("-schedule %w", err)
@@ -80,26 +82,29 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 	if o.Stores, err = config.LoadStores(environment); err != nil {
 		return o, fmt.Errorf("settings:\n%w", err)
 	}
+
 	o.sources.DatabaseURL, o.sources.Namespace = o.DatabaseURL, o.TemporalNamespace
 	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.DeliveryRetention
 	return o, nil
 }
 
-// report is the answer of check.
+// report is the result of check.
 type report struct {
 	At         time.Time          `json:"at"`
-	Unsettled  string             `json:"unsettled,omitempty"` // what was still in progress
-	Moved      int                `json:"moved"`               // deliveries that changed meanwhile
+	Unsettled  string             `json:"unsettled,omitempty"` // work still in progress
+	Moved      int                `json:"moved"`               // deliveries that changed during the check
 	Violations int                `json:"violations"`
 	Invariants []invariant.Result `json:"invariants"`
 }
 
-// check gathers, checks and writes. It returns errViolated when something is.
+// check gathers the facts, checks them and writes the report. It returns errViolated when an
+// invariant is violated.
 func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	began := time.Now()
 	o.sources.Progress = func(text string) {
 		fmt.Fprintf(progress, "%6.1f s  %s\n", time.Since(began).Seconds(), text)
 	}
+
 	var (
 		r   report
 		err error
@@ -107,6 +112,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if r.Unsettled, err = settle(ctx, o); err != nil {
 		return err
 	}
+
 	o.sources.Temporal, err = client.DialContext(ctx, client.Options{
 		HostPort: o.TemporalAddress, Namespace: o.TemporalNamespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
@@ -118,12 +124,14 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	r.At, r.Invariants = facts.At, invariant.Check(facts)
 	for _, d := range facts.Deliveries {
 		if d.Moved {
 			r.Moved++
 		}
 	}
+
 	for _, i := range r.Invariants {
 		r.Violations += len(i.Violations)
 	}
@@ -138,8 +146,8 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	return err
 }
 
-// settle waits until everything has come to rest, as long as it may. It returns
-// what has not.
+// settle waits until everything has come to rest, within the time allowed. It returns the work that
+// has not, in words.
 func settle(ctx context.Context, o checkOptions) (string, error) {
 	conn, err := pgx.Connect(ctx, o.DatabaseURL)
 	if err != nil {
@@ -160,7 +168,7 @@ func settle(ctx context.Context, o checkOptions) (string, error) {
 	}
 }
 
-// print writes violations first and the table last, where a reader looks.
+// print writes the violations, then the table: a reader looks at the end first.
 func (r report) print(out io.Writer) error {
 	for _, i := range r.Invariants {
 		for _, v := range i.Violations {
@@ -170,6 +178,7 @@ func (r report) print(out io.Writer) error {
 	if r.Violations > 0 {
 		fmt.Fprintln(out)
 	}
+
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "invariant\tchecked\tviolations\t")
 	for _, i := range r.Invariants {

@@ -15,12 +15,12 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Calls beside those that package invariant knows.
+// Operations that package invariant does not use.
 const (
 	opCreate  = invariant.OpCreate
 	opCancel  = invariant.OpCancel
-	opSteer   = "steer" // hold, resume, retry_now and replay of a delivery
-	opPage    = "page"  // what the customer's page says
+	opSteer   = "steer" // hold, resume, retry_now or replay of a delivery
+	opPage    = "page"  // read the customer's page
 	opConfirm = "3-D Secure"
 )
 
@@ -31,14 +31,14 @@ type call struct {
 	api                int // 1 or 2; 0: either
 }
 
-// answer is what a client was answered.
+// answer is the answer to a call.
 type answer struct {
-	status int // 0: nothing
+	status int // 0: no answer
 	body   []byte
-	at     *url.URL // of a page: where the redirects led
+	at     *url.URL // of a page: its URL after the redirects
 }
 
-// field returns a member of a JSON object that is a text, "" for anything else.
+// field returns a string member of the JSON body; "" for anything else.
 func (a answer) field(name string) string {
 	var object map[string]any
 	_ = json.Unmarshal(a.body, &object) // a body that is not JSON has no fields
@@ -46,12 +46,12 @@ func (a answer) field(name string) string {
 	return text
 }
 
-// clientTimeout is longer than the service may take.
+// clientTimeout is longer than the service may take for an answer.
 const clientTimeout = 14 * time.Second
 
 var browser = &http.Client{Timeout: clientTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
 
-// call makes one request to the REST API and notes what came of it.
+// call makes one request to the REST API and records the outcome.
 func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
 	api := what.api - 1
 	if api < 0 {
@@ -78,7 +78,7 @@ func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
 	return got
 }
 
-// request makes one request and follows where it leads.
+// request makes one request and follows redirects.
 func request(ctx context.Context, method, address string, header http.Header, body string) answer {
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
@@ -90,7 +90,7 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 	if err != nil {
 		return answer{}
 	}
-	defer func() { _ = res.Body.Close() }() // it was read
+	defer func() { _ = res.Body.Close() }() // the body was read
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		return answer{}
@@ -98,8 +98,8 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 	return answer{res.StatusCode, text, res.Request.URL}
 }
 
-// create creates a session, again with the same key until it is told what came of
-// it, at most tries times. It returns "" when it never was.
+// create creates a session. It repeats the request with the same key until an answer gives the
+// outcome, at most tries times. Without such an answer it returns "".
 func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries int, api ...int) (id string, expiresAt time.Time) {
 	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
 	for n := range tries {
@@ -119,15 +119,15 @@ func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries
 		if ctx.Err() != nil {
 			break
 		}
-		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // as a client that means well
+		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // back off as a polite client does
 	}
 	return "", time.Time{}
 }
 
 const customerEmail = "ann@example.com"
 
-// pay sends the hosted page's form, goes on to the bank when it asks, and asks the
-// page how the session stands.
+// pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status
+// from the page.
 func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
 	form := url.Values{"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {customerEmail}}.Encode()
@@ -148,7 +148,7 @@ func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
 	c.note(invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
 }
 
-// look asks the customer's page, or the REST API, how a session stands.
+// look reads the session's status from the customer's page or the REST API.
 func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 	if rand.IntN(2) == 0 { //nolint:gosec // who is asked
 		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
@@ -163,8 +163,8 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 	c.note(invariant.Call{Op: opPage, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told})
 }
 
-// end asks the REST API to expire or advance a session, again while it does not
-// know.
+// end asks the REST API to expire or advance a session. It repeats the request while the outcome is
+// unknown.
 func (c *chaos) end(ctx context.Context, m *merchant, op, id string) {
 	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire", invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
 	for n := range 6 {
@@ -183,20 +183,20 @@ func (c *chaos) note(made invariant.Call) {
 	c.calls = append(c.calls, made)
 }
 
-// noteOperator records what an operator asks Temporal for, before it does: whether
-// it was done is not known then.
+// noteOperator records an operator's request to Temporal before it is made. Its outcome is not
+// known at that time.
 func (c *chaos) noteOperator(op, id string) {
 	now := time.Now()
 	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
 }
 
-// list returns the ids of the deliveries that a filter finds, newest first.
+// list returns the ids of the deliveries that match a filter, newest first.
 func (c *chaos) list(ctx context.Context, m *merchant, filter string) []string {
 	got := c.call(ctx, m, call{op: "list", method: http.MethodGet, path: "/v1/deliveries?limit=20&" + filter})
 	var page struct {
 		Data []struct{ ID string }
 	}
-	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal lists nothing
+	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal has no list
 	ids := make([]string, 0, len(page.Data))
 	for _, d := range page.Data {
 		ids = append(ids, d.ID)

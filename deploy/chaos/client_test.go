@@ -20,7 +20,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// newChaos is a run against an API and a page that answer as the service may.
+// newChaos returns a run against an API and a page with answers that the service may give.
 func newChaos(t *testing.T) *chaos {
 	t.Helper()
 	var creations atomic.Int64
@@ -28,7 +28,7 @@ func newChaos(t *testing.T) *chaos {
 	answer := func(pattern string, status int, body string) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body)) // a client that went away asks again
+			_, _ = w.Write([]byte(body)) // an error means that the client has gone; it asks again
 		})
 	}
 	mux.HandleFunc("POST /v1/checkout", func(w http.ResponseWriter, r *http.Request) {
@@ -59,17 +59,17 @@ func newChaos(t *testing.T) *chaos {
 	}
 }
 
-// said are the calls that were noted: what for, of what, and what was answered.
+// said returns the noted calls: operation, id and answer.
 func (c *chaos) said() []string {
 	var all []string
 	for _, made := range c.calls {
-		op := strings.Replace(made.Op, opPage, invariant.OpGet, 1) // one of them is asked at random
+		op := strings.Replace(made.Op, opPage, invariant.OpGet, 1) // look asks the page or the API at random
 		all = append(all, fmt.Sprint(op, " ", made.ID, " ", made.Status, " ", made.Told))
 	}
 	return all
 }
 
-// TestClient_NotesWhatItWasTold: invariants 14 and 15 stand on these notes.
+// TestClient_NotesWhatItWasTold checks the notes that invariants 14 and 15 use.
 func TestClient_NotesWhatItWasTold(t *testing.T) {
 	t.Parallel()
 	c, m := newChaos(t), &merchant{id: "mer_1", key: "sk_test_x"}
@@ -136,7 +136,7 @@ func TestReply_FindsTheHeadersOfCallers(t *testing.T) {
 
 func TestRace_BothHappenInEitherOrder(t *testing.T) {
 	t.Parallel()
-	s := &scene{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // it has to be the same again
+	s := &scene{random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the same seed must give the same numbers
 	seen := map[string]bool{}
 	for range 20 {
 		order := make(chan string, 2)
@@ -166,7 +166,7 @@ func TestCount_SaysWhatHappened(t *testing.T) {
 	require.Equal(t, 1, r.Duplicates, "one run, accepted twice")
 }
 
-// TestSettle_AsksPostgres: the statements fit the schema, and say what is not at rest.
+// TestSettle_AsksPostgres checks that the statements fit the schema and find the work in progress.
 func TestSettle_AsksPostgres(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t)

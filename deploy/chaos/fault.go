@@ -19,14 +19,14 @@ import (
 	"example.com/checkout/deploy/chaos/invariant"
 )
 
-// faultKind is one way to break the rig. The numbers of the fault matrix that a
-// kind stands for are in its comment.
+// faultKind is one way to break the rig. The comment at each kind has its numbers in the fault
+// matrix.
 type faultKind struct {
 	name   string
-	weight int    // how often, relative to the others
-	part   string // the kind of part that it breaks and holds; "" for none
-	// inject breaks something, waits, and mends it. It returns false when there was
-	// nothing to break.
+	weight int    // frequency, relative to the others
+	part   string // the kind of part that the fault breaks and locks; "" for none
+	// inject breaks something, waits, and repairs it. It returns false when it found nothing to
+	// break.
 	inject func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool
 }
 
@@ -49,7 +49,7 @@ var faultKinds = []faultKind{
 	{"row-lock", 3, "", lockRows},                                               // D7
 	{"client-disconnect", 2, "", disconnectClients},                             // A5
 	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)},    // G
-	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision takes
+	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision may take
 	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
 	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
 	{"net-reset", 3, "", resetLink},                                             // D9
@@ -60,8 +60,7 @@ var faultKinds = []faultKind{
 	{"twice-reset", 2, "", decideTwice(terminateRun, resetRun)}, // C9, D7
 }
 
-// kindsNamed returns the kinds with these names, separated by commas; all of them
-// for "".
+// kindsNamed returns the kinds with these names, separated by commas; "" means all kinds.
 func kindsNamed(names string) ([]faultKind, error) {
 	if names == "" {
 		return faultKinds, nil
@@ -86,7 +85,7 @@ func between(random *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(random.Int64N(int64(to-from)))
 }
 
-// pause waits, however little is left of the run.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -108,23 +107,23 @@ func stopped(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
 	return true
 }
 
-// paused stops a process for a second to longest and lets it go on: what it knows
-// is old then.
+// paused stops a process for one second to longest and then continues it. The process then works
+// with old knowledge.
 func paused(longest time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, _ *chaos, p *part, random *rand.Rand) bool {
 		pids := family(p.pid())
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGSTOP) // a child may have ended
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the child has ended
 		}
 		pause(ctx, between(random, time.Second, longest))
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // so
+			_ = syscall.Kill(pid, syscall.SIGCONT) // as above
 		}
 		return true
 	}
 }
 
-// inPostgres runs do with a connection of an operator's.
+// inPostgres runs do with an operator's connection to PostgreSQL.
 func inPostgres(ctx context.Context, c *chaos, do func(*pgx.Conn) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -132,7 +131,7 @@ func inPostgres(ctx context.Context, c *chaos, do func(*pgx.Conn) error) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // that ends what it did
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // closing ends the fault
 	return do(conn) == nil
 }
 
@@ -161,8 +160,7 @@ func exhaustConnections(ctx context.Context, c *chaos, _ *part, random *rand.Ran
 	return len(held) > 0
 }
 
-// lockRows holds the rows of sessions that are under way for longer than a lock is
-// waited for.
+// lockRows locks the rows of pending sessions for longer than the service waits for a lock.
 func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -180,8 +178,8 @@ func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	return err == nil && tag.RowsAffected() > 0
 }
 
-// disconnectClients lets clients go in the middle of a request. Each comes back
-// with the same key, so that one session comes of it.
+// disconnectClients makes clients disconnect during a request. Each client repeats the request with
+// the same key, so that only one session is created.
 func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	var all sync.WaitGroup
 	for range 8 {
@@ -215,8 +213,7 @@ func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	return true
 }
 
-// operate lets an operator do something to a run of a session or a delivery, open
-// or closed.
+// operate makes an operator act on a run of a session or a delivery, open or closed.
 func operate(do func(ctx context.Context, c *chaos, workflowID string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -242,9 +239,9 @@ func cancelRun(ctx context.Context, c *chaos, id string) error {
 	return c.rig.temporal.CancelWorkflow(ctx, id, "")
 }
 
-// resetRun begins a run anew from its first workflow task. Of the sessions whose
-// time is over, half are reset without the messages that came, as the UI offers:
-// such a run knows of no payment, and finds its time over.
+// resetRun resets a run to its first workflow task. For half of the sessions whose time is over, it
+// drops the received messages, as the UI offers. The new run then knows of no payment and finds
+// its time over.
 func resetRun(ctx context.Context, c *chaos, id string) error {
 	events := c.rig.temporal.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {

@@ -14,12 +14,12 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// patience is how long a process may take until it tells, and idle connections
-// until they go after the load.
+// patience is how long a process may take to answer, and how long idle connections may stay after
+// the load.
 const patience = 20 * time.Second
 
-// holds returns what each process of the service holds, by its name. One that has
-// just started takes a moment until it tells.
+// holds returns the resources of each process of the service, by its name. It repeats the question
+// for a while, because a new process does not answer at once.
 func (r *rig) holds(ctx context.Context) (map[string]invariant.Hold, error) {
 	for began := time.Now(); ; pause(ctx, time.Second) {
 		all, err := r.holdsNow(ctx)
@@ -29,7 +29,7 @@ func (r *rig) holds(ctx context.Context) (map[string]invariant.Hold, error) {
 	}
 }
 
-// holdsNow knows only what Linux tells.
+// holdsNow reads open files and memory from Linux, and goroutines from each process's metrics.
 func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 	all := map[string]invariant.Hold{}
 	for _, p := range r.parts {
@@ -49,7 +49,7 @@ func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 	return all, nil
 }
 
-// goroutinesOf reads the metric of a process.
+// goroutinesOf reads the number of goroutines from a process's metrics.
 func goroutinesOf(ctx context.Context, address string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
@@ -70,8 +70,8 @@ func goroutinesOf(ctx context.Context, address string) (int, error) {
 	return 0, fmt.Errorf("%s has no go_goroutine_count", address)
 }
 
-// compareHolds returns what every process held before and holds now. What is
-// more than it may be is looked at again for a while.
+// compareHolds returns the resources of every process before the load and now. If a process holds
+// too much, compareHolds looks again for a while.
 func (c *chaos) compareHolds(ctx context.Context) ([]invariant.Held, error) {
 	for began := time.Now(); ; pause(ctx, time.Second) {
 		now, err := c.rig.holds(ctx)

@@ -12,7 +12,7 @@ import (
 	"example.com/checkout/workflows"
 )
 
-// Cards of every outcome. Source: api/README.md, "Test cards".
+// Test cards, one for each outcome. Source: api/README.md, "Test cards".
 var cards = []string{
 	"4242424242424242", "4242424242424242", "4242424242424242", "5555555555554444", "378282246310005", "4242424242424242",
 	"4000000000000002", "4000000000009995", "4000000000000119", // declined
@@ -24,16 +24,16 @@ var cards = []string{
 
 const goodCard = "4242424242424242"
 
-// script is what happens to one session after it was created. A race is between
-// two wishes and notes who won.
+// script is the story of one session after its creation. A script with a race makes two requests at
+// nearly the same time and records the winner.
 type script struct {
 	name   string
 	weight int
-	api    int // whose lifetime it needs: 1 short, 2 long, 0 either
+	api    int // the API with the needed lifetime: 1 short, 2 long, 0 either
 	play   func(ctx context.Context, c *chaos, s *scene)
 }
 
-// scene is one session on its way.
+// scene is one session that plays its script.
 type scene struct {
 	m         *merchant
 	id        string
@@ -79,8 +79,8 @@ var scripts = []script{
 	}},
 }
 
-// race lets two things happen, the second up to spread after the first or, in a
-// third of the cases, before it.
+// race runs two functions. The second starts up to spread after the first, or in a third of the
+// cases before it.
 func (s *scene) race(first, second func(), spread time.Duration) {
 	by := between(s.random, -spread/2, spread)
 	var both sync.WaitGroup
@@ -89,23 +89,23 @@ func (s *scene) race(first, second func(), spread time.Duration) {
 	both.Wait()
 }
 
-// signal is an operator who signals a session, twice, once without sense.
+// signal acts as an operator who sends a session two signals; the first one makes no sense.
 func (c *chaos) signal(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c.noteOperator(invariant.OpSignal, id)
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"}) // nobody pays by a signal
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)                                                  // it may have ended
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"}) // no session is paid by a signal
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)                                                  // an error means that the session has ended
 }
 
-// nextKey returns an Idempotency-Key that was not used.
+// nextKey returns a new Idempotency-Key.
 func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 
 // work keeps sessions under way until ctx ends.
 func (c *chaos) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range c.customers {
-		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // it has to be the same again
+		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.session(random)
@@ -116,8 +116,7 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// session plays one script from its beginning to its end, also when the load ends
-// meanwhile.
+// session plays one script to its end, even if the load ends before.
 func (c *chaos) session(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
@@ -125,6 +124,7 @@ func (c *chaos) session(random *rand.Rand) {
 	for _, s := range scripts {
 		sum += s.weight
 	}
+
 	chosen, at := scripts[0], random.IntN(sum)
 	for _, s := range scripts {
 		if chosen = s; at < s.weight {
@@ -132,6 +132,7 @@ func (c *chaos) session(random *rand.Rand) {
 		}
 		at -= s.weight
 	}
+
 	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 	orderID, own := "", ""
 	if random.IntN(3) == 0 {
@@ -140,6 +141,7 @@ func (c *chaos) session(random *rand.Rand) {
 	if random.IntN(10) == 0 {
 		own = m.ownURL
 	}
+
 	body := m.terms(key, orderID, own)
 	id, expiresAt := c.create(ctx, m, key, body, 20, chosen.api)
 	if id == "" {
@@ -148,6 +150,7 @@ func (c *chaos) session(random *rand.Rand) {
 	if random.IntN(12) == 0 { // a client that did not see the answer
 		c.create(ctx, m, key, body, 2)
 	}
+
 	c.mu.Lock()
 	c.played[chosen.name] = append(c.played[chosen.name], id)
 	c.mu.Unlock()
@@ -155,10 +158,9 @@ func (c *chaos) session(random *rand.Rand) {
 	chosen.play(ctx, c, &scene{m, id, expiresAt, random})
 }
 
-// steer lets merchants steer their deliveries until ctx ends: hold and resume,
-// hasten, replay.
+// steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.
 func (c *chaos) steer(ctx context.Context) {
-	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // it has to be the same again
+	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // the same seed must give the same numbers
 	for ctx.Err() == nil {
 		m := c.merchants[random.IntN(len(c.merchants))]
 		act := func(filter string, verbs ...string) {

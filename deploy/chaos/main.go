@@ -1,6 +1,6 @@
-// Command chaos says whether the service kept its word. Its check reads PostgreSQL,
-// Temporal and the receivers' log and names every place where they disagree; its
-// run breaks a stack of its own in every way first.
+// Command chaos checks the guarantees of the service. `chaos check` reads PostgreSQL, Temporal and
+// the receivers' log, and lists every disagreement. `chaos run` first starts a stack of its own and
+// breaks it in every way.
 package main
 
 import (
@@ -25,11 +25,11 @@ const usage = `usage: go run ./deploy/chaos COMMAND [flags]
 
 // Exit statuses besides 0.
 const (
-	exitViolations = 1 // something that must hold does not
-	exitUnknown    = 2 // it could not be found out
+	exitViolations = 1 // an invariant is violated
+	exitUnknown    = 2 // the check did not work
 )
 
-// errViolated: the check worked, and found something.
+// errViolated says that the check worked and found a violation.
 var errViolated = errors.New("invariants are violated")
 
 func main() {

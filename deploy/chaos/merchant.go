@@ -19,8 +19,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// merchant is one of the merchants whose customers come, with receivers that
-// misbehave.
+// merchant is one merchant under load, with receivers that misbehave.
 type merchant struct {
 	id, key   string
 	receivers []*devstack.Receiver
@@ -35,6 +34,7 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	store, err := storage.Open(ctx, storage.Options{URL: c.rig.databaseURL, Keys: keys, MaxConns: 2})
 	if err != nil {
 		return err
@@ -44,14 +44,17 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	canary := loopback(ports[0])
 	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
 		return err
 	}
+
 	c.canary = "http://" + canary + "/"
 	if err := c.addCanaries(); err != nil {
 		return err
 	}
+
 	for i := range merchants {
 		m, err := c.addMerchant(ctx, store, i)
 		if err != nil {
@@ -62,7 +65,7 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 	return nil
 }
 
-// addCanaries notes what of the stack and its customers must not be found anywhere.
+// addCanaries notes the secrets of the stack and its customers that must not leak.
 func (c *chaos) addCanaries() error {
 	u, err := url.Parse(c.rig.databaseURL)
 	if err != nil {
@@ -83,8 +86,8 @@ func (c *chaos) addCanaries() error {
 	return nil
 }
 
-// addMerchant creates a merchant with two registrations for everything, and the
-// last with one more at an address where nobody listens.
+// addMerchant creates a merchant with two registrations for all events. The last merchant gets a
+// third one, at an address without a listener.
 func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
 	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeTest)}
 	err := store.CreateMerchant(ctx, checkout.Merchant{
@@ -94,15 +97,18 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	if err != nil {
 		return nil, err
 	}
+
 	err = store.CreateAPIKey(ctx, checkout.APIKey{Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}, m.key)
 	if err != nil {
 		return nil, err
 	}
+
 	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
 		return nil, err
 	}
+
 	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
 	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
 		return nil, err
@@ -112,11 +118,12 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 			return nil, err
 		}
 	}
+
 	m.ownURL, err = c.startReceiver(m, first)
 	return m, err
 }
 
-// addEndpoint registers a receiver, which listens or does not.
+// addEndpoint registers a receiver, with or without a listener.
 func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) error {
 	c.canaries = append(c.canaries,
 		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
@@ -136,7 +143,7 @@ func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *mercha
 	return err
 }
 
-// nobody is an address where nobody listens.
+// nobody returns an address without a listener.
 func nobody(*merchant, string) (address string, err error) {
 	ports, err := devstack.Free(1)
 	if err != nil {
@@ -160,23 +167,24 @@ func (c *chaos) startReceiver(m *merchant, secret string) (address string, err e
 	return "http://" + loopback(ports[0]) + "/webhook", nil
 }
 
-// reply is how a receiver treats a request: what misbehaves is chosen by delivery,
-// so that the same seed and ids give the same.
+// reply chooses a receiver's reaction to a request. The delivery's id decides, so that the same
+// seed and ids give the same reactions.
 func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 	c.lookForCanaries(a)
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(a.Delivery)) // never fails
 	kind := sum.Sum32() % 100
-	attempt, _ := strconv.Atoi(a.Attempt) // 0 of what is no attempt
+	attempt, _ := strconv.Atoi(a.Attempt) // 0 when the header is missing or malformed
 	if c.quietReceivers.Load() {
-		attempt += 100 // after the faults there is no reason to go on
+		attempt += 100 // after the faults, stop misbehaving
 	}
+
 	switch first := attempt <= 1; {
-	case kind < 8: // succeeds on attempt 2 to 6
+	case kind < 8: // accepts attempt 2 to 6
 		if attempt < 2+int(kind%5) {
 			return devstack.Reply{Status: http.StatusInternalServerError}
 		}
-	case kind < 11: // never
+	case kind < 11: // never accepts
 		return devstack.Reply{Status: http.StatusServiceUnavailable}
 	case kind < 12 && first:
 		return devstack.Reply{Status: http.StatusOK, After: 9500 * time.Millisecond}
@@ -194,7 +202,7 @@ func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
 	return devstack.Reply{Status: http.StatusOK}
 }
 
-// lookForCanaries notes what of a caller's headers came to a receiver.
+// lookForCanaries notes a caller's headers that reached a receiver.
 func (c *chaos) lookForCanaries(a devstack.Arrival) {
 	got := fmt.Sprint(a.Header, string(a.Body))
 	for _, h := range invariant.HeaderCanaries {
@@ -206,8 +214,8 @@ func (c *chaos) lookForCanaries(a devstack.Arrival) {
 	}
 }
 
-// terms is the body that creates a session; key is in its metadata, so that the
-// session tells which request made it.
+// terms returns the body of a request that creates a session. key is in the metadata, so that the
+// session names the request that created it.
 func (m *merchant) terms(key, orderID, webhookURL string) string {
 	metadata := map[string]any{"key": key}
 	if orderID != "" {
@@ -217,6 +225,6 @@ func (m *merchant) terms(key, orderID, webhookURL string) string {
 	if webhookURL != "" {
 		body["webhook_url"] = webhookURL
 	}
-	text, _ := json.Marshal(body) // of texts and numbers: never fails
+	text, _ := json.Marshal(body) // never fails with strings and numbers
 	return string(text)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A link is a TCP proxy between the processes of one command and one server, which
-// can be made to fail. Shopify/toxiproxy does more and brings a server of its own
-// and a dozen modules; what is needed here is this file.
+// A link is a TCP proxy between the processes of one command and one server. It can be made to
+// fail. Shopify/toxiproxy does more, but it brings a server of its own and a dozen modules; this
+// file is enough here.
 type link struct {
 	name     string // "worker-temporal"
 	target   string // host:port
@@ -20,19 +20,19 @@ type link struct {
 	conns map[net.Conn]bool // both sides of every connection
 }
 
-// linkFault is what a link does instead of passing bytes on at once.
+// linkFault is a fault of a link.
 type linkFault string
 
 const (
 	linkPasses    linkFault = ""
 	linkCut       linkFault = "cut"        // connections are closed, new ones too
-	linkBlackHole linkFault = "black hole" // nothing arrives, and nobody is told
-	linkDelays    linkFault = "delay"      // by linkDelay, each way
+	linkBlackHole linkFault = "black hole" // no byte arrives, and no side gets an error
+	linkDelays    linkFault = "delay"      // linkDelay in each direction
 )
 
 const linkDelay = 250 * time.Millisecond
 
-// startLink listens on address and passes on to target.
+// startLink starts a link that listens on address and passes bytes on to target.
 func startLink(name, address, target string) (*link, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -58,7 +58,7 @@ var dialer = net.Dialer{Timeout: 5 * time.Second}
 // pass connects a client to the target until one of the two closes.
 func (l *link) pass(client net.Conn) {
 	if l.current() == linkCut {
-		_ = client.Close() // that is the fault
+		_ = client.Close() // the fault "cut"
 		return
 	}
 	server, err := dialer.DialContext(context.Background(), "tcp", l.target)
@@ -74,15 +74,14 @@ func (l *link) pass(client net.Conn) {
 	l.forget(client, server)
 }
 
-// copy passes bytes on, or does with them what the fault says. It closes both
-// when either ends.
+// copy passes bytes on, or applies the fault. It closes both connections when one ends.
 func (l *link) copy(to, from net.Conn) {
-	defer func() { _, _ = to.Close(), from.Close() }() // the other direction may have
+	defer func() { _, _ = to.Close(), from.Close() }() // an error means that the other direction closed them
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			for l.current() == linkBlackHole { // until the fault ends: TCP would send again
+			for l.current() == linkBlackHole { // keep the bytes until the fault ends, as TCP would repeat them
 				time.Sleep(50 * time.Millisecond)
 			}
 			if l.current() == linkDelays {
@@ -114,15 +113,15 @@ func (l *link) set(f linkFault) {
 	}
 }
 
-// reset breaks every connection with a TCP reset. New ones pass.
+// reset breaks every connection with a TCP reset. New connections work.
 func (l *link) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for conn := range l.conns {
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a close is a reset then
+			_ = tcp.SetLinger(0) // then a close sends a TCP reset
 		}
-		_ = conn.Close() // it may be closed already
+		_ = conn.Close() // an error means that it is already closed
 	}
 }
 
@@ -143,6 +142,6 @@ func (l *link) forget(conns ...net.Conn) {
 }
 
 func (l *link) close() {
-	_ = l.listener.Close() // nothing is accepted any more
+	_ = l.listener.Close() // no new connections
 	l.reset()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLink_FailsAsItIsTold: a link passes, is cut, loses everything and passes
-// again.
+// TestLink_FailsAsItIsTold checks a link that passes bytes, is cut, loses everything and passes
+// bytes again.
 func TestLink_FailsAsItIsTold(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
@@ -56,10 +56,10 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 			return len(l.conns) == n
 		}, 10*time.Second, 10*time.Millisecond)
 	}
-	connections(0) // those of before have gone
+	connections(0) // the earlier connections are closed
 	conn, err := net.Dial("tcp", l.listener.Addr().String())
 	require.NoError(t, err)
-	connections(2) // both sides of one
+	connections(2) // both sides of one connection
 	l.reset()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	_, err = conn.Read(make([]byte, 1))

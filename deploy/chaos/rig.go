@@ -20,8 +20,8 @@ import (
 	"example.com/checkout/deploy/devstack"
 )
 
-// Times of the stack that is broken: so short that a run of a minute sees every
-// retry. Half of the sessions live for shortLifetime, those of the first API.
+// Times of the stack under test. They are so short that a run of one minute sees every retry. The
+// sessions of the first API, half of all, live for shortLifetime.
 const (
 	retrySchedule = "1s,2s,3s,4s,5s"
 	shortLifetime = 8 * time.Second
@@ -36,11 +36,11 @@ type rig struct {
 	pages       []string
 	parts       []*part
 	links       []*link
-	temporal    client.Client // not through a link
+	temporal    client.Client // a direct connection, not through a link
 	out         io.Writer
 }
 
-// part is a piece of the rig that can be broken; whoever breaks it holds it.
+// part is a piece of the rig that a fault can break. The fault locks it.
 type part struct {
 	sync.Mutex
 	name  string // "API 1"
@@ -51,15 +51,16 @@ type part struct {
 	stop  func()
 	start func(context.Context) error
 
-	metrics string // address; "" for what is not the service's
+	metrics string // address; "" for parts that are not processes of the service
 }
 
-// startRig starts everything in dir.
+// startRig starts a rig with its data in dir.
 func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error) {
 	ports, err := devstack.Free(11)
 	if err != nil {
 		return nil, err
 	}
+
 	temporal, postgres := ports[0], ports[1]
 	r := &rig{out: out}
 	defer func() {
@@ -70,6 +71,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	through := map[string]devstack.Ports{
 		"api": {Temporal: ports[2], Postgres: ports[3]}, "worker": {Temporal: ports[4], Postgres: ports[5]},
 	}
+
 	for command, at := range through {
 		for name, port := range map[string][2]int{"temporal": {at.Temporal, temporal}, "postgres": {at.Postgres, postgres}} {
 			l, err := startLink(command+"-"+name, loopback(port[0]), loopback(port[1]))
@@ -79,6 +81,7 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 			r.links = append(r.links, l)
 		}
 	}
+
 	r.stack, err = devstack.Start(ctx, devstack.Options{
 		Dir: dir, NoUI: true, Out: out, Ports: devstack.Ports{Temporal: temporal, Postgres: postgres}, Through: through,
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
@@ -91,53 +94,55 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	if err != nil {
 		return nil, err
 	}
+
 	r.databaseURL = r.stack.DatabaseURL()
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()
 	if err := r.addMore(ctx, ports[6:11]); err != nil {
 		return nil, err
 	}
+
 	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: quiet})
 	return r, err
 }
 
-// quiet is a log that nobody reads: while Temporal is away its client says so
+// quiet is a logger that drops everything: while Temporal is away, its client logs the same error
 // again and again.
 var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// addStackParts adds what every stack has.
+// addStackParts adds the parts that every stack has.
 func (r *rig) addStackParts() {
 	s := r.stack
 	process := func(name, kind string, p **devstack.Process, start func(context.Context) error) *part {
 		return &part{
 			name: name, kind: kind, start: start,
 			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
-			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // one that does not stop is killed
+			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // Stop kills a process that does not end
 			metrics: s.MetricsAddress(kind),
 		}
 	}
+
 	r.parts = append(r.parts,
 		process("API 1", "api", &s.API, s.StartAPI),
 		process("worker 1", "worker", &s.Worker, s.StartWorker),
 		&part{
 			name: "Temporal", kind: "temporal", pid: s.Temporal.PID, done: s.Temporal.Done, kill: s.Temporal.Kill,
-			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // one that does not stop is killed
+			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // Stop kills a process that does not end
 		},
 		&part{
 			name: "PostgreSQL", kind: "postgres", start: s.StartPostgres,
 			pid: func() int { return s.Postgres.PID() }, done: func() <-chan struct{} { return s.Postgres.Done() },
 			kill: func() { s.Postgres.Kill() }, stop: func() { // "immediate": no checkpoint, every backend ends at once
-				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // it may have ended already
+				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // an error means that it has already ended
 				<-s.Postgres.Done()
 			},
 		},
 	)
 }
 
-// addMore adds the second API, whose sessions live for an hour, and the second
-// worker.
+// addMore adds a second API, whose sessions live for one hour, and a second worker.
 func (r *rig) addMore(ctx context.Context, ports []int) error {
 	env := []string{
 		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
@@ -149,7 +154,7 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 			metrics: loopback(ports[3+i]),
 			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
 			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
-			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // one that does not stop is killed
+			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // Stop kills a process that does not end
 			start: func(context.Context) (err error) {
 				process, err = r.stack.StartMore(command, command+"2", append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
 				return err
@@ -164,8 +169,8 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 	return nil
 }
 
-// again starts a part until it starts: PostgreSQL may be away while Temporal is
-// started.
+// again repeats the start of a part until it succeeds: for example, PostgreSQL may be away when
+// Temporal starts.
 func (r *rig) again(ctx context.Context, p *part) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, 45*time.Second)
@@ -176,7 +181,7 @@ func (r *rig) again(ctx context.Context, p *part) {
 		}
 		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost progress line harms nothing
+			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost line of progress does no harm
 		}
 		select {
 		case <-ctx.Done():
@@ -185,8 +190,7 @@ func (r *rig) again(ctx context.Context, p *part) {
 	}
 }
 
-// watch starts parts again that end while nobody breaks them, until ctx ends. It
-// tells ended of each.
+// watch restarts parts that end without a fault, until ctx ends. It reports each one to ended.
 func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	for {
 		for _, p := range r.parts {
@@ -211,7 +215,7 @@ func (r *rig) watch(ctx context.Context, ended func(name string)) {
 	}
 }
 
-// family returns a process and its children: PostgreSQL's work is done by those.
+// family returns a process and its children: PostgreSQL's children do its work.
 func family(pid int) []int {
 	pids := []int{pid}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
@@ -226,7 +230,7 @@ func family(pid int) []int {
 	return pids
 }
 
-// query reads one value of PostgreSQL, not through a link.
+// query reads one value from PostgreSQL over a direct connection.
 func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, error) {
 	var got T
 	conn, err := pgx.Connect(ctx, r.databaseURL)

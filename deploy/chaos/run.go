@@ -56,7 +56,7 @@ type runOptions struct {
 	json             string
 }
 
-// parseRun reads flags; its errors say what to change.
+// parseRun reads flags. Its errors say how to correct the call.
 func parseRun(args []string, help io.Writer) (runOptions, error) {
 	o := runOptions{}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
@@ -65,6 +65,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 		fmt.Fprint(help, runUsage)
 		flags.PrintDefaults()
 	}
+
 	flags.Uint64Var(&o.seed, "seed", 0, "what faults, customers and receivers are drawn from; 0 is a new one")
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
@@ -83,6 +84,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
+
 	var err error
 	switch {
 	case flags.NArg() > 0:
@@ -109,21 +111,21 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// chaos is one run.
+// chaos is the state of one run.
 type chaos struct {
 	runOptions
 	rig        *rig
 	merchants  []*merchant
-	canary     string // an address to which nothing may come
+	canary     string // an address that must never get a request
 	stopCanary func()
 	canaries   []invariant.Canary
-	leaks      []invariant.Leak // that receivers saw; under mu
+	leaks      []invariant.Leak // leaks that receivers saw; guarded by mu
 	out        io.Writer
 	began      time.Time
-	life       context.Context           // of the whole run
-	before     map[string]invariant.Hold // what each process held before the load
+	life       context.Context           // context of the whole run
+	before     map[string]invariant.Hold // resources of each process before the load
 
-	keys, created, delivered, injected atomic.Int64 // delivered: deliveries, whatever became of them
+	keys, created, delivered, injected atomic.Int64 // delivered counts deliveries of any status
 	quietReceivers                     atomic.Bool
 
 	mu     sync.Mutex
@@ -133,7 +135,7 @@ type chaos struct {
 	exits  []string            // processes that ended by themselves
 }
 
-// runChaos runs, reports to out and returns errViolated when something is.
+// runChaos runs, reports to out, and returns errViolated when an invariant is violated.
 func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error {
 	temporary := o.dir == ""
 	if temporary {
@@ -142,6 +144,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 			return err
 		}
 	}
+
 	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx, broken: map[string]int{}, played: map[string][]string{}}
 	r, err := c.run(ctx)
 	if temporary && !o.keep && err == nil && r.Violations == 0 {
@@ -161,7 +164,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 	return nil
 }
 
-// run is the whole story of a run.
+// run does all steps of a run.
 func (c *chaos) run(ctx context.Context) (*runReport, error) {
 	c.say("seed %d, data in %s", c.seed, c.dir)
 	var err error
@@ -195,8 +198,8 @@ func (c *chaos) run(ctx context.Context) (*runReport, error) {
 	return r, c.examine(ctx, r)
 }
 
-// breakThings lets customers and merchants work and injects faults until enough
-// has happened, and returns when the last fault has ended and everybody has gone.
+// breakThings makes customers and merchants work, and injects faults until enough has happened. It
+// returns when the last fault and the last script have ended.
 func (c *chaos) breakThings(ctx context.Context) {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -225,8 +228,8 @@ func (c *chaos) enough() bool {
 	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries && int(c.injected.Load()) >= c.faults
 }
 
-// countDeliveries asks PostgreSQL, which may be away just then: the last answer
-// stands.
+// countDeliveries counts the deliveries in PostgreSQL. While PostgreSQL is away, the last count
+// stays.
 func (c *chaos) countDeliveries(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -235,10 +238,9 @@ func (c *chaos) countDeliveries(ctx context.Context) {
 	}
 }
 
-// inject injects faults, which overlap, until ctx ends; then it waits for them to
-// be mended.
+// inject injects faults until ctx ends, and then waits until all are repaired. Faults may overlap.
 func (c *chaos) inject(ctx context.Context) {
-	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // it has to be the same again
+	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // the same seed must give the same numbers
 	var all sync.WaitGroup
 	for pause(ctx, 3*time.Second); ctx.Err() == nil; pause(ctx, between(random, c.every/2, 3*c.every/2)) {
 		kind := c.draw(random)
@@ -246,12 +248,12 @@ func (c *chaos) inject(ctx context.Context) {
 		if !ok {
 			continue // all of its parts are broken already
 		}
-		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // it has to be the same again
+		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			if p != nil {
 				defer p.Unlock()
 			}
-			// A fault is mended even when the load has ended meanwhile.
+			// With c.life, a fault is repaired even if the load has ended.
 			if kind.inject(c.life, c, p, own) {
 				c.injected.Add(1)
 				c.mu.Lock()
@@ -279,8 +281,8 @@ func (c *chaos) draw(random *rand.Rand) faultKind {
 	return c.kinds[0] // not reached
 }
 
-// take holds a part of the kind that is whole, nil when the fault needs none. It
-// returns false when there is none.
+// take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It
+// returns false when every such part is broken.
 func (c *chaos) take(kind faultKind, random *rand.Rand) (*part, bool) {
 	if kind.part == "" {
 		return nil, true
@@ -311,7 +313,7 @@ func (c *chaos) ended(name string) {
 
 // say writes a progress line.
 func (c *chaos) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...)) // a lost progress line harms nothing
+	_, _ = fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...)) // a lost line of progress does no harm
 }
 
 func (c *chaos) progress() {
@@ -340,7 +342,7 @@ func (c *chaos) seenLeaks() []invariant.Leak {
 	return slices.Clone(c.leaks)
 }
 
-// sources are the witnesses of this run.
+// sources returns the witnesses of this run.
 func (c *chaos) sources() (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{

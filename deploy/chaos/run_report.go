@@ -15,32 +15,32 @@ import (
 	"example.com/checkout/deploy/chaos/invariant"
 )
 
-// runReport is what came of a run.
+// runReport is the result of a run.
 type runReport struct {
 	Seed     uint64          `json:"seed"`
 	Began    time.Time       `json:"began"`
-	Load     time.Duration   `json:"load"` // how long it was held, in nanoseconds
+	Load     time.Duration   `json:"load"` // duration of the load, in nanoseconds
 	Sessions int             `json:"sessions"`
 	Statuses map[string]int  `json:"statuses"` // of sessions
 	Rest     *invariant.Rest `json:"rest"`
-	Hastened int             `json:"hastened"` // deliveries whose worker had died, by retry_now after the last fault
+	Hastened int             `json:"hastened"` // deliveries hastened with retry_now after the last fault, because their worker had died
 
 	Deliveries int            `json:"deliveries"`
 	Delivered  map[string]int `json:"delivered"`  // deliveries by status
-	Attempts   int            `json:"attempts"`   // noted
-	Requests   int            `json:"requests"`   // that came
-	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once, without a replay
+	Attempts   int            `json:"attempts"`   // attempts noted
+	Requests   int            `json:"requests"`   // requests that receivers got
+	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once without a replay
 
 	Faults map[string]int            `json:"faults"`
-	Calls  map[string]map[string]int `json:"calls"`  // by what for and outcome
+	Calls  map[string]map[string]int `json:"calls"`  // by operation and outcome
 	Played map[string]map[string]int `json:"played"` // sessions by script and status
 
 	Violations int                `json:"violations"`
 	Invariants []invariant.Result `json:"invariants"`
 }
 
-// examine checks every invariant, again when what it finds may be a run that ends
-// a moment after its row: after a kill that moment can be long. A violation stays.
+// examine checks every invariant. It repeats the check for a while when a violation may be a run
+// that ends a little after its row: after a kill this can take long. A true violation stays.
 func (c *chaos) examine(ctx context.Context, r *runReport) error {
 	sources, err := c.sources()
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *chaos) examine(ctx context.Context, r *runReport) error {
 	}
 }
 
-// count fills in everything that is counted.
+// count fills in the counts.
 func (c *chaos) count(r *runReport, f *invariant.Facts) {
 	r.Sessions, r.Deliveries = len(f.Sessions), len(f.Deliveries)
 	r.Statuses, r.Delivered, r.Calls, r.Played = map[string]int{}, map[string]int{}, map[string]map[string]int{}, map[string]map[string]int{}
@@ -76,12 +76,14 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 		status[s.ID] = string(s.Status)
 		r.Statuses[status[s.ID]]++
 	}
+
 	runs := map[string]int{}
 	for _, d := range f.Deliveries {
 		r.Delivered[string(d.Status)]++
 		r.Attempts += len(d.Attempts)
 		runs[d.ID] = d.Run
 	}
+
 	accepted := map[string]int{}
 	for _, one := range f.Requests {
 		if one.Method == "" {
@@ -92,17 +94,20 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 			accepted[one.Delivery]++
 		}
 	}
+
 	for delivery, n := range accepted {
 		if n > max(1, runs[delivery]) {
 			r.Duplicates++
 		}
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.Faults = maps.Clone(c.broken)
 	for _, made := range c.calls {
 		add(r.Calls, made.Op, made.Outcome())
 	}
+
 	for name, ids := range c.played {
 		for _, id := range ids {
 			add(r.Played, name, status[id])
@@ -117,8 +122,8 @@ func add(counts map[string]map[string]int, row, column string) {
 	counts[row][column]++
 }
 
-// write writes the report in words to out, and as JSON to path, unless that is
-// empty; - is out, instead of words.
+// write writes the report as text to out, and as JSON to path if path is not empty. With the path
+// "-", it writes JSON instead of text to out.
 func (r *runReport) write(path string, out io.Writer) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -137,12 +142,13 @@ func (r *runReport) write(path string, out io.Writer) error {
 	return r.print(out)
 }
 
-// print writes the report in words, what is violated last.
+// print writes the report as text, with the violations last.
 func (r *runReport) print(out io.Writer) error {
 	faults := 0
 	for _, n := range r.Faults {
 		faults += n
 	}
+
 	fmt.Fprintf(out, "\nseed %d: %s under load, %d sessions (%.1f a second), %d deliveries, %d attempts, %d faults\n", r.Seed, r.Load.Round(time.Second),
 		r.Sessions, float64(r.Sessions)/r.Load.Seconds(), r.Deliveries, r.Attempts, faults)
 	fmt.Fprintf(out, "at rest %s after the last fault; %d deliveries hastened\n", r.Rest.After.Round(100*time.Millisecond), r.Hastened)
@@ -150,6 +156,7 @@ func (r *runReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n",
 			h.Process, h.After.Files, h.After.Goroutines, h.After.Memory, h.Before.Files, h.Before.Goroutines, h.Before.Memory)
 	}
+
 	fmt.Fprintf(out, "sessions: %s; deliveries: %s\n", listed(r.Statuses), listed(r.Delivered))
 	fmt.Fprintf(out, "receivers: %d requests, %d deliveries accepted once more than asked for\n\n", r.Requests, r.Duplicates)
 	fmt.Fprintf(out, "faults: %s\n\n", listed(r.Faults))
@@ -159,6 +166,7 @@ func (r *runReport) print(out io.Writer) error {
 		of := r.Calls[op]
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused], of[invariant.CallUnknown])
 	}
+
 	fmt.Fprintln(table, "\nscript or race\twho won")
 	for _, name := range slices.Sorted(maps.Keys(r.Played)) {
 		fmt.Fprintf(table, "%s\t%s\n", name, listed(r.Played[name]))
@@ -166,11 +174,12 @@ func (r *runReport) print(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+
 	fmt.Fprintln(out)
 	return report{Violations: r.Violations, Invariants: r.Invariants, Unsettled: r.Rest.Restless}.print(out)
 }
 
-// listed writes counts as "3 completed, 1 expired".
+// listed formats counts as "3 completed, 1 expired".
 func listed(counts map[string]int) string {
 	words := make([]string, 0, len(counts))
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

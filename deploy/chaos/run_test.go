@@ -66,8 +66,8 @@ func TestRunReport_SaysWhatHappened(t *testing.T) {
 	}
 }
 
-// TestRun_TheServiceKeepsItsWord is the short form: half a minute of faults at most,
-// however loaded the computer is. The long one is the command's own.
+// TestRun_TheServiceKeepsItsWord is the short form of the run: at most half a minute of faults,
+// also on a busy computer. The command has the long form.
 func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	t.Parallel()
 	if !*short {

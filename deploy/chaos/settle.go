@@ -12,8 +12,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// settle waits until everything has come to rest after the last fault, and notes in r
-// how long that took. It does meanwhile what people would do, see bringToRest.
+// settle waits until everything has come to rest after the last fault, and notes the duration in r.
+// During the wait it acts for customers and merchants, see bringToRest.
 func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) error {
 	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
 	if err != nil {
@@ -26,6 +26,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
 		return err
 	}
+
 	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
 		hastened, err := c.bringToRest(ctx, conn)
 		if err != nil {
@@ -49,6 +50,7 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 			c.say("waiting: %s", rest.Restless)
 		}
 	}
+
 	err = conn.QueryRow(ctx, `
 		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
 		Scan(&rest.IdleInTx)
@@ -58,20 +60,20 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	if rest.Held, err = c.compareHolds(ctx); err != nil {
 		return err
 	}
+
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rest.UnwishedExits = append([]string{}, c.exits...)
 	return nil
 }
 
-// hasty is longer than any delay of retrySchedule. A delivery that waits longer lost
-// its worker: it waits for the retry policy's own back-off, which has the delays of
-// production. A merchant hastens it.
+// hasty is longer than any delay of retrySchedule. If a delivery waits longer, its worker died, and
+// it waits for the retry policy's own back-off, which has the delays of production. A merchant then
+// hastens it.
 const hasty = 10 * time.Second
 
-// longestRetry returns how long pending deliveries may still take: until the next
-// attempt, or hasty when that is sooner, and 30 s for the others of retrySchedule
-// (15 s) and one time-out.
+// longestRetry returns how long pending deliveries may still take: the time until the next attempt,
+// but at most hasty, and 30 s for the other delays of retrySchedule (15 s) and one time-out.
 func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
 	var seconds float64
 	err := conn.QueryRow(ctx, `
@@ -80,7 +82,7 @@ func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// restless returns what is not at rest, in words; "" when everything is.
+// restless returns the work still in progress, in words; "" when everything is at rest.
 func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 	words, err := invariant.Unsettled(ctx, conn)
 	if err != nil {
@@ -96,12 +98,12 @@ func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 	return strings.Trim(words+", "+more, ", "), err
 }
 
-// waiting is something that waits for somebody.
+// waiting is a session or a delivery that waits for a person.
 type waiting struct{ ID, MerchantID, What string }
 
-// bringToRest does what the service waits for. Customers confirm at their bank.
-// Merchants end the sessions that nobody pays, resume deliveries on hold, and hasten
-// those that would wait longer than hasty. It returns how many were hastened.
+// bringToRest acts for the people for whom the service waits. Customers confirm at their bank.
+// Merchants end unpaid sessions, resume deliveries on hold, and hasten deliveries that would wait
+// longer than hasty. It returns the number of hastened deliveries.
 func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
 	rows, err := conn.Query(ctx, `
 		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
@@ -113,18 +115,21 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 	if err != nil {
 		return 0, err
 	}
+
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
 	if err != nil {
 		return 0, err
 	}
+
 	byID := map[string]*merchant{}
 	for _, m := range c.merchants {
 		byID[m.id] = m
 	}
+
 	for _, w := range found {
 		m := byID[w.MerchantID]
 		switch {
-		case m == nil || ctx.Err() != nil: // the demo merchant has nothing
+		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
 		case checkout.IsID(checkout.PrefixDelivery, w.ID):
 			got := c.call(ctx, m, call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What})
 			if w.What == "retry_now" && got.status == http.StatusAccepted {

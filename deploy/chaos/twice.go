@@ -11,13 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// asksTheBank is a card whose payment is in flight until the customer has been at
-// the bank, so that the session's row can be locked meanwhile.
+// asksTheBank is a card whose payment stays in flight until the customer confirms at the bank.
+// During this time, the session's row can be locked.
 const asksTheBank = "4000000000003220"
 
-// decideTwice lets several runs of one session decide its payment at once: while
-// the row is locked and a run waits for it, operators end that run, and the next one
-// waits as well.
+// decideTwice makes several runs of one session decide its payment at once. It locks the row, so
+// that a run waits for it. Then operators end that run, and the next run waits as well.
 func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
@@ -44,8 +43,8 @@ func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) err
 	}
 }
 
-// lockInFlight locks a session's row once its payment is in flight. It returns
-// false when none is for a while.
+// lockInFlight locks a session's row once its payment is in flight. It returns false if no payment
+// is in flight for a while.
 func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	tx, err := conn.Begin(ctx)
 	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
@@ -58,8 +57,9 @@ func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	return false
 }
 
-// awaitWaiting makes Reconcile start what has no run until so many wait for the
-// locks of a connection. It returns false when they do not for a while.
+// awaitWaiting waits until the wanted number of runs waits for the locks of a connection. It
+// returns false if fewer wait after a while. When several are wanted, it calls Reconcile, which
+// starts missing runs.
 func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bool {
 	service := runs.Client{Temporal: c.rig.temporal}
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {
@@ -71,7 +71,7 @@ func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bo
 			return true
 		}
 		if wanted > 1 {
-			_ = service.ReconcileNow(ctx) // its schedule comes anyway
+			_ = service.ReconcileNow(ctx) // after an error, its schedule runs it later
 		}
 	}
 	return false

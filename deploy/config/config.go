@@ -1,5 +1,5 @@
-// Package config reads the settings of the production binary from the
-// environment and says clearly what is missing or malformed.
+// Package config reads the settings of the production binary from the environment. Its errors name
+// every missing or malformed setting.
 package config
 
 import (
@@ -24,8 +24,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Config holds every setting. deploy/README.md lists them in a table that a test
-// makes of this struct: of each field's name, default and comment.
+// Config holds every setting. A test generates the table of settings in deploy/README.md from this
+// struct: from each field's name, default and comment.
 type Config struct {
 	// PostgreSQL, as a postgres:// URL.
 	DatabaseURL string `env:"DATABASE_URL,required,notEmpty"`
@@ -95,14 +95,14 @@ type Config struct {
 	Proxies      []netip.Prefix   `env:"-"`
 }
 
-// buildIDPattern leaves out what separates a build id from other words.
+// buildIDPattern excludes the characters that separate a build id from other words.
 var buildIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-// Load reads environment, a list of NAME=value. Its error names every setting
-// that is wrong and never quotes a secret.
+// Load reads environment, a list of NAME=value. Its error names every wrong setting and never
+// quotes a secret.
 func Load(environment []string) (Config, error) {
 	var c Config
-	faults := map[string]error{} // by setting: the first that is wrong with it
+	faults := map[string]error{} // the first fault of each setting, by name
 	for name, err := range describe(env.ParseWithOptions(&c, env.Options{Environment: env.ToMap(environment)})) {
 		faults[name] = err
 	}
@@ -158,8 +158,7 @@ func Load(environment []string) (Config, error) {
 	return c, nil
 }
 
-// describe says what the reader of the environment found, by setting and without
-// values.
+// describe returns the faults that the environment's parser found, by setting and without values.
 func describe(err error) map[string]error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
@@ -184,22 +183,22 @@ func describe(err error) map[string]error {
 	return faults
 }
 
-// settingName is the variable of a field of Config.
+// settingName returns the environment variable of a field of Config.
 func settingName(field string) string {
 	f, _ := reflect.TypeFor[Config]().FieldByName(field)
 	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 	return name
 }
 
-// minRetention is longer than a delivery can take, so that a merchant always
-// sees how it ended.
+// minRetention is longer than a delivery can take, so that a merchant can always see how the
+// delivery ended.
 const minRetention = 24 * time.Hour
 
-// maxRate is more than one PostgreSQL counts.
+// maxRate is higher than the rate that one PostgreSQL can count.
 const maxRate = 100_000
 
 func checkRate(perSecond float64) error {
-	if !(perSecond >= 0.1 && perSecond <= maxRate) { // nor NaN
+	if !(perSecond >= 0.1 && perSecond <= maxRate) { // the form with ! refuses NaN too
 		return fmt.Errorf("must be a number from 0.1 to %d", maxRate)
 	}
 	return nil
@@ -232,7 +231,7 @@ func atLeast(d, least time.Duration) error {
 	return nil
 }
 
-// CheckSessionLifetime bounds a shortened lifetime.
+// CheckSessionLifetime returns an error if d is not a valid lifetime of test sessions.
 func CheckSessionLifetime(d time.Duration) error {
 	if d < time.Second || d > checkout.SessionLifetime {
 		return fmt.Errorf("must be between 1s and %s", checkout.SessionLifetime)
@@ -240,8 +239,8 @@ func CheckSessionLifetime(d time.Duration) error {
 	return nil
 }
 
-// ParseSchedule reads five delays of at least one second, separated by commas;
-// "" is nil. Temporal's timers are not finer than a second.
+// ParseSchedule reads five delays, separated by commas; "" gives nil. A delay has at least one
+// second, because Temporal's timers are not finer.
 func ParseSchedule(text string) (webhook.Schedule, error) {
 	if text == "" {
 		return nil, nil
@@ -260,8 +259,8 @@ func ParseSchedule(text string) (webhook.Schedule, error) {
 	return s, nil
 }
 
-// CheckDatabaseURL says whether text can be the URL of a PostgreSQL. Its error
-// never quotes text, which holds a password.
+// CheckDatabaseURL returns an error if text is not a URL of PostgreSQL. The error never quotes
+// text, because it holds a password.
 func CheckDatabaseURL(text string) error {
 	rest, ok := strings.CutPrefix(text, "postgres://")
 	if !ok {
@@ -280,7 +279,7 @@ func CheckDatabaseURL(text string) error {
 	return nil
 }
 
-// checkPageURL wants what can be put before "/cs_…".
+// checkPageURL accepts a URL to which "/cs_…" can be appended.
 func checkPageURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" ||

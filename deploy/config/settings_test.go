@@ -17,15 +17,15 @@ import (
 
 var update = flag.Bool("update", false, "write the table of settings into deploy/README.md")
 
-// What stands around the table in the operators' guide.
+// The lines before and after the table in the operators' guide.
 const (
 	operatorsGuide = "../README.md"
 	tableBegins    = "<!-- settings: made by go test ./deploy/config -run TestSettings -update -->\n"
 	tableEnds      = "<!-- end of settings -->\n"
 )
 
-// TestSettings_AreAllInTheOperatorsGuide: the table in deploy/README.md is the one
-// that Config makes.
+// TestSettings_AreAllInTheOperatorsGuide checks that the table in deploy/README.md is generated
+// from Config.
 func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(operatorsGuide)
@@ -44,8 +44,7 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 		"the settings have changed; write the table again with: go test ./deploy/config -run TestSettings -update")
 }
 
-// settingsTable has a row for each field of Config that is read from the
-// environment.
+// settingsTable returns a row for each field of Config that is read from the environment.
 func settingsTable(t *testing.T) string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)

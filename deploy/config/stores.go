@@ -10,8 +10,8 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Stores says where the service keeps everything, for tools that only look. The
-// settings are those of Config; no secret but the database's is needed.
+// Stores holds the settings for tools that only read the service's data. They have the same names
+// as in Config. The only secret is the database's password.
 type Stores struct {
 	DatabaseURL       string        `env:"DATABASE_URL,required,notEmpty"`
 	TemporalAddress   string        `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
@@ -20,7 +20,7 @@ type Stores struct {
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 }
 
-// LoadStores reads environment as Load does, and complains in the same way.
+// LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {
 	var s Stores
 	faults := describe(env.ParseWithOptions(&s, env.Options{Environment: env.ToMap(environment)}))

@@ -19,13 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BuildTemporal builds the program deploy/temporal, which is Temporal's server, its SQL tool and its UI, into the user's
-// cache directory and reports its progress to out. It returns the program's path. The program is built once for each
-// content of deploy/temporal and each version of Go; several processes may call it at once. The first build takes some
-// minutes and needs the module proxy, later calls do nothing.
+// BuildTemporal builds the program deploy/temporal, which is Temporal's server, its SQL tool and
+// its UI, into the user's cache directory and reports its progress to out. It returns the program's
+// path. The program is built once for each content of deploy/temporal and each version of Go;
+// several processes may call it at once. The first build takes some minutes and needs the module
+// proxy, later calls do nothing.
 //
-// It is called somewhere inside the source tree. Errors: no go command, no source tree, no cache directory, or the
-// last lines of the compiler.
+// The working directory must be inside the source tree. Errors: no go command, no source tree, no
+// cache directory, or the last lines of the compiler.
 func BuildTemporal(ctx context.Context, out io.Writer) (program string, err error) {
 	if program, err = buildTemporal(ctx, out); err != nil {
 		return "", fmt.Errorf("build Temporal: %w", err)
@@ -62,14 +63,15 @@ func buildTemporal(ctx context.Context, out io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // which also gives the lock back
+	defer lock.Close() // closing also releases the lock
 	if err := flock(ctx, lock); err != nil {
 		return "", err
 	}
 	if exists(program) {
 		return program, nil
 	}
-	// The name appears only when the program is complete, so a killed build leaves nothing that looks done.
+	// The name appears only when the program is complete, so a killed build leaves nothing that
+	// looks done.
 	progress.step("building Temporal")
 	tell := func(what string) { progress.say("building Temporal (once, some minutes): " + what) }
 	if err := goBuild(ctx, source, program+".new", tell); err != nil {
@@ -83,7 +85,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// flock waits for the lock on file. It asks again and again, because a blocked system call does not see ctx end.
+// flock waits for the lock on file. It asks again and again, because a blocked system call does not
+// see ctx end.
 func flock(ctx context.Context, file *os.File) error {
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -106,7 +109,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// temporalSource returns the directory deploy/temporal of the source tree that holds the working directory.
+// temporalSource returns the directory deploy/temporal of the source tree that holds the working
+// directory.
 func temporalSource(ctx context.Context) (string, error) {
 	output, err := goCommand(ctx, "", "env", "GOMOD").Output()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -129,7 +133,8 @@ func temporalSource(ctx context.Context) (string, error) {
 	return "", errors.New("deploy/temporal/go.mod not found: run this inside the source tree")
 }
 
-// buildKey names a build: it changes with whatever changes the program.
+// buildKey returns the name of a build. It changes when anything changes that the program depends
+// on.
 func buildKey(ctx context.Context, source string) (string, error) {
 	version, err := goCommand(ctx, source, "env", "GOVERSION").Output()
 	if err != nil {
@@ -148,10 +153,12 @@ func buildKey(ctx context.Context, source string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:12], nil
 }
 
-// buildFlags are the same for the list of packages and the build, so that both know the same packages as built.
+// buildFlags are used for the list of packages and for the build, so that both agree on the
+// packages already built.
 var buildFlags = []string{"-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"}
 
-// goBuild builds the program of source, and tells how far it is: modules fetched, packages done of all, linking.
+// goBuild builds the program in source. It reports the progress: modules fetched, packages done of
+// all, linking.
 func goBuild(ctx context.Context, source, output string, tell func(string)) error {
 	modules := 0
 	tell("fetching modules")
@@ -165,6 +172,7 @@ func goBuild(ctx context.Context, source, output string, tell func(string)) erro
 	if err != nil {
 		return err
 	}
+
 	packages, done := len(strings.Fields(stale)), 0
 	tell(fmt.Sprintf("0 of %d packages", packages))
 	// With -v the go command names each package, the program's own last.
@@ -182,8 +190,8 @@ func goBuild(ctx context.Context, source, output string, tell func(string)) erro
 	return err
 }
 
-// eachLine runs a go command, hands over each line of its standard error as it comes, and returns its standard output.
-// The error ends with the last of those lines.
+// eachLine runs a go command, passes each line of its standard error on at once, and returns its
+// standard output. The error ends with the last lines of standard error.
 func eachLine(cmd *exec.Cmd, line func(string)) (string, error) {
 	var said bytes.Buffer
 	cmd.Stdout = &said
@@ -206,8 +214,9 @@ func eachLine(cmd *exec.Cmd, line func(string)) (string, error) {
 	return said.String(), nil
 }
 
-// goCommand returns the go command with an environment in which the caller's settings for the main module, such as
-// -mod=mod, a workspace or a target platform, have no say. Without cgo the build needs no C compiler or headers.
+// goCommand returns the go command with an environment of its own: the caller's settings for the
+// main module, such as -mod=mod, a workspace or a target platform, do not apply. Without cgo the
+// build needs no C compiler or headers.
 func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGoBuild_TellsHowManyPackagesAreDone: seconds alone do not say how long a first start will take.
+// TestGoBuild_TellsHowManyPackagesAreDone checks the progress: seconds alone do not show how long a
+// first start takes.
 func TestGoBuild_TellsHowManyPackagesAreDone(t *testing.T) {
 	t.Parallel()
 	source := t.TempDir()

@@ -10,13 +10,13 @@ import (
 	"example.com/checkout/deploy/app"
 )
 
-// commandVariable makes a program that calls RunCommand run a command of the
-// production binary instead of itself, so that a stack needs no second build.
+// commandVariable names an environment variable. If it is set, a program that calls RunCommand runs
+// a command of the production binary instead of its own work. So a stack needs no second build.
 const commandVariable = "CHECKOUT_DEVSTACK_COMMAND"
 
-// RunCommand must be the first call of a program that starts a Stack: when the
-// stack started this process as its API or worker, it does that work and ends
-// the process; otherwise it returns at once.
+// RunCommand must be the first call of a program that starts a Stack. If a stack started this
+// process as its API or worker, RunCommand runs that command and ends the process. Otherwise it
+// returns at once.
 func RunCommand() {
 	name := os.Getenv(commandVariable)
 	if name == "" {

@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// dataDir is the directory of a running stack. The kernel gives its lock back
-// when the process ends, however it ends.
+// dataDir is the directory of a running stack. The kernel releases its lock when the process ends,
+// even after a kill.
 type dataDir struct{ lock *os.File }
 
 const lockFile = "devstack.lock"
 
-// ourEntries are what a stack leaves in its directory; -fresh removes these and
-// nothing else.
+// ourEntries are the files and directories that a stack leaves. -fresh removes only these.
 var ourEntries = []string{"postgres", "temporal", "temporal-ui", "demo.json", "environment", "api.log", "api.log.old", "worker.log", "worker.log.old",
 	receiverLog, receiverLog + ".old"}
 
-// openDataDir makes and locks the directory. fresh empties it, once it is sure
-// that no other stack runs on it and that a stack and nobody else filled it.
+// openDataDir makes and locks the directory. With fresh it empties the directory, but only if no
+// other stack uses it and it holds only files of a stack.
 func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -33,19 +32,22 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 			return nil, err
 		}
 	}
+
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	// Patiently: a process that is just being forked holds every lock of its
-	// parent until it becomes another program.
+
+	// Try for a while: a process that is just being forked holds every lock of its parent until it
+	// starts another program.
 	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
 	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
 	defer stop()
 	if err := flock(soon, lock); err != nil {
-		_ = lock.Close() // the lock's error is the one to report
+		_ = lock.Close() // report the lock's error, not this one
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+
 	d := &dataDir{lock}
 	if fresh {
 		for _, name := range ourEntries {
@@ -58,7 +60,7 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 	return d, nil
 }
 
-// checkOurs refuses a directory that holds anything a stack does not make.
+// checkOurs returns an error if the directory holds anything that a stack does not make.
 func checkOurs(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

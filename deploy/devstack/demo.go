@@ -15,22 +15,22 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Demo is the merchant of a stack. It is kept in a file of mode 0600, because
-// the service itself forgets keys and secrets at once.
+// Demo is the merchant of a stack. It is stored in a file of mode 0600, because the service itself
+// does not store keys and secrets readably.
 type Demo struct {
 	MasterKeys string `json:"master_keys"`
 	MerchantID string `json:"merchant_id"`
 	APIKey     string `json:"api_key"`
 	EndpointID string `json:"endpoint_id"`
-	Secret     string `json:"secret"`   // signs what the receiver gets
-	Password   string `json:"password"` // of DemoOwner, for the dashboard
+	Secret     string `json:"secret"`   // signs the receiver's deliveries
+	Password   string `json:"password"` // DemoOwner's password for the dashboard
 }
 
-// DemoOwner signs in to the dashboard of the demo merchant.
+// DemoOwner is the e-mail address of the demo merchant's owner, for the dashboard.
 const DemoOwner = "owner@demo.example"
 
-// loadDemo reads the demo merchant, or creates it on the first start with a
-// registration for receiverURL.
+// loadDemo reads the demo merchant. On the first start it creates the merchant, with a registration
+// for receiverURL.
 func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo, error) {
 	var d Demo
 	text, err := os.ReadFile(path)
@@ -43,15 +43,18 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	case !errors.Is(err, fs.ErrNotExist):
 		return Demo{}, err
 	}
+
 	d = Demo{
 		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
 		APIKey: checkout.NewAPIKey(checkout.ModeTest), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
 		Password: rand.Text(),
 	}
+
 	keys, err := storage.ParseKeyring(d.MasterKeys)
 	if err != nil {
 		return Demo{}, err
 	}
+
 	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)

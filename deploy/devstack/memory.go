@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ResidentMemory is the memory of a process as the system shows it, in MB; NaN
-// where it does not.
+// ResidentMemory returns the resident memory of a process in MB; NaN where the system does not show
+// it.
 func ResidentMemory(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -28,8 +28,8 @@ type frontend struct {
 	namespace string
 }
 
-// ensureNamespace waits until the server serves, makes the namespace and its search attributes when missing, and
-// waits until every service of the server knows them.
+// ensureNamespace waits until the server answers. It makes the namespace and its search attributes
+// if they are missing, and waits until every service of the server knows them.
 func ensureNamespace(ctx context.Context, address string, o TemporalOptions) error {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -42,6 +42,7 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 		operator:   operatorservice.NewOperatorServiceClient(conn),
 		namespace:  o.Namespace,
 	}
+
 	for _, step := range []struct {
 		what string
 		try  func(context.Context) error
@@ -58,11 +59,12 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 	return nil
 }
 
-// stepTimeout is long for any step of the start; what takes longer will not happen.
+// stepTimeout is more than any step of the start needs.
 const stepTimeout = 3 * time.Minute
 
-// retry repeats a step of the start until it succeeds, for stepTimeout at most. Every error may pass: while the services of the
-// server find each other, and while they learn of a new namespace, they answer with nearly any code.
+// retry repeats a step of the start until it succeeds, for stepTimeout at most. It repeats after
+// every error: while the server's services find each other or learn of a new namespace, they answer
+// with nearly any code.
 func retry(ctx context.Context, try func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, stepTimeout)
 	defer stop()
@@ -89,7 +91,7 @@ func (f frontend) healthy(ctx context.Context) error {
 	return err
 }
 
-// register makes the namespace, or raises the retention of the one that is there.
+// register makes the namespace, or raises the retention of the existing one.
 func (f frontend) register(ctx context.Context, retention time.Duration) error {
 	_, err := f.workflow.RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        f.namespace,
@@ -131,7 +133,8 @@ func (f frontend) addAttributes(ctx context.Context, wanted map[string]enumspb.I
 	return err
 }
 
-// attributesUsable asks for workflows by every attribute: the frontend refuses names that it has not learnt yet.
+// attributesUsable returns nil when the frontend knows every attribute. It searches workflows by
+// each attribute, because the frontend refuses names that it has not learnt yet.
 func (f frontend) attributesUsable(ctx context.Context, wanted map[string]enumspb.IndexedValueType) error {
 	terms := []string{`WorkflowId = "none"`}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -14,16 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The ports that Free gives. All are below 32768: from there on Linux takes the ports of outgoing connections, so one of
-// those could be gone again before it is used, and Temporal keeps its membership ports in a column of 16 signed bits.
+// The ports that Free gives. All are below 32768, for two reasons. Linux uses higher ports for
+// outgoing connections, so such a port could be taken before it is used. Temporal stores its
+// membership ports in a column of 16 signed bits.
 const (
 	firstPort = 10000
 	lastPort  = 32767
 	blockSize = 64 // ports
 )
 
-// Free returns n different ports of 127.0.0.1 on which nothing listens. No port comes twice in one process, nor in two
-// of one user that run at the same time: stacks that start side by side bind theirs only later.
+// Free returns n different ports of 127.0.0.1 on which nothing listens. It returns no port twice,
+// neither in one process nor in two processes of one user that run at the same time: stacks that
+// start side by side bind their ports later.
 func Free(n int) ([]int, error) {
 	reserved.Lock()
 	defer reserved.Unlock()
@@ -43,8 +45,8 @@ func Free(n int) ([]int, error) {
 	return ports, nil
 }
 
-// reserved are the ports of this process's blocks that Free has not given yet. The open files hold the blocks until the
-// process ends, however it ends.
+// reserved are the ports of this process's blocks that Free has not given yet. The open files lock
+// the blocks until the process ends, even by a kill.
 var reserved struct {
 	sync.Mutex
 	ports []int
@@ -75,8 +77,8 @@ func reserveBlock() error {
 	return errors.New("other processes have all blocks of ports")
 }
 
-// CheckFree returns an error when something listens on addr. The error names the address and flag, the option of the
-// command that chooses another port.
+// CheckFree returns an error when something listens on addr. The error names the address and flag,
+// the command's option for another port.
 func CheckFree(addr, flag string) error {
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -24,7 +24,8 @@ func TestFree_GivesDifferentPortsBelowTheEphemeralRange(t *testing.T) {
 	require.Less(t, ports[19], 32768)
 }
 
-// TestFree_GivesNoPortToTwoProcesses: the packages of go test run side by side, and bind what they were given later.
+// TestFree_GivesNoPortToTwoProcesses: go test runs packages side by side, and they bind their ports
+// later.
 func TestFree_GivesNoPortToTwoProcesses(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

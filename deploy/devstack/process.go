@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
-// A Program says what to run.
+// A Program describes a program to run.
 type Program struct {
 	Name string   // for messages: "temporal"
 	Path string   // of the executable
@@ -55,8 +55,8 @@ func (p Program) Start() (*Process, error) {
 	return process, nil
 }
 
-// openLog opens a log file for appending. A long one is put aside first, so that a stack which is used for months
-// keeps two files of bounded size.
+// openLog opens a log file for appending. It renames a long log first, so that after months a stack
+// has two files of bounded size.
 func openLog(path string) (*os.File, error) {
 	const long = 16 << 20
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -73,10 +73,11 @@ func openLog(path string) (*os.File, error) {
 // PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err says how the process ended, with the last lines of its log. It is nil while the process runs.
+// Err returns how the process ended, with the last lines of its log. It is nil while the process
+// runs.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -90,9 +91,9 @@ func (p *Process) Err() error {
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, how, p.log, lastLines(p.log, 15))
 }
 
-// Stop asks the process to end (SIGTERM) and kills it after timeout; then it returns an error.
+// Stop asks the process to end (SIGTERM). After timeout it kills the process and returns an error.
 func (p *Process) Stop(timeout time.Duration) error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has already ended
 	select {
 	case <-p.done:
 		return nil
@@ -104,11 +105,11 @@ func (p *Process) Stop(timeout time.Duration) error {
 
 // Kill ends the process with SIGKILL and returns when it has ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended already
+	_ = p.cmd.Process.Kill() // an error means that it has already ended
 	<-p.done
 }
 
-// lastLines returns at most n lines from the end of a file, and a note instead when it cannot be read.
+// lastLines returns at most n lines from the end of a file, or a note if the file cannot be read.
 func lastLines(path string, n int) string {
 	const enough = 16 << 10
 	file, err := os.Open(path)

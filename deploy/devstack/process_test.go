@@ -24,20 +24,20 @@ const role = "DEVSTACK_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
-	case "parent": // starts a child, tells its id, and waits to be killed
+	case "parent": // starts a child, prints its id, and waits to be killed
 		child, err := shell(os.TempDir(), os.DevNull, "sleep 600").Start()
 		if err != nil {
 			os.Exit(1)
 		}
 		os.Stdout.WriteString(strconv.Itoa(child.PID()) + "\n")
 		select {}
-	case "program": // what `go run` runs: tells its id, and ends with its parent
+	case "program": // stands for the program of `go run`: prints its id, and ends with its parent
 		ctx, cancel := devstack.DieWithParent(context.Background())
 		defer cancel()
 		os.Stdout.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 		<-ctx.Done()
 		os.Exit(0)
-	case "ports": // tells the free ports that it was given, and keeps them until its input ends
+	case "ports": // prints the ports from Free, and keeps them until its input ends
 		ports, err := devstack.Free(500)
 		if err != nil {
 			os.Exit(1)
@@ -90,7 +90,8 @@ func TestProcess_DiesWithItsParent(t *testing.T) {
 
 func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
 	t.Parallel()
-	// A shell under the name of the go command; `wait` keeps it from replacing itself by the program.
+	// A shell under the name of the go command; `wait` keeps it from replacing itself by the
+	// program.
 	goCommand := filepath.Join(t.TempDir(), "go")
 	sh, err := filepath.EvalSymlinks("/bin/sh")
 	require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestDieWithParent_EndsWhenGoRunIsKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return !runs(program) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// startRole runs path in a role, and returns its process id and the one that it tells.
+// startRole runs path in a role. It returns the process's id and the id that the process prints.
 func startRole(t *testing.T, path, name string, args ...string) (pid, told int) {
 	t.Helper()
 	cmd := exec.Command(path, args...)
@@ -110,7 +111,7 @@ func startRole(t *testing.T, path, name string, args ...string) (pid, told int) 
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the test has killed it, unless it failed
+		_ = cmd.Process.Kill() // after a passed test it is already dead
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -120,8 +121,8 @@ func startRole(t *testing.T, path, name string, args ...string) (pid, told int) 
 	return cmd.Process.Pid, told
 }
 
-// runs reports whether the process executes a program. One that has ended but that nobody has waited for, as happens
-// to orphans in containers without an init, does not.
+// runs reports whether the process executes a program. It is false for a process that has ended but
+// was not waited for: orphans in containers without an init stay in this state.
 func runs(pid int) bool {
 	_, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return err == nil

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A progress tells about a long piece of work: on a terminal in one line that is written anew each second, elsewhere
-// in a line when a step begins and every 15 s.
+// A progress reports on long work. On a terminal, it rewrites one line each second. Elsewhere, it
+// writes a line when a step begins and every 15 s.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -21,7 +21,8 @@ type progress struct {
 	began time.Time
 }
 
-// startProgress shows nothing until the first step has lasted a moment. end must be called.
+// startProgress starts a progress. It shows nothing until the first step has lasted a moment. The
+// caller must call end.
 func startProgress(out io.Writer) *progress {
 	p := &progress{out: out, stop: make(chan struct{}), stopped: make(chan struct{})}
 	if file, ok := out.(*os.File); ok {
@@ -33,14 +34,14 @@ func startProgress(out io.Writer) *progress {
 	return p
 }
 
-// step says what is done from now on.
+// step sets the name of the step that begins now.
 func (p *progress) step(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what, p.began = what, time.Now()
 }
 
-// say tells how far the step is.
+// say sets how far the step is.
 func (p *progress) say(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,7 +52,7 @@ func (p *progress) run() {
 	defer close(p.stopped)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var told string // so far; on a terminal, what stands in its line
+	var told string // the last text shown; on a terminal, the content of the line
 	var step, toldAt time.Time
 	for {
 		select {
@@ -78,7 +79,7 @@ func (p *progress) run() {
 	}
 }
 
-// end stops telling and clears the terminal's line.
+// end stops the reports and clears the terminal's line.
 func (p *progress) end() {
 	close(p.stop)
 	<-p.stopped

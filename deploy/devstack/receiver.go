@@ -28,7 +28,7 @@ var receiverHTML string
 
 var receiverPage = template.Must(template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML))
 
-// Arrival is one request that came to the receiver.
+// Arrival is one request to the receiver.
 type Arrival struct {
 	Number    int // the first is 1
 	At        time.Time
@@ -36,15 +36,15 @@ type Arrival struct {
 	Type      string
 	Delivery  string
 	Attempt   string
-	Status    int   // what it was answered
+	Status    int   // the answer's status
 	Signature error // nil: verified
 	Duplicate bool  // the event had been accepted before
 	Header    http.Header
 	Body      []byte
 }
 
-// Receiver is a merchant's server: it verifies signatures, deduplicates by the
-// event's id, and shows what arrived. It can be told to fail.
+// Receiver is a merchant's server. It verifies signatures, deduplicates by the event's id, and
+// shows the arrivals. Tests can make it fail.
 type Receiver struct {
 	server *http.Server
 	secret string
@@ -55,14 +55,14 @@ type Receiver struct {
 	status   int
 	location string // of a redirect
 	reply    func(Arrival) Reply
-	hang     chan struct{} // not nil: answers wait until it is closed
+	hang     chan struct{} // if not nil, answers wait until it is closed
 	accepted map[string]bool
 	arrivals []Arrival
-	total    int           // arrivals ever
+	total    int           // all arrivals, also forgotten ones
 	arrived  chan struct{} // closed and replaced with each arrival
 }
 
-// StartReceiver listens on address and verifies with secret.
+// StartReceiver starts a receiver that listens on address and verifies signatures with secret.
 func StartReceiver(address, secret string) (*Receiver, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -90,14 +90,14 @@ func (r *Receiver) Answer(status int) {
 	r.status, r.location = status, ""
 }
 
-// Redirect lets every answer that follows lead elsewhere.
+// Redirect makes every following answer a redirect.
 func (r *Receiver) Redirect(status int, location string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status, r.location = status, location
 }
 
-// Reply is how a receiver treats one request.
+// Reply is the receiver's reaction to one request.
 type Reply struct {
 	Status int
 	After  time.Duration // how long the answer waits
@@ -106,7 +106,7 @@ type Reply struct {
 	Location string
 }
 
-// ReplyBy makes choose decide about every request that follows and verifies. It
+// ReplyBy makes choose decide the reply to every following request with a valid signature. choose
 // is called from several goroutines.
 func (r *Receiver) ReplyBy(choose func(Arrival) Reply) {
 	r.mu.Lock()
@@ -114,8 +114,7 @@ func (r *Receiver) ReplyBy(choose func(Arrival) Reply) {
 	r.reply = choose
 }
 
-// Hang lets every request that follows wait for its answer until release is
-// called.
+// Hang makes every following request wait for its answer until release is called.
 func (r *Receiver) Hang() (release func()) {
 	hang := make(chan struct{})
 	r.mu.Lock()
@@ -129,39 +128,43 @@ func (r *Receiver) Hang() (release func()) {
 	}
 }
 
-// Arrivals returns what arrived so far, oldest first, and a channel that is
-// closed when more arrives.
+// Arrivals returns the arrivals so far, oldest first, and a channel that is closed at the next
+// arrival.
 func (r *Receiver) Arrivals() ([]Arrival, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Arrival(nil), r.arrivals...), r.arrived
 }
 
-// receive takes one delivery the way interface document, "Signature" and
-// "Delivery and retries", asks of receivers.
+// receive handles one delivery by the rules for receivers. Source: interface document, "Signature"
+// and "Delivery and retries".
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
 	if err != nil {
 		http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
 		return
 	}
+
 	a := Arrival{
 		At: time.Now(), Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt"),
 		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader), body, time.Now()),
 	}
+
 	var envelope struct{ ID, Type string }
 	if err := json.Unmarshal(body, &envelope); err != nil {
 		a.Signature = errors.Join(a.Signature, err)
 	}
+
 	a.EventID, a.Type = envelope.ID, envelope.Type
 	reply := r.replyTo(a)
 	hang, location := r.note(&a, reply)
 	if req.Method != http.MethodPost {
-		a.Status = http.StatusMethodNotAllowed // somebody followed a redirect
+		a.Status = http.StatusMethodNotAllowed // the sender followed a redirect
 	}
+
 	select {
 	case <-hang:
-	case <-req.Context().Done(): // whoever asked has gone
+	case <-req.Context().Done(): // the sender has gone
 	}
 	if reply != nil && !reply.wait(req, w) {
 		r.logged(a, req, nil)
@@ -173,6 +176,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	if location != "" {
 		w.Header().Set("Location", location)
 	}
+
 	there := req.Context().Err() == nil // afterwards, who has the answer may go
 	w.WriteHeader(a.Status)
 	var answered *time.Time
@@ -180,10 +184,11 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 		now := time.Now()
 		answered = &now
 	}
+
 	r.logged(a, req, answered)
 }
 
-// replyTo asks whoever decides by request; nil when nobody does.
+// replyTo returns the reply that ReplyBy's function chooses; nil without such a function.
 func (r *Receiver) replyTo(a Arrival) *Reply {
 	r.mu.Lock()
 	choose := r.reply
@@ -195,11 +200,11 @@ func (r *Receiver) replyTo(a Arrival) *Reply {
 	return &reply
 }
 
-// wait waits for the time of the answer. It reports whether there is one.
+// wait waits until the answer is due. It reports whether to answer.
 func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 	select {
 	case <-time.After(r.After):
-	case <-req.Context().Done(): // whoever asked has gone
+	case <-req.Context().Done(): // the sender has gone
 	}
 	if !r.Reset {
 		return true
@@ -209,17 +214,17 @@ func (r Reply) wait(req *http.Request, w http.ResponseWriter) bool {
 		return false
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // a close is a reset then
+		_ = tcp.SetLinger(0) // then a close sends a TCP reset
 	}
-	_ = conn.Close() // it may be gone
+	_ = conn.Close() // the connection may already be closed
 	return false
 }
 
-// atOnce is closed: an answer that waits for it does not wait.
+// atOnce is a closed channel: an answer that waits for it is sent at once.
 var atOnce = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// note decides the answer and remembers the arrival. It returns what the answer
-// must wait for and where it leads.
+// note decides the answer and remembers the arrival. It returns the channel for which the answer
+// must wait, and the location of a redirect.
 func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, location string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,11 +238,13 @@ func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, locatio
 	if a.Status < 300 && r.hang == nil {
 		r.accepted[a.EventID] = true
 	}
+
 	r.total++
 	a.Number = r.total
 	if len(r.arrivals) == maxArrivals {
 		r.arrivals = r.arrivals[1:]
 	}
+
 	r.arrivals = append(r.arrivals, *a)
 	close(r.arrived)
 	r.arrived = make(chan struct{})
@@ -247,7 +254,7 @@ func (r *Receiver) note(a *Arrival, reply *Reply) (hang <-chan struct{}, locatio
 	return r.hang, r.location
 }
 
-// chooseAnswer is the page's button: answer 200 or 500 from now on.
+// chooseAnswer serves the page's button: the receiver answers 200 or 500 from now on.
 func (r *Receiver) chooseAnswer(w http.ResponseWriter, req *http.Request) {
 	status := http.StatusOK
 	if req.PostFormValue("status") == "500" {
@@ -257,7 +264,7 @@ func (r *Receiver) chooseAnswer(w http.ResponseWriter, req *http.Request) {
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
-// show lists what arrived, newest first, or one arrival whole (?show=NUMBER).
+// show lists the arrivals, newest first, or shows one in full (?show=NUMBER).
 func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	arrivals, _ := r.Arrivals()
 	var shown *Arrival
@@ -275,7 +282,7 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
-	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300}) // the reader has gone
+	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300}) // an error means that the browser has gone
 }
 
 func pretty(body []byte) string {

@@ -19,18 +19,18 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// LoggedRequest is a line of a receiver's log: one request, written when it is
-// over, or the start of a listener. It holds no secret and no body.
+// LoggedRequest is a line of a receiver's log. It describes one request, written at its end, or the
+// start of a listener. It holds no secret and no body.
 type LoggedRequest struct {
 	At       time.Time `json:"at"`       // when the body had arrived
 	Listener string    `json:"listener"` // where requests go: http://127.0.0.1:8082/webhook
-	// Started marks the start of the listener instead of a request: what was
-	// sent to it from then on is in this log.
+	// Started marks the start of a listener instead of a request. The log has every request to the
+	// listener from then on.
 	Started bool `json:"started,omitempty"`
-	// Canary marks what came to an address to which nothing may ever come.
+	// Canary marks a request to an address that must never get one.
 	Canary bool `json:"canary,omitempty"`
 
-	Method      string `json:"method,omitempty"` // "" for a connection without a request, of a canary only
+	Method      string `json:"method,omitempty"` // "" for a connection without a request; only for canaries
 	Proto       string `json:"proto,omitempty"`
 	TLS         bool   `json:"tls,omitempty"`
 	Delivery    string `json:"delivery,omitempty"`     // X-Service-Delivery-Id
@@ -38,7 +38,7 @@ type LoggedRequest struct {
 	HeaderEvent string `json:"header_event,omitempty"` // X-Service-Event-Id
 	EventID     string `json:"event_id,omitempty"`     // id of the body
 	Type        string `json:"type,omitempty"`         // type of the body
-	T           int64  `json:"t,omitempty"`            // of the signature
+	T           int64  `json:"t,omitempty"`            // time in the signature
 	SignatureOK bool   `json:"signature_ok,omitempty"`
 	BodySHA256  string `json:"body_sha256,omitempty"` // hexadecimal
 	// Status was answered at AnsweredAt; nil when the connection broke first.
@@ -46,30 +46,30 @@ type LoggedRequest struct {
 	AnsweredAt *time.Time `json:"answered_at,omitempty"`
 }
 
-// ReceiverLog is a file to which receivers write every request, for checks that
-// hold what a merchant saw against what the service says. Several receivers, also
-// of several processes, may share one. A nil log notes nothing.
+// ReceiverLog is a file to which receivers write every request. Checks compare it with the
+// service's own records. Several receivers may share one log, also in several processes. A nil log
+// writes nothing.
 type ReceiverLog struct {
 	mu   sync.Mutex
 	file *os.File
 	err  error // the first
 }
 
-// OpenReceiverLog opens a log to append to. A line that a killed process left
-// unfinished stays, and is the only one that is lost.
+// OpenReceiverLog opens a log for appending. If a killed process left an unfinished line, only that
+// line is lost.
 func OpenReceiverLog(path string) (*ReceiverLog, error) {
 	file, err := openLog(path)
 	if err != nil {
 		return nil, fmt.Errorf("receiver's log: %w", err)
 	}
 	if err := endLine(file, path); err != nil {
-		_ = file.Close() // the error before is the one to report
+		_ = file.Close() // report the earlier error, not this one
 		return nil, fmt.Errorf("receiver's log: %w", err)
 	}
 	return &ReceiverLog{file: file}, nil
 }
 
-// endLine ends a line that was torn, so that the next is whole.
+// endLine ends an unfinished line, so that the next line is complete.
 func endLine(file *os.File, path string) error {
 	content, err := os.Open(path)
 	if err != nil {
@@ -91,8 +91,7 @@ func endLine(file *os.File, path string) error {
 	return err
 }
 
-// write appends a line with one call to the system, so that lines of several
-// processes never mix.
+// write appends a line with one system call, so that lines of several processes never mix.
 func (l *ReceiverLog) write(r LoggedRequest) {
 	if l == nil {
 		return
@@ -108,16 +107,15 @@ func (l *ReceiverLog) write(r LoggedRequest) {
 	}
 }
 
-// Close closes the file. Its error is also that of every write.
+// Close closes the file. It also returns the first error of the writes.
 func (l *ReceiverLog) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return errors.Join(l.err, l.file.Close())
 }
 
-// ReadReceiverLog reads a log, also while it is written. A line that was being
-// written, or that a killed writer left, is passed over; anything else that is no
-// line of a log is an error.
+// ReadReceiverLog reads a log, also while receivers write to it. It skips an unfinished line at the
+// end or from a killed writer. Any other malformed line is an error.
 func ReadReceiverLog(path string) ([]LoggedRequest, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -126,13 +124,13 @@ func ReadReceiverLog(path string) ([]LoggedRequest, error) {
 	defer file.Close()
 	var (
 		all  []LoggedRequest
-		torn error // of the line before
+		torn error // the error of the line before
 	)
 	lines := bufio.NewReader(file)
 	for number := 1; ; number++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return all, nil // without its end, a line is not whole
+			return all, nil // the last line is unfinished
 		}
 		if err != nil {
 			return nil, err
@@ -156,7 +154,7 @@ func ReadReceiverLog(path string) ([]LoggedRequest, error) {
 	}
 }
 
-// LogTo makes the receiver note every request that follows in log.
+// LogTo makes the receiver write every following request to log.
 func (r *Receiver) LogTo(log *ReceiverLog) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +162,7 @@ func (r *Receiver) LogTo(log *ReceiverLog) {
 	log.write(LoggedRequest{At: time.Now(), Listener: r.url, Started: true})
 }
 
-// logged notes an arrival that is over.
+// logged writes a finished arrival to the log.
 func (r *Receiver) logged(a Arrival, req *http.Request, answered *time.Time) {
 	r.mu.Lock()
 	log := r.log
@@ -177,8 +175,7 @@ func (r *Receiver) logged(a Arrival, req *http.Request, answered *time.Time) {
 	})
 }
 
-// signedAt returns the time in a signature, whether or not it verifies; 0 when
-// there is none.
+// signedAt returns the time in a signature, valid or not; 0 when there is none.
 func signedAt(header string) int64 {
 	for part := range strings.SplitSeq(header, ",") {
 		if text, ok := strings.CutPrefix(part, "t="); ok {
@@ -189,8 +186,8 @@ func signedAt(header string) int64 {
 	return 0
 }
 
-// StartCanary listens on address, to which nothing may ever come, and notes in
-// log whatever comes. It answers 200, as if all were well.
+// StartCanary listens on address, which must never get a request, and writes every request to log.
+// It answers 200, so that a wrong sender notices nothing.
 func StartCanary(address string, log *ReceiverLog) (stop func(), err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

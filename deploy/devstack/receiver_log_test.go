@@ -17,7 +17,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// postEvent sends body as the service does. A redirect is followed.
+// postEvent sends body as the service does, but follows redirects.
 func postEvent(ctx context.Context, url, secret, body string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -55,7 +55,7 @@ func TestReceiverLog_HoldsWhatCameAndWhatWasAnswered(t *testing.T) {
 	}
 	all.Wait()
 	var got []devstack.LoggedRequest
-	require.Eventually(t, func() bool { // a request is noted once it was answered
+	require.Eventually(t, func() bool { // a request is noted after its answer
 		got, err = devstack.ReadReceiverLog(path)
 		require.NoError(t, err)
 		return len(got) == 42

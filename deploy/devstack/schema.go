@@ -15,13 +15,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// schemas are the versioned schemas that the SQL tool carries, by database.
+// schemas are the versioned schemas in the SQL tool, by database.
 var schemas = []struct{ database, name string }{
 	{temporalDatabase, "postgresql/v12/temporal"},
 	{visibilityDatabase, "postgresql/v12/visibility"},
 }
 
-// ensureSchema creates Temporal's two databases when missing, and brings the tables of those that are there up to date.
+// ensureSchema creates Temporal's two databases if they are missing, and updates the tables of
+// existing ones.
 func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	conn, err := pgx.Connect(ctx, admin.String())
 	if err != nil {
@@ -43,8 +44,8 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	return nil
 }
 
-// createDatabase makes a database with its tables. It appears under its name only when it is complete: the tool cannot
-// repeat every statement of a schema that it was killed in.
+// createDatabase makes a database with its tables. The database gets its name only when it is
+// complete: after a kill, the tool cannot repeat every statement of a half-made schema.
 func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string) error {
 	unfinished := database + "_unfinished"
 	for _, sql := range []string{
@@ -55,6 +56,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *
 			return err
 		}
 	}
+
 	for _, args := range [][]string{
 		{"setup-schema", "--version", "0.0"}, // the table of versions
 		{"update-schema", "--schema-name", schema},
@@ -66,6 +68,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *
 	if err := renameInVersions(ctx, conn.Config(), unfinished, database); err != nil {
 		return err
 	}
+
 	// The tool's last connection may live a moment longer than the tool.
 	for {
 		_, err := conn.Exec(ctx, "ALTER DATABASE "+unfinished+" RENAME TO "+database)
@@ -79,7 +82,7 @@ func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *
 	}
 }
 
-// renameInVersions changes the name under which the tool has noted the version of a schema: the database's.
+// renameInVersions changes the database's name in the tool's table of versions.
 func renameInVersions(ctx context.Context, config *pgx.ConnConfig, database, newName string) error {
 	config.Database = database
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -91,8 +94,8 @@ func renameInVersions(ctx context.Context, config *pgx.ConnConfig, database, new
 	return err
 }
 
-// runSQLTool runs Temporal's SQL tool. The password goes through the environment, because everybody can read a
-// command line.
+// runSQLTool runs Temporal's SQL tool. It passes the password in the environment, because every
+// user can read a command line.
 func runSQLTool(ctx context.Context, program string, admin *url.URL, database string, args ...string) error {
 	password, _ := admin.User.Password()
 	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)

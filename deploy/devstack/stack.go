@@ -19,12 +19,12 @@ import (
 	"example.com/checkout/workflows"
 )
 
-// Ports are the ports of a stack on 127.0.0.1; 0 is a free one.
+// Ports are the ports of a stack on 127.0.0.1; 0 means a free port.
 type Ports struct {
 	API, Page, Dashboard, Receiver, UI, Temporal, Postgres int
 }
 
-// Options say what stack to start.
+// Options describe the stack to start.
 type Options struct {
 	Dir         string // keeps all data between starts
 	Fresh       bool   // start empty: remove what an earlier start left in Dir
@@ -35,9 +35,9 @@ type Options struct {
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
 	Namespace                      string // in Temporal; "": the service's own default
-	// Through are the ports, Temporal's and PostgreSQL's, at which the processes of
-	// a command, "api" or "worker", reach the two: proxies that somebody else runs.
-	// 0 and no entry are the direct way.
+	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
+	// Temporal and PostgreSQL through them. The caller runs the proxies. 0 or no entry means a
+	// direct connection.
 	Through map[string]Ports
 	Env     []string  // more settings for the API and the worker
 	Out     io.Writer // progress
@@ -48,7 +48,7 @@ type Options struct {
 // can be killed and started again.
 type Stack struct {
 	options         Options
-	metrics         map[string]int // port by command
+	metrics         map[string]int // ports by command
 	temporalProgram string
 	dir             *dataDir
 
@@ -60,14 +60,14 @@ type Stack struct {
 	Receiver *Receiver
 	Demo     Demo
 
-	// ReceiverLog is what came to Receiver, and to whoever else writes there.
+	// ReceiverLog has the requests to Receiver, and to other receivers that share the log.
 	ReceiverLog *ReceiverLog
 }
 
 const database = "checkout"
 
-// Start starts everything and returns when the API answers. What is already
-// running is stopped again when a part cannot start.
+// Start starts everything and returns when the API answers. If a part cannot start, it stops the
+// others.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s := &Stack{options: o}
 	if err := s.start(ctx); err != nil {
@@ -98,17 +98,18 @@ func (s *Stack) start(ctx context.Context) error {
 	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.Environment(), "\n")+"\n"), 0o600)
 }
 
-// EnvironmentFile holds Environment, a setting a line, for commands of the
-// production binary in another shell.
+// EnvironmentFile returns the path of a file with Environment, one setting a line. It is for
+// commands of the production binary in another shell.
 func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "environment") }
 
-// choosePorts fills in free ports and refuses taken ones before anything starts.
+// choosePorts fills in free ports and returns an error for taken ones, before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
 	free, err := Free(9)
 	if err != nil {
 		return err
 	}
+
 	s.metrics = map[string]int{"api": free[7], "worker": free[8]}
 	var chosen []int
 	for i, port := range []struct {
@@ -145,23 +146,23 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 		return err
 	}
 	if s.Postgres != nil {
-		s.Postgres.Kill() // one that ended by itself still holds the directory
+		s.Postgres.Kill() // a server that ended by itself still holds the directory
 	}
 	started, err := pgtemp.Start(ctx, pgtemp.Options{
 		Dir: filepath.Join(s.options.Dir, "postgres"), Port: s.options.Ports.Postgres, BinDir: binDir,
 	})
 	if err != nil {
-		return err // the one before stays: that it has ended makes Supervise try again
+		return err // keep the ended server: Supervise sees it and tries again
 	}
 	s.Postgres = started
 	return nil
 }
 
-// DatabaseURL is the URL of the service's own database. It holds a password.
+// DatabaseURL returns the URL of the service's own database. It holds a password.
 func (s *Stack) DatabaseURL() string { return s.url(database) }
 
-// url is a database of the private PostgreSQL; an existing PostgreSQL is used
-// as its URL says.
+// url returns the URL of a database of the private PostgreSQL. With an existing PostgreSQL, it is
+// Options.DatabaseURL.
 func (s *Stack) url(name string) string {
 	if s.Postgres == nil {
 		return s.options.DatabaseURL
@@ -219,7 +220,7 @@ func (s *Stack) startReceiver(context.Context) (err error) {
 
 const receiverLog = "receiver.jsonl"
 
-// ReceiverLogFile is the file of ReceiverLog.
+// ReceiverLogFile returns the path of ReceiverLog.
 func (s *Stack) ReceiverLogFile() string { return filepath.Join(s.options.Dir, receiverLog) }
 
 // StartWorker starts the worker, again after a Kill.
@@ -248,9 +249,9 @@ func (s *Stack) StartAPI(ctx context.Context) (err error) {
 // command starts a command of the production binary as a process of its own.
 func (s *Stack) command(name string) (*Process, error) { return s.StartMore(name, name) }
 
-// StartMore starts one more process of a command of the production binary, "api"
-// or "worker", beside the stack's own; env are settings in which it differs, an
-// API's addresses above all. Its log is Log(logName). Who starts it ends it.
+// StartMore starts one more process of a command, "api" or "worker", beside the stack's own. env
+// holds the settings in which it differs, for example an API's addresses. Its log is Log(logName).
+// The caller must end the process.
 func (s *Stack) StartMore(command, logName string, env ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -258,12 +259,12 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 	}
 	return Program{
 		Name: logName, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(logName),
-		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // 0, any, of one more
+		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // for a further process 0: any port
 			s.through(command), s.options.Env, env, []string{commandVariable + "=" + command}),
 	}.Start()
 }
 
-// through are the settings that send a command's processes through proxies.
+// through returns the settings that make a command's processes use proxies.
 func (s *Stack) through(command string) []string {
 	var env []string
 	if port := s.options.Through[command].Temporal; port != 0 {
@@ -276,14 +277,14 @@ func (s *Stack) through(command string) []string {
 	return env
 }
 
-// MetricsAddress is where Prometheus finds the metrics of api or worker when
+// MetricsAddress returns the address where Prometheus finds the metrics of api or worker when
 // OTEL_METRICS_EXPORTER is "prometheus".
 func (s *Stack) MetricsAddress(name string) string { return loopback(s.metrics[name]) }
 
-// Log is the path of the log of api, worker or a process of StartMore.
+// Log returns the path of the log of api, worker or a process of StartMore.
 func (s *Stack) Log(name string) string { return filepath.Join(s.options.Dir, name+".log") }
 
-// Environment is the configuration of every command of the production binary in
+// Environment returns the configuration of every command of the production binary in
 // this stack. It holds secrets.
 func (s *Stack) Environment() []string {
 	environment := []string{
@@ -310,29 +311,29 @@ func (s *Stack) Environment() []string {
 	return environment
 }
 
-// APIURL is the address of the REST API.
+// APIURL returns the address of the REST API.
 func (s *Stack) APIURL() string { return "http://" + loopback(s.options.Ports.API) }
 
-// PageURL is the address of the hosted page.
+// PageURL returns the address of the hosted page.
 func (s *Stack) PageURL() string { return "http://" + loopback(s.options.Ports.Page) }
 
-// DashboardURL is the address of the dashboard.
+// DashboardURL returns the address of the dashboard.
 func (s *Stack) DashboardURL() string { return "http://" + loopback(s.options.Ports.Dashboard) }
 
-// ReceiverURL is the address of the sample receiver.
+// ReceiverURL returns the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
 
-// UIURL is the address of Temporal's UI.
+// UIURL returns the address of Temporal's UI.
 func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI) }
 
-// Supervise starts the parts that end by themselves again, until ctx ends.
+// Supervise restarts parts that end by themselves, until ctx ends.
 func (s *Stack) Supervise(ctx context.Context) {
 	for {
 		var (
 			name  string
 			again func(context.Context) error
 		)
-		var postgres, ui <-chan struct{} // nil, of a part that is not there, never ends
+		var postgres, ui <-chan struct{} // nil when the stack has no such part
 		if s.Postgres != nil {
 			postgres = s.Postgres.Done()
 		}
@@ -356,7 +357,7 @@ func (s *Stack) Supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name) // a lost progress line harms nothing
+		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name) // a lost line of progress does no harm
 		if err := again(ctx); err != nil && ctx.Err() == nil {
 			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
 			_ = pause(ctx, time.Second) // the loop looks at ctx
@@ -367,7 +368,7 @@ func (s *Stack) Supervise(ctx context.Context) {
 // Stop ends every part, the ones that depend on others first.
 func (s *Stack) Stop() {
 	if s.API != nil {
-		_ = s.API.Stop(20 * time.Second) // a part that does not stop is killed
+		_ = s.API.Stop(20 * time.Second) // Stop kills a part that does not end
 	}
 	if s.Worker != nil {
 		_ = s.Worker.Stop(20 * time.Second)
@@ -376,7 +377,7 @@ func (s *Stack) Stop() {
 		s.Receiver.Close()
 	}
 	if s.ReceiverLog != nil {
-		_ = s.ReceiverLog.Close() // a lost line harms only who checks, and shows there
+		_ = s.ReceiverLog.Close() // a check of the log finds a lost line
 	}
 	if s.UI != nil {
 		_ = s.UI.Stop(5 * time.Second)
@@ -392,7 +393,7 @@ func (s *Stack) Stop() {
 	}
 }
 
-// Curl is a command line that creates a session, to copy.
+// Curl returns a command line that creates a session.
 func (s *Stack) Curl() string {
 	return strings.Join([]string{
 		"curl -s " + s.APIURL() + "/v1/checkout",

@@ -120,7 +120,7 @@ func requireRunning(t *testing.T, c client.Client, id string) {
 	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, description.WorkflowExecutionInfo.Status)
 }
 
-// took logs how long something took.
+// took logs the duration of an action.
 func took(t *testing.T, what string) func() {
 	began := time.Now()
 	return func() { t.Logf("%s: %v", what, time.Since(began).Round(10*time.Millisecond)) }
@@ -160,7 +160,7 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 	requireRunning(t, c, "cs_both")
 	require.NoError(t, startWorkflow(t.Context(), c, "cs_temporal"))
 
-	// PostgreSQL alone, under a server that goes on.
+	// PostgreSQL alone, while Temporal's server keeps running.
 	s.postgres.Kill()
 	s.startPostgres(t)
 	done = took(t, "recovery of Temporal after PostgreSQL")
@@ -181,7 +181,8 @@ func TestStack_SurvivesEveryKill(t *testing.T) {
 	t.Logf("memory of temporal: %.0f MB", devstack.ResidentMemory(s.temporal.PID()))
 }
 
-// Every round comes a little further before everything is killed; the last one is left alone.
+// Every round gets a little further before the test kills everything; it does not kill the last
+// round.
 func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -201,7 +202,7 @@ func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
 	requireRunning(t, s.client(t), "cs_after")
 }
 
-// requireFound waits until the workflow is in the visibility store, which follows with a delay.
+// requireFound waits until the workflow is in the visibility store, which has a delay.
 func requireFound(t *testing.T, c client.Client, query, id string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(collect *assert.CollectT) {
@@ -258,7 +259,7 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, workflows, "cs_shown")
 
-	// What an operator's click sends: the token of the cookie in a header.
+	// An operator's click sends the cookie's token in a header.
 	request, err := http.NewRequest(http.MethodGet, base, nil)
 	require.NoError(t, err)
 	var token string

@@ -14,15 +14,17 @@ import (
 )
 
 const (
-	// Recovery after a kill -9 included; measured: about 4 s, and 30 s beside many busy processes.
+	// This includes the recovery after a kill -9. Measured: about 4 s, and 30 s beside many busy
+	// processes.
 	temporalPatience = 5 * time.Minute
-	// The server finishes what it is at, and tells its members that it leaves.
+	// The server finishes its current work and tells its members that it leaves.
 	temporalStopPatience = 20 * time.Second
-	// minRetention is how long closed workflows must stay readable. Source: architecture, seven days or more.
+	// minRetention is how long closed workflows must stay readable. Source: architecture, seven
+	// days or more.
 	minRetention = 7 * 24 * time.Hour
 )
 
-// TemporalOptions say how to start a Temporal server.
+// TemporalOptions describe the Temporal server to start.
 type TemporalOptions struct {
 	Program      string        // of BuildTemporal
 	PostgresURL  string        // postgres:// URL of a role that may create databases; no spaces in its password
@@ -35,7 +37,8 @@ type TemporalOptions struct {
 	SearchAttributes map[string]enumspb.IndexedValueType
 }
 
-// Temporal is a Temporal server, all its services in one process. Its methods may be called from several goroutines.
+// Temporal is a Temporal server, all its services in one process. Its methods may be called from
+// several goroutines.
 type Temporal struct {
 	options TemporalOptions
 	ports   temporalPorts
@@ -45,10 +48,10 @@ type Temporal struct {
 	process *Process
 }
 
-// StartTemporal starts Temporal's server on PostgreSQL and returns when a worker or client can use the namespace and
-// all search attributes. It creates what is missing, databases, tables, namespace, attributes, and changes nothing
-// that is there: so it starts anew as well as after a crash of Temporal, of PostgreSQL or of this process.
-// ctx limits the start only.
+// StartTemporal starts Temporal's server on PostgreSQL and returns when a worker or client can use
+// the namespace and all search attributes. It creates missing databases, tables, namespace and
+// attributes, and keeps existing ones. So it works for a new directory, and after a crash of
+// Temporal, of PostgreSQL or of this process. ctx limits only the start.
 func StartTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
 	t, err := prepareTemporal(ctx, o)
 	if err != nil {
@@ -71,6 +74,7 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if o.Retention < minRetention {
 		return nil, fmt.Errorf("retention %v is below %v", o.Retention, minRetention)
 	}
+
 	admin, err := url.Parse(o.PostgresURL)
 	if err != nil || admin.User == nil || admin.Host == "" {
 		return nil, errors.New("PostgresURL is not a postgres:// URL with user and host") // err would show the password
@@ -78,10 +82,12 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
+
 	config, err := writeTemporalConfig(o.Dir, ports, admin)
 	if err != nil {
 		return nil, err
@@ -92,8 +98,8 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 	return &Temporal{options: o, ports: ports, config: config}, nil
 }
 
-// Start starts the server again after Stop or Kill, on the same ports and data, and returns when it is usable.
-// It is an error while the server runs.
+// Start starts the server again after Stop or Kill, on the same ports and data, and returns when it
+// is usable. If the server still runs, it returns an error.
 func (t *Temporal) Start(ctx context.Context) error {
 	if err := t.start(ctx); err != nil {
 		return fmt.Errorf("start Temporal: %w", err)
@@ -112,6 +118,7 @@ func (t *Temporal) start(ctx context.Context) error {
 	if err := CheckFree(t.Address(), "-temporal-port"); err != nil {
 		return err
 	}
+
 	process, err := Program{
 		Name: "temporal",
 		Path: t.options.Program,
@@ -122,7 +129,8 @@ func (t *Temporal) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A server that ends early ends the wait: its last words say more than a time-out.
+
+	// If the server ends early, stop waiting: its last log lines say more than a time-out.
 	waiting, stopWaiting := context.WithCancelCause(ctx)
 	go func() {
 		select {
@@ -133,12 +141,13 @@ func (t *Temporal) start(ctx context.Context) error {
 	}()
 	defer stopWaiting(nil)
 	if err := ensureNamespace(waiting, t.Address(), t.options); err != nil {
-		if cause := context.Cause(waiting); cause != nil { // before the kill, which is a cause of its own
+		if cause := context.Cause(waiting); cause != nil { // read the cause before the kill, which sets another one
 			err = cause
 		}
 		process.Kill()
 		return err
 	}
+
 	t.process = process
 	return nil
 }
@@ -152,16 +161,17 @@ func (t *Temporal) Namespace() string { return t.options.Namespace }
 // PID returns the process id of the running, or last, server.
 func (t *Temporal) PID() int { return t.current().PID() }
 
-// Done is closed when the running server has ended. After Start it is another channel.
+// Done returns a channel that is closed when the running server has ended. After Start it is
+// another channel.
 func (t *Temporal) Done() <-chan struct{} { return t.current().Done() }
 
-// Err says how the server ended, with the last lines of its log; nil while it runs.
+// Err returns how the server ended, with the last lines of its log; nil while it runs.
 func (t *Temporal) Err() error { return t.current().Err() }
 
 // Kill ends the server with SIGKILL, as a crash would.
 func (t *Temporal) Kill() { t.current().Kill() }
 
-// Stop ends the server in an orderly way, and by force after 20 s; then it returns an error.
+// Stop asks the server to end. After 20 s it kills the server and returns an error.
 func (t *Temporal) Stop() error { return t.current().Stop(temporalStopPatience) }
 
 func (t *Temporal) current() *Process {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// The databases of Temporal, beside the service's own.
+// The names of Temporal's databases.
 const (
 	temporalDatabase   = "temporal"
 	visibilityDatabase = "temporal_visibility"
@@ -19,8 +19,9 @@ const (
 // sqlPlugin is the name by which Temporal knows PostgreSQL through pgx.
 const sqlPlugin = "postgres12_pgx"
 
-// temporalPorts are the ports of Temporal's four services. They are kept in a file: after a crash, the list of
-// members in the database still names the old ones, and a server on the same ports simply takes their place.
+// temporalPorts are the ports of Temporal's four services. They are stored in a file, because after
+// a crash the list of members in the database still names the old ports. A server on the same ports
+// takes the place of the old members.
 type temporalPorts struct {
 	Frontend   int            `json:"frontend"`
 	Internal   map[string]int `json:"internal"`   // gRPC, by service
@@ -29,8 +30,8 @@ type temporalPorts struct {
 
 var temporalServices = []string{"frontend", "history", "matching", "worker"}
 
-// choosePorts returns the ports of the last start while they are free, else new ones. frontend is the caller's wish, 0
-// without one.
+// choosePorts returns the ports of the last start if they are free, otherwise new ports. frontend
+// is the port that the caller wants; 0 means any.
 func choosePorts(path string, frontend int) (temporalPorts, error) {
 	var ports temporalPorts
 	if content, err := os.ReadFile(path); err == nil {
@@ -56,7 +57,8 @@ func choosePorts(path string, frontend int) (temporalPorts, error) {
 	return ports, os.WriteFile(path, content, 0o600)
 }
 
-// free reports whether these ports are complete, are what the caller wants, and nothing listens on them.
+// free reports whether the ports are complete and free, and the frontend's port is the one that the
+// caller wants.
 func (p temporalPorts) free(frontend int) bool {
 	if frontend != 0 && p.Frontend != frontend {
 		return false
@@ -71,8 +73,9 @@ func (p temporalPorts) free(frontend int) bool {
 	return true
 }
 
-// writeTemporalConfig writes the server's configuration and returns its path. The server reads YAML, of which JSON is
-// a part: so no value, the password above all, needs quoting by hand.
+// writeTemporalConfig writes the server's configuration and returns its path. The server reads
+// YAML. The file is JSON, which is valid YAML, so that no value needs quoting by hand, in
+// particular not the password.
 func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (string, error) {
 	dynamic := filepath.Join(dir, "dynamic.yaml")
 	if err := writeJSON(dynamic, dynamicConfig()); err != nil {
@@ -108,7 +111,8 @@ func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (strin
 			"defaultStore":     "default",
 			"visibilityStore":  "visibility",
 			"numHistoryShards": 4, // one process needs no more, and the number can never be changed
-			// Each of the four services opens this many connections; PostgreSQL allows 300 for everything.
+			// Each of the four services opens this many connections; PostgreSQL allows 300 for
+			// everything.
 			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
 		},
 		"global": map[string]any{"membership": map[string]any{
@@ -134,22 +138,25 @@ func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (strin
 	})
 }
 
-// dynamicConfig returns what differs from the server's defaults. Source of names and defaults: Temporal 1.32,
-// common/dynamicconfig/constants.go.
+// dynamicConfig returns the settings that differ from the server's defaults. Source of names and
+// defaults: Temporal 1.32, common/dynamicconfig/constants.go.
 func dynamicConfig() map[string]any {
 	always := func(value any) []any { return []any{map[string]any{"value": value}} }
 	return map[string]any{
-		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not hold up the others.
+		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not
+		// hold up the others.
 		"matching.enableFairness": always(true),
-		// One process holds all partitions of a queue: more than one only forward tasks and polls to each other.
+		// One process holds all partitions of a queue. Several partitions would only forward tasks
+		// and polls to each other.
 		"matching.numTaskqueueReadPartitions":  always(1),
 		"matching.numTaskqueueWritePartitions": always(1),
-		// The defaults (2400 per second for a namespace) would be the limit that a load test finds.
+		// A load test would only find the default limits (2400 per second for a namespace).
 		"frontend.rps":                     always(20000),
 		"frontend.namespaceRPS":            always(20000),
 		"frontend.namespaceCount":          always(20000), // long polls at the same time
 		"frontend.namespaceRPS.visibility": always(1000),
-		// The frontend counts its own calls to the history and matching services, which run in the same process.
+		// The frontend counts its own calls to the history and matching services, which run in the
+		// same process.
 		"history.rps":  always(20000),
 		"matching.rps": always(20000),
 	}
@@ -173,7 +180,8 @@ func connectAttributes(admin *url.URL) map[string]string {
 	return attributes
 }
 
-// writeJSON replaces a file, readable by this user only: the configuration holds a password.
+// writeJSON replaces a file. Only this user can read it, because the configuration holds a
+// password.
 func writeJSON(path string, value any) error {
 	content, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

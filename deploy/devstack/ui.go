@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// UIOptions say how to start Temporal's UI.
+// UIOptions describe Temporal's UI to start.
 type UIOptions struct {
 	Program   string // of BuildTemporal
 	Temporal  string // host:port of the frontend
@@ -19,8 +19,8 @@ type UIOptions struct {
 }
 
 // StartUI starts Temporal's UI and returns when it answers. It needs nothing from the internet.
-// Operators can signal, cancel, terminate and reset workflows with it; it asks for no password, so it is reachable
-// from this computer only. When Temporal is away it shows errors, and works again when Temporal is back.
+// Operators can signal, cancel, terminate and reset workflows with it. It asks for no password, so
+// only this computer can reach it. While Temporal is away, it shows errors.
 func StartUI(ctx context.Context, o UIOptions) (*Process, error) {
 	process, err := startUI(ctx, o)
 	if err != nil {
@@ -36,6 +36,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
+
 	const environment = "devstack" // the name of the configuration file
 	if err := writeJSON(filepath.Join(o.Dir, environment+".yaml"), map[string]any{
 		"temporalGrpcAddress": o.Temporal,
@@ -43,11 +44,11 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 		"port":                o.Port,
 		"enableUi":            true,
 		"defaultNamespace":    o.Namespace,
-		"disableNewsFetch":    true, // the UI would ask a server of Temporal's
+		"disableNewsFetch":    true, // otherwise the UI would ask a server on the internet
 		"hideLogs":            true,
 		"refreshInterval":     "0s", // the file never changes
 		"cors": map[string]any{
-			// Other pages in the operator's browser must not be able to act.
+			// Other pages in the operator's browser must not be able to use the UI.
 			"allowOrigins":   []string{"http://" + loopback(o.Port), fmt.Sprintf("http://localhost:%d", o.Port)},
 			"cookieInsecure": true, // plain HTTP
 		},
@@ -56,6 +57,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	}); err != nil {
 		return nil, err
 	}
+
 	process, err := Program{
 		Name: "temporal-ui",
 		Path: o.Program,
@@ -66,6 +68,7 @@ func startUI(ctx context.Context, o UIOptions) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		if err := get(ctx, "http://"+loopback(o.Port)+"/healthz"); err == nil {
 			return process, nil

@@ -22,8 +22,8 @@ import (
 // SharedSchedule is the retry schedule of most stacks of the tests.
 const SharedSchedule = "1s,2s,3s,4s,5s"
 
-// settleTime is longer than what the last test may leave behind takes: a whole
-// schedule, and an attempt whose worker was killed.
+// settleTime is longer than the work that the last test may leave: a whole schedule, and an attempt
+// whose worker was killed.
 const settleTime = 4 * time.Minute
 
 // excuses are the violations that tests cause on purpose.
@@ -32,8 +32,8 @@ var excuses struct {
 	reasons map[[2]string]string
 }
 
-// Excuse declares that the test makes the shared stack violate an invariant, and
-// why; id is what the violation will name. One that does not come is a failure too.
+// Excuse declares that the test makes the shared stack violate an invariant, and why. id is the id
+// in the violation. If the violation does not come, that is a failure too.
 func Excuse(t *testing.T, number int, id, reason string) {
 	t.Helper()
 	require.NotEmpty(t, reason)
@@ -45,8 +45,8 @@ func Excuse(t *testing.T, number int, id, reason string) {
 	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
 }
 
-// checkShared holds everything that the tests did on the shared stack against
-// the invariants, and returns the exit status.
+// checkShared checks the invariants on the shared stack after all tests, and returns the exit
+// status.
 func checkShared() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
 	defer cancel()
@@ -56,6 +56,7 @@ func checkShared() int {
 		fmt.Fprintln(os.Stderr, "invariants:", err)
 		return 1
 	}
+
 	excuses.Lock()
 	defer excuses.Unlock()
 	status, used := 0, map[[2]string]bool{}
@@ -69,18 +70,20 @@ func checkShared() int {
 			}
 		}
 	}
+
 	for key, reason := range excuses.reasons {
 		if !used[key] {
 			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
 			status = 1
 		}
 	}
+
 	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
 	return status
 }
 
-// CheckStack waits until a stack has come to rest and checks every invariant;
-// logs are further receivers' logs.
+// CheckStack waits until a stack has come to rest and checks every invariant. logs are further
+// receivers' logs.
 func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
 	if err := settle(ctx, stack); err != nil {
 		return nil, err
@@ -123,8 +126,9 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 	}
 }
 
-// RequireInvariants checks a stack of the test's own. A run ends a moment after
-// its row, and after a kill that moment can be long; a violation stays.
+// RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
+// because a run ends a little after its row, and after a kill this can take long. A true violation
+// stays.
 func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
 	t.Helper()
 	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
@@ -138,7 +142,7 @@ func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
 	}
 }
 
-// ViolationsOf returns what is violated, without words: "8 whd_…".
+// ViolationsOf returns the violations in short form: "8 whd_…".
 func ViolationsOf(results []invariant.Result) []string {
 	found := []string{}
 	for _, r := range results {

@@ -27,7 +27,7 @@ func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
 	require.NoError(t, err)
-	defer func() { _ = conn.Close(context.Background()) }() // a test's connection
+	defer func() { _ = conn.Close(context.Background()) }() // closed with the test; an error does no harm
 	var got T
 	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
 	return got

@@ -1,8 +1,7 @@
-// Package e2e runs the service as it runs in production, processes, the real
-// Temporal server and the real PostgreSQL included, and looks at it from outside.
-// It holds what the tests of every subject use: a stack, a merchant, a look into
-// the database and Temporal, and the check of the invariants. The tests are in the
-// packages below it, one for each subject; chrome drives the browser.
+// Package e2e runs the service as in production, with its processes, the real Temporal server and
+// the real PostgreSQL, and tests it from outside. It has the kit for the tests of every subject: a
+// stack, a merchant, access to the database and Temporal, and the check of the invariants. The
+// tests are in the packages below, one for each subject; package chrome drives the browser.
 package e2e
 
 import (
@@ -26,14 +25,15 @@ import (
 // RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
-// Shared is the stack of the tests that break nothing; nil in a package whose TestMain calls MainWithoutShared.
+// Shared is the stack for tests that break nothing; nil in a package whose TestMain calls
+// MainWithoutShared.
 var Shared *devstack.Stack
 
 // dir holds the data of Shared and of MadeUp.
 var dir string
 
-// Main is the TestMain of a package whose tests use Shared: it starts that stack, runs the tests, and then holds
-// everything that they did on it against the invariants.
+// Main is the TestMain of a package whose tests use Shared. It starts that stack, runs the tests,
+// and then checks the invariants on the stack.
 func Main(m *testing.M) { run(m, true) }
 
 // MainWithoutShared is the TestMain of a package whose tests start their own stacks.
@@ -41,11 +41,12 @@ func MainWithoutShared(m *testing.M) { run(m, false) }
 
 func run(m *testing.M, withShared bool) {
 	devstack.RunCommand()
-	// The tests mostly wait, for schedules above all: more of them at a time than this computer has cores.
+	// The tests mostly wait, for example for schedules. So run more tests at a time than the
+	// computer has cores.
 	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
 	}
-	flag.Parse() // -parallel says otherwise
+	flag.Parse() // a flag -parallel overrides this
 	os.Exit(runTests(m, withShared))
 }
 
@@ -64,6 +65,7 @@ func runTests(m *testing.M, withShared bool) int {
 	if !withShared {
 		return m.Run()
 	}
+
 	Shared, err = startStack(devstack.Options{
 		Dir: filepath.Join(dir, "shared"), RetrySchedule: SharedSchedule,
 		Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},
@@ -79,8 +81,8 @@ func runTests(m *testing.M, withShared bool) int {
 	return checkShared()
 }
 
-// MadeUp is the stack of the tests that make up rows, which the invariants would
-// rightly find; it starts with the first of them.
+// MadeUp returns the stack for tests that make up rows. The invariants would rightly report such
+// rows. The stack starts with the first of these tests.
 func MadeUp(t *testing.T) *devstack.Stack {
 	t.Helper()
 	madeUp.Do(func() {
@@ -99,12 +101,13 @@ var madeUp struct {
 }
 
 func startStack(o devstack.Options) (*devstack.Stack, error) {
-	// Within go test's own limit, which says less: the first build of Temporal takes minutes.
+	// The first build of Temporal takes minutes. The limit is shorter than go test's own, whose
+	// error says less.
 	notBuilt := errors.New(`not started within 9 minutes: build Temporal first, with "go run ./deploy/cmd/devstack -build"`)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 9*time.Minute, notBuilt)
 	defer cancel()
 	o.Out = os.Stderr
-	// Tests ask more often than merchants and customers may, unless one says otherwise.
+	// Tests send more requests than merchants and customers may. A test can set other limits.
 	o.Env = append([]string{
 		"CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000",
 		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
@@ -124,7 +127,8 @@ func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
 	return s
 }
 
-// Path returns a path below the root of the source tree: tests run in the directory of their package.
+// Path returns a path below the root of the source tree: tests run in the directory of their
+// package.
 func Path(elements ...string) string { return filepath.Join(root(), filepath.Join(elements...)) }
 
 var root = sync.OnceValue(func() string {

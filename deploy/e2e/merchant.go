@@ -33,8 +33,8 @@ const (
 	CardSlow     = "4000000000000077"
 )
 
-// Merchant is a merchant of a stack with a key, a server of its own and, unless
-// it was made without, a registration for it.
+// Merchant is a merchant of a stack, with a key and a server of its own. Most merchants also have a
+// registration for that server.
 type Merchant struct {
 	T        *testing.T
 	Stack    *devstack.Stack
@@ -45,8 +45,8 @@ type Merchant struct {
 	URL      string // of the receiver's webhook
 }
 
-// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of its own, which gets
-// every type of event.
+// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of
+// its own, which gets every type of event.
 func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	t.Helper()
 	m := &Merchant{
@@ -59,9 +59,9 @@ func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
 	m.Receiver, err = devstack.StartReceiver(address, m.Secret)
 	require.NoError(t, err)
 	m.Receiver.LogTo(stack.ReceiverLog)
-	if stack == Shared { // its receivers go on until the end: what is still on its way comes, and is logged
+	if stack == Shared { // the receivers run until the end, so that late requests are logged
 		t.Cleanup(m.checkArrivals)
-	} else { // where tests also make up events
+	} else { // here tests also make up events
 		t.Cleanup(m.Receiver.Close)
 	}
 
@@ -101,12 +101,12 @@ func (a Answer) Field(path string) any {
 	return v
 }
 
-// Call makes one request to the REST API; an error means that none was answered.
+// Call makes one request to the REST API. An error means that no answer came.
 func (m *Merchant) Call(method, path, body string) (Answer, error) {
 	return m.CallWith("", method, path, body)
 }
 
-// CallWith is call with an Idempotency-Key, unless that is empty.
+// CallWith is Call with an Idempotency-Key; an empty key sends none.
 func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -114,6 +114,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	req.Header.Set("Authorization", "Bearer "+m.Key)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -121,6 +122,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
+
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return Answer{}, err
@@ -130,6 +132,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+
 	_, fault := openAPI().Check(conformance.Exchange{
 		Method: method, URL: req.URL, Request: req.Header, RequestBody: []byte(body), Status: res.StatusCode, Header: res.Header, Body: got,
 	})
@@ -137,7 +140,7 @@ func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
 	return Answer{res.StatusCode, res.Header, got}, nil
 }
 
-// checkArrivals holds what the receiver got against the webhooks of openapi.yaml.
+// checkArrivals checks the receiver's requests against the webhooks of openapi.yaml.
 func (m *Merchant) checkArrivals() {
 	arrivals, _ := m.Receiver.Arrivals()
 	for _, a := range arrivals {
@@ -145,7 +148,7 @@ func (m *Merchant) checkArrivals() {
 	}
 }
 
-// openAPI is the document that every answer and every delivery is held against.
+// openAPI is the document against which every answer and every delivery is checked.
 var openAPI = sync.OnceValue(func() *conformance.Document {
 	text, err := os.ReadFile(Path("api", "openapi.yaml"))
 	if err != nil {
@@ -158,7 +161,7 @@ var openAPI = sync.OnceValue(func() *conformance.Document {
 	return d
 })
 
-// Must is call for a request that has to be answered with status.
+// Must is Call for a request whose answer must have status.
 func (m *Merchant) Must(status int, method, path, body string) Answer {
 	m.T.Helper()
 	got, err := m.Call(method, path, body)
@@ -167,7 +170,7 @@ func (m *Merchant) Must(status int, method, path, body string) Answer {
 	return got
 }
 
-// Terms are the least that a session needs.
+// Terms is the smallest body that creates a session.
 const Terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
 
 // Create creates a session and returns its id.
@@ -178,8 +181,8 @@ func (m *Merchant) Create(body string) string {
 	return id
 }
 
-// TryCreate is create where a test must not end. It repeats what the service
-// could not answer in time, as merchants do.
+// TryCreate is Create without ending the test on an error. It repeats requests that the service did
+// not answer in time, as merchants do.
 func (m *Merchant) TryCreate(body string) (string, error) {
 	key := checkout.NewID("test")
 	for tries := 1; ; tries++ {
@@ -201,16 +204,16 @@ func (m *Merchant) Session(id string) Answer {
 	return m.Must(http.StatusOK, http.MethodGet, "/v1/checkout/"+id, "")
 }
 
-// A machine that is busy with other work must not fail a test: a wait ends when
-// what it waits for comes, and gives up long after it should have.
+// A busy machine must not fail a test. So a wait ends as soon as its condition holds, and gives up
+// only long after the expected time.
 const (
-	patience      = 4 // times as long as a test expects
+	patience      = 4 // factor on the time that a test expects
 	LeastPatience = 4 * time.Minute
 )
 
 func limit(within time.Duration) time.Duration { return max(patience*within, LeastPatience) }
 
-// Await repeats look until it is true.
+// Await repeats look until it returns true.
 func Await(t *testing.T, what string, within time.Duration, look func() bool) {
 	t.Helper()
 	end := time.Now().Add(limit(within))
@@ -248,8 +251,8 @@ func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
 	}
 }
 
-// Pay submits the hosted page's form as a browser without JavaScript does, and
-// follows where it leads. It returns the page that is shown then.
+// Pay submits the hosted page's form as a browser without JavaScript does, follows redirects, and
+// returns the last page.
 func (m *Merchant) Pay(id, card string) (int, string, error) {
 	jar, _ := cookiejar.New(nil) // never fails without options
 	browser := http.Client{Jar: jar, Timeout: time.Minute}
@@ -265,7 +268,7 @@ func (m *Merchant) Pay(id, card string) (int, string, error) {
 	return res.StatusCode, page.String(), err
 }
 
-// MustPay is pay for a payment that has to be answered.
+// MustPay is Pay for a payment that must get an answer.
 func (m *Merchant) MustPay(id, card string) string {
 	m.T.Helper()
 	_, page, err := m.Pay(id, card)
@@ -273,7 +276,7 @@ func (m *Merchant) MustPay(id, card string) string {
 	return page
 }
 
-// TestEvent is an event for one endpoint that nothing has caused.
+// TestEvent makes an event for one endpoint, without a session that caused it.
 func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
 	return storage.TestEvent{
 		Owner: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
@@ -304,7 +307,7 @@ func (m *Merchant) RefusedDelivery() (delivery string) {
 	return DeliveryOf(m.T, m.Stack, session, "checkout.failed")
 }
 
-// AwaitDelivery waits until the log says that of a delivery.
+// AwaitDelivery waits until the log shows the delivery with that status.
 func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duration) Answer {
 	m.T.Helper()
 	var got Answer
@@ -315,8 +318,7 @@ func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duratio
 	return got
 }
 
-// FailedDeliveries makes n permanently failed deliveries whose runs Temporal
-// has dropped long ago.
+// FailedDeliveries makes n permanently failed deliveries whose runs Temporal no longer has.
 func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
 	m.T.Helper()
 	endpoint = Query[string](m.T, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
@@ -339,7 +341,8 @@ func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
 	return endpoint
 }
 
-// FinalStatus waits until the session's row is final, not only by the clock.
+// FinalStatus waits until the session's row has a final status. It does not trust the API's status,
+// which can be expired by the clock alone.
 func (m *Merchant) FinalStatus(id string, within time.Duration) (string, error) {
 	end := time.Now().Add(within)
 	for {
@@ -354,8 +357,7 @@ func (m *Merchant) FinalStatus(id string, within time.Duration) (string, error) 
 	}
 }
 
-// Charges counts what the card network was asked to charge for a session, each
-// charge as often as it was asked for.
+// Charges counts the requests to the card network to charge for a session, including repeated ones.
 func (m *Merchant) Charges(id string) int {
 	m.T.Helper()
 	return Query[int](m.T, m.Stack, `SELECT coalesce(sum(calls), 0)::int FROM sandbox_charge WHERE session_id = $1`, id)

@@ -29,7 +29,7 @@ func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 	return c
 }
 
-// Discard is a logger for clients of Temporal whose words no test reads.
+// Discard is a logger for clients of Temporal that drops every line.
 var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // History reads all events of the last run of a workflow, to its end.
@@ -52,7 +52,7 @@ func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutio
 	return run.WorkflowExecutionInfo.Status
 }
 
-// Events returns the history of a run, the last one of an id when runID is "".
+// Events returns the history of a run; "" for runID means the last run of the id.
 func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
 	t.Helper()
 	var all []*historypb.HistoryEvent
@@ -64,7 +64,7 @@ func Events(t *testing.T, c client.Client, id, runID string) []*historypb.Histor
 	return all
 }
 
-// Record writes the history of a workflow as it is now.
+// Record writes the present history of a workflow.
 func Record(t *testing.T, c client.Client, name, id string) {
 	t.Helper()
 	RecordRun(t, c, name, id, "")

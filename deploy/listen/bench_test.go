@@ -29,7 +29,7 @@ type fakeAPI struct {
 	mu       sync.Mutex
 	events   []webhook.Event // oldest first
 	queries  []string
-	failWith func(w http.ResponseWriter, n int) bool // n counts requests from 1; true: it has answered
+	failWith func(w http.ResponseWriter, n int) bool // n counts requests from 1; true means that it has answered
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -80,14 +80,14 @@ func (a *fakeAPI) fail(with func(w http.ResponseWriter, n int) bool) {
 	a.queries, a.failWith = nil, with
 }
 
-// asked is how many requests came since fail.
+// asked returns the number of requests since fail.
 func (a *fakeAPI) asked() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.queries)
 }
 
-// add publishes an event that is created at at.
+// add publishes an event with the time of creation at.
 func (a *fakeAPI) add(typ webhook.EventType, at time.Time) webhook.Event {
 	at = at.UTC().Truncate(time.Millisecond)
 	id := firstID(at)[:len("evt_")+10] + checkout.NewID("evt")[len("evt_")+10:] // the time of at, the rest random
@@ -107,7 +107,7 @@ func (a *fakeAPI) put(e webhook.Event) {
 	a.events = slices.Insert(a.events, i, e)
 }
 
-// posted is what came to the local server.
+// posted is a request to the local server.
 type posted struct {
 	ID     string
 	Header http.Header
@@ -140,7 +140,7 @@ func (l *fakeLocal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answers makes it answer otherwise than with 200.
+// answers replaces the server's answer 200 by the function with.
 func (l *fakeLocal) answers(with func(w http.ResponseWriter, n int)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ type bench struct {
 	api   *fakeAPI
 	local *fakeLocal
 	Options
-	timeout time.Duration // of the local server; 0: the real one
+	timeout time.Duration // time-out of the local server; 0 means the real one
 
 	mu     sync.Mutex
 	out    bytes.Buffer
@@ -204,8 +204,8 @@ func (b *bench) paused(d time.Duration) bool {
 	return slices.Contains(b.pauses, d)
 }
 
-// start runs a listener until stop, which returns its error; ended is closed
-// when it ends.
+// start runs a listener until stop is called; stop returns its error. ended is closed when the
+// listener ends.
 func (b *bench) start() (stop func() error, ended <-chan struct{}) {
 	b.t.Helper()
 	require.NoError(b.t, b.Check())
@@ -237,7 +237,7 @@ func (b *bench) start() (stop func() error, ended <-chan struct{}) {
 	return stop, done
 }
 
-// run is start until look is true.
+// run starts a listener and stops it when look returns true.
 func (b *bench) run(what string, look func() bool) {
 	b.t.Helper()
 	stop, _ := b.start()
@@ -282,8 +282,8 @@ func (b *bench) arrived(n int) func() bool {
 	return func() bool { return len(b.local.posts()) >= n }
 }
 
-// looked is true when the API was asked n more times, so that everything that
-// is visible has been seen.
+// looked returns true after n more requests to the API: the listener has then seen every visible
+// event.
 func (b *bench) looked(n int) func() bool {
 	from := b.api.asked()
 	return func() bool { return b.api.asked() >= from+n }
@@ -297,8 +297,8 @@ func idsOf(events ...webhook.Event) []string {
 	return ids
 }
 
-// unused is the address of a port where nothing listens, and a function that
-// begins to listen there.
+// unused returns the address of a port without a listener, and a function that starts a listener
+// there.
 func unused(t *testing.T) (address string, serve func(http.Handler)) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

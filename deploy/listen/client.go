@@ -16,7 +16,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// event is an event as GET /v1/events shows it.
+// event is an event of the answer to GET /v1/events.
 type event struct {
 	ID        string            `json:"id"`
 	Type      webhook.EventType `json:"type"`
@@ -25,31 +25,31 @@ type event struct {
 	Data      json.RawMessage   `json:"data"`
 }
 
-// envelope returns the bytes that a delivery of the event sends: the API shows
-// data byte for byte.
+// envelope returns the body that a delivery of the event sends. The bytes are the same, because the
+// API shows data unchanged.
 func (e event) envelope() ([]byte, error) {
 	return webhook.Envelope(e.ID, e.Type, e.CreatedAt, e.Data)
 }
 
-// page is a part of the list of events, newest first.
+// page is one page of the list of events, newest first.
 type page struct {
 	Data       []event `json:"data"`
 	NextCursor string  `json:"next_cursor"` // "" on the last page
 }
 
-// client asks the REST API and goes on asking while that is away.
+// client sends requests to the REST API and repeats them while the API is away.
 type client struct {
 	url      string
 	key      string
 	http     *http.Client
 	report   *reporter
 	pause    func(ctx context.Context, d time.Duration) error
-	answered bool // at least once, as the API does
+	answered bool // the API has given at least one proper answer
 }
 
 // Limits of a request to the API.
 const (
-	requestTimeout = 15 * time.Second // the API itself gives up after 10
+	requestTimeout = 15 * time.Second // the API itself gives up after 10 s
 	maxPageBytes   = 32 << 20
 	maxErrorBytes  = 64 << 10
 )
@@ -58,32 +58,33 @@ const (
 const (
 	firstBackoff = time.Second
 	maxBackoff   = 15 * time.Second
-	maxRetry     = 5 * time.Minute // of a Retry-After
+	maxRetry     = 5 * time.Minute // limit for a Retry-After
 )
 
 func newClient(address, key string, r *reporter) *client {
 	return &client{url: address, key: key, report: r, pause: pause, http: &http.Client{
 		Timeout: requestTimeout,
-		// The key goes where it was meant to go and nowhere else.
+		// Follow no redirect: it could send the key to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// trouble is an answer, or none, after which asking again may help.
+// trouble is an error after which a repeated request may succeed.
 type trouble struct {
 	text string
-	wait time.Duration // at least, as the API said; 0: it did not
+	wait time.Duration // shortest wait, from the API's answer; 0 when the answer gives none
 }
 
 func (t *trouble) Error() string { return t.text }
 
-// page reads the events older than cursor, the newest ones when that is "". It
-// returns only when it has them, ctx ends or asking again would not help.
+// page reads the events older than cursor, or the newest events if cursor is "". It repeats the
+// request until it has them, ctx ends, or a repetition cannot help.
 func (c *client) page(ctx context.Context, cursor string, limit int) (page, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
+
 	backoff := firstBackoff
 	for {
 		p, err := c.ask(ctx, "/v1/events?"+query.Encode(), cursor)
@@ -109,7 +110,7 @@ func (c *client) page(ctx context.Context, cursor string, limit int) (page, erro
 	}
 }
 
-// ask makes one request. Its error is a trouble when asking again may help.
+// ask makes one request. The error is a trouble if a repeated request may succeed.
 func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
 	if err != nil {
 		return page{}, &trouble{text: reason(err)}
 	}
-	defer func() { _ = res.Body.Close() }() // it was read, or is of no use
+	defer func() { _ = res.Body.Close() }() // the body was read, or is of no use
 	if res.StatusCode != http.StatusOK {
 		return page{}, c.refused(res)
 	}
@@ -132,7 +133,7 @@ func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
 	return p, c.checkPage(p, cursor)
 }
 
-// refused turns an answer that is not a page into an error.
+// refused returns the error for an answer that is not a page.
 func (c *client) refused(res *http.Response) error {
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized:
@@ -149,8 +150,7 @@ func (c *client) refused(res *http.Response) error {
 	return c.strange(fmt.Sprintf("status %d%s", res.StatusCode, message(res.Body)))
 }
 
-// message is what the API said in an error, in a form that cannot disturb a
-// terminal.
+// message returns the API's error message without characters that could disturb a terminal.
 func message(body io.Reader) string {
 	var answer struct{ Message string }
 	if json.NewDecoder(io.LimitReader(body, maxErrorBytes)).Decode(&answer) != nil || answer.Message == "" {
@@ -159,8 +159,8 @@ func message(body io.Reader) string {
 	return fmt.Sprintf(" %.200q", answer.Message)
 }
 
-// strange is about an answer that the API does not give. Before the first proper
-// one the address is wrong; later something stands before the API for a while.
+// strange returns the error for an answer that is not the API's. Before the first proper answer,
+// the address is wrong. Later, a proxy in front of the API answers for a while.
 func (c *client) strange(what string) error {
 	if c.answered {
 		return &trouble{text: what}
@@ -168,7 +168,7 @@ func (c *client) strange(what string) error {
 	return fmt.Errorf("%s does not answer as the API does: %s; look at --api and CHECKOUT_API_URL", c.url, what)
 }
 
-// checkPage looks at everything that is relied on later.
+// checkPage checks everything on which the later code relies.
 func (c *client) checkPage(p page, cursor string) error {
 	last := cursor
 	for _, e := range p.Data {
@@ -188,15 +188,15 @@ func (c *client) checkPage(p page, cursor string) error {
 	return nil
 }
 
-// plain reports whether text is a word such as "checkout.completed", known or
-// not: it goes into a header and to a terminal.
+// plain reports whether text has the form of an event type such as "checkout.completed". The type
+// may be unknown, but it must be safe in a header and on a terminal.
 func plain(text string) bool {
 	return text != "" && len(text) <= 40 && !strings.ContainsFunc(text, func(r rune) bool {
 		return r != '.' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 }
 
-// retryAfter reads the header of that name; 0 when it is missing or malformed.
+// retryAfter reads the header Retry-After; 0 when it is missing or malformed.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	seconds, err := strconv.Atoi(text)
@@ -211,7 +211,7 @@ func retryAfter(h http.Header) time.Duration {
 	return max(0, min(wait, maxRetry))
 }
 
-// reason is the innermost part of a failed request's error, without the URL.
+// reason returns the innermost error of a failed request, without the URL.
 func reason(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {

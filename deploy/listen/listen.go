@@ -1,7 +1,6 @@
-// Package listen forwards a merchant's test-mode events to a server on the
-// developer's computer, signed as deliveries are, and catches up on those that
-// it missed while it did not run. It is a client of the REST API and of nothing
-// else.
+// Package listen forwards a merchant's test-mode events to a server on the developer's computer. It
+// signs them as deliveries are signed, and catches up on the events that it missed while it did not
+// run. It uses only the REST API.
 package listen
 
 import (
@@ -14,9 +13,9 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Run forwards events until ctx ends, which is no error. It waits for an API
-// that is away. What it cannot go on with is an error: a key that is refused, a
-// state file that is taken, malformed or cannot be written.
+// Run forwards events until ctx ends, and then returns nil. While the API is away, it waits. It
+// returns an error when it cannot go on: the API refuses the key, or the state file is in use,
+// malformed or not writable.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -29,14 +28,14 @@ func Run(ctx context.Context, o Options) error {
 	return l.run(ctx)
 }
 
-// listener is a Run. Only one goroutine uses it.
+// listener is the state of Run. Only one goroutine uses it.
 type listener struct {
 	Options
 	api    *client
 	local  *local
 	state  *stateFile
 	report *reporter
-	pause  func(ctx context.Context, d time.Duration) error // returns ctx's error when that ends
+	pause  func(ctx context.Context, d time.Duration) error // returns ctx's error when ctx ends
 }
 
 func newListener(o Options) (*listener, error) {
@@ -52,37 +51,38 @@ func newListener(o Options) (*listener, error) {
 	}, nil
 }
 
-// How often the API is asked, and how many pages of events are held at once.
+// How often listen asks the API, and how many pages of events it holds at once.
 const (
 	pollInterval = time.Second
-	firstLimit   = 10 // of the page that is read each time
+	firstLimit   = 10 // events of the first page of each look
 	pageLimit    = 100
 	maxPages     = 50
 )
 
-// retryWaits come between the attempts at an event that the local server did not
-// take. They are shorter than those of deliveries: a developer is watching.
+// retryWaits are the waits between the attempts for one event. They are shorter than the delays of
+// deliveries, because a developer is watching.
 var retryWaits = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second}
 
-// awayWait is how often a local server that does not run is tried again.
+// awayWait is the time between tries while the local server does not run.
 const awayWait = time.Second
 
 func (l *listener) run(ctx context.Context) error {
 	l.report.ready(l.Options, l.state)
 	err := l.follow(ctx)
 	l.report.end()
-	if errors.Is(err, ctx.Err()) { // told to stop
+	if errors.Is(err, ctx.Err()) { // listen was stopped
 		return nil
 	}
 	return err
 }
 
-// follow forwards what the state does not know yet, for ever.
+// follow forwards the events that the state does not know yet, until ctx ends.
 func (l *listener) follow(ctx context.Context) error {
 	resumed := !l.state.Began.IsZero() && l.Since.IsZero()
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
+
 	catchingUp := resumed || !l.Since.IsZero()
 	for {
 		found, err := l.look(ctx)
@@ -105,9 +105,8 @@ func (l *listener) follow(ctx context.Context) error {
 	}
 }
 
-// begin decides where to begin: at Since, where the state left off, or now. Now
-// means after what can be seen, by the ids of the service and not by this
-// computer's clock.
+// begin decides where to begin: at Since, at the state's position, or now. "Now" means after the
+// newest visible event. The service's ids decide, not this computer's clock.
 func (l *listener) begin(ctx context.Context) error {
 	switch {
 	case !l.Since.IsZero():
@@ -129,23 +128,25 @@ func (l *listener) begin(ctx context.Context) error {
 			}
 		}
 	}
+
 	l.state.Began = time.Now().UTC()
 	if err := l.state.save(); err != nil {
 		return err
 	}
+
 	l.report.began(l.Since)
 	return nil
 }
 
-// found are events that the state does not know.
+// found holds events that the state does not know.
 type found struct {
 	events []event // oldest first
-	newer  int     // how many more there are that are chosen and newer
-	more   bool    // there may be newer ones: look again at once
+	newer  int     // count of further chosen events, which are newer
+	more   bool    // there may be newer events: look again at once
 }
 
-// look reads the events that are not settled yet. The API lists the newest
-// first, but they are forwarded oldest first: of very many it keeps the oldest.
+// look reads the events that are not settled yet. The API lists the newest first, but listen
+// forwards the oldest first. If there are too many to hold, look keeps the oldest.
 func (l *listener) look(ctx context.Context) (found, error) {
 	var (
 		pages   [][]event
@@ -170,6 +171,7 @@ func (l *listener) look(ctx context.Context) (found, error) {
 		}
 		cursor, limit = p.NextCursor, pageLimit
 	}
+
 	for _, p := range slices.Backward(pages) {
 		slices.Reverse(p)
 		got.events = append(got.events, p...)
@@ -177,7 +179,7 @@ func (l *listener) look(ctx context.Context) (found, error) {
 	return got, nil
 }
 
-// chosen are those events that are to be forwarded.
+// chosen returns the events to forward.
 func (l *listener) chosen(events []event) []event {
 	var chosen []event
 	for _, e := range events {
@@ -192,10 +194,10 @@ func (l *listener) wants(e event) bool {
 	return !e.CreatedAt.Before(l.state.From) && (len(l.Events) == 0 || slices.Contains(l.Events, e.Type))
 }
 
-// forwardAll settles events, oldest first. The state is written after each one
-// that was forwarded, so that a kill repeats at most the one under way.
+// forwardAll settles events, oldest first. It writes the state after each forwarded event. After a
+// kill, listen repeats at most the event under way.
 func (l *listener) forwardAll(ctx context.Context, events []event) error {
-	passedOver := false // at the end of events: worth one write
+	passedOver := false // the last events were passed over: one write at the end notes them
 	for _, e := range events {
 		if passedOver = !l.wants(e); passedOver {
 			l.state.settle(e.ID)
@@ -215,14 +217,14 @@ func (l *listener) forwardAll(ctx context.Context, events []event) error {
 	return nil
 }
 
-// forward posts e until the local server takes it or has failed at it often
-// enough. A server that does not run is waited for, with every event in its
-// place: nothing was wrong with them.
+// forward posts e until the local server accepts it or all tries have failed. While the server does
+// not run, forward waits and counts no try, because the event is not at fault.
 func (l *listener) forward(ctx context.Context, e event) error {
 	body, err := e.envelope()
 	if err != nil {
 		return err
 	}
+
 	for attempt := 1; ; {
 		got := l.local.post(ctx, e, body, attempt)
 		if ctx.Err() != nil && !got.ok() {
@@ -250,10 +252,9 @@ func (l *listener) forward(ctx context.Context, e event) error {
 	}
 }
 
-// jitter spreads d by a fifth to either side, so that many listeners do not ask
-// in step.
+// jitter changes d by up to a fifth, so that many listeners do not ask at the same moments.
 func jitter(d time.Duration) time.Duration {
-	return d*4/5 + rand.N(d*2/5+1) // #nosec G404 -- nothing secret
+	return d*4/5 + rand.N(d*2/5+1) // #nosec G404 -- the number is no secret
 }
 
 func pause(ctx context.Context, d time.Duration) error {
@@ -267,10 +268,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lookBack is how far behind the newest event that was settled others may still
-// turn up: an event's id is made before its transaction commits, and on another
-// computer. Such a transaction lasts a few statements, each 5 seconds at most.
+// lookBack is how much older than the newest settled event a new event may be. An event's id is
+// made before its transaction commits, and on another computer. Such a transaction has a few
+// statements of at most 5 seconds each.
 const lookBack = time.Minute
 
-// firstID sorts before every event made at t or later.
+// firstID returns an id that sorts before every event made at t or later.
 func firstID(t time.Time) string { return checkout.FirstID(checkout.PrefixEvent, t) }

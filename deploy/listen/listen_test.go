@@ -91,8 +91,7 @@ func TestListen_OfVeryManyTheOldestComeFirst(t *testing.T) {
 	require.Contains(t, b.said(), "13 events missed")
 }
 
-// An id is made before its transaction commits: another one, made later, may be
-// seen first.
+// An id is made before its transaction commits. So a later id may become visible first.
 func TestListen_AnEventThatBecomesVisibleLateIsForwarded(t *testing.T) {
 	b := newBench(t).begun()
 	now := time.Now()
@@ -119,8 +118,8 @@ func TestListen_LateEventsOfTheFirstMomentAreForwarded(t *testing.T) {
 	require.Equal(t, idsOf(late), b.local.ids())
 }
 
-// The state file as it was while the local server had the third event is what a
-// kill at that moment leaves.
+// The test copies the state file while the local server handles the third event. A kill at that
+// moment would leave the same file.
 func TestListen_AKillBetweenForwardAndStateRepeatsThatEventOnly(t *testing.T) {
 	b := newBench(t).begun()
 	var want []webhook.Event
@@ -158,7 +157,7 @@ func TestListen_BeingToldToStopLetsTheEventUnderWayFinish(t *testing.T) {
 func TestListen_ARefusedKeyEndsItWithoutTellingTheKey(t *testing.T) {
 	b := newBench(t)
 	b.api.fail(func(w http.ResponseWriter, n int) bool {
-		if n > 3 { // revoked while it runs
+		if n > 3 { // the key is revoked while listen runs
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 		return n > 3
@@ -254,7 +253,7 @@ func TestListen_AnEventThatTheLocalServerRefusesIsTriedFourTimesThenListed(t *te
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(http.StatusFound)
 		case 3:
-			panic(http.ErrAbortHandler) // hangs up
+			panic(http.ErrAbortHandler) // closes the connection without an answer
 		case 4:
 			w.WriteHeader(http.StatusBadRequest)
 		}
@@ -289,7 +288,7 @@ func TestListen_ALocalServerThatDoesNotAnswerInTimeHasFailed(t *testing.T) {
 		switch n {
 		case 1:
 			<-release
-		case 2: // a body that never ends is not waited for
+		case 2: // listen does not wait for a body that never ends
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 			<-release

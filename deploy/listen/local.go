@@ -22,27 +22,27 @@ type local struct {
 	transport *http.Transport
 }
 
-// newLocal posts as deliveries are posted: no proxy, no redirects (there is no
-// http.Client that would follow them), no compression.
+// newLocal returns a local that posts as deliveries do: no proxy, no compression, and no redirects.
+// A transport follows none; only an http.Client would.
 func newLocal(address, secret string) *local {
 	return &local{address, secret, webhook.ResponseTimeout, &http.Transport{
 		DisableCompression: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}}
 }
 
-// stopGrace is how long an event under way may take when listen is told to stop,
-// so that stopping seldom repeats one.
+// stopGrace is how long an event under way may still take after listen is stopped. Without it, the
+// next start would often send the event again.
 const stopGrace = 2 * time.Second
 
-// So much of an answer's body is read, so that the local server can write it.
+// Limits for reading an answer's body. It is read so that the local server can finish writing it.
 const (
 	maxAnswer  = 64 << 10
 	answerTime = time.Second
 )
 
-// outcome is how the local server took an event.
+// outcome is the result of one POST to the local server.
 type outcome struct {
-	reached bool // a connection stood
+	reached bool // a connection was made
 	status  int  // 0: no answer
 	err     error
 	took    time.Duration
@@ -50,8 +50,8 @@ type outcome struct {
 
 func (o outcome) ok() bool { return o.status >= 200 && o.status <= 299 }
 
-// post sends an event once, with the headers of a delivery. There is no
-// X-Service-Delivery-Id, because there is no delivery that it could name.
+// post sends an event once, with the headers of a delivery. It sends no X-Service-Delivery-Id,
+// because no delivery exists.
 func (l *local) post(ctx context.Context, e event, body []byte, attempt int) outcome {
 	posting, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -69,7 +69,8 @@ func (l *local) post(ctx context.Context, e event, body []byte, attempt int) out
 	if err != nil {
 		return outcome{err: err}
 	}
-	req.GetBody = nil // with it the transport may send a POST twice
+
+	req.GetBody = nil // with GetBody the transport may send a POST twice
 	req.Header = http.Header{
 		"Content-Type":          {"application/json"},
 		"User-Agent":            {webhook.UserAgent},
@@ -78,19 +79,22 @@ func (l *local) post(ctx context.Context, e event, body []byte, attempt int) out
 		"X-Service-Event-Type":  {string(e.Type)},
 		"X-Service-Attempt":     {strconv.Itoa(attempt)},
 	}
+
 	res, err := l.transport.RoundTrip(req)
 	o := outcome{reached: reached.Load(), err: err, took: time.Since(began)}
 	if err != nil {
 		return o
 	}
+
 	o.status = res.StatusCode
-	if o.status != http.StatusSwitchingProtocols { // then it is the raw connection, which no time-out ends
+	if o.status != http.StatusSwitchingProtocols { // after 101 the body is the raw connection, which no time-out ends
 		time.AfterFunc(answerTime, cancel)
-		_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // the status has decided
+		_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // only the status counts
 	}
-	_ = res.Body.Close() // it was read, or is of no use
-	// A development server restarts often. A connection from before that would
-	// fail the next event.
+
+	_ = res.Body.Close() // the body was read, or is of no use
+	// Keep no connection: a development server restarts often, and the next event would fail on an
+	// old connection.
 	l.transport.CloseIdleConnections()
 	return o
 }

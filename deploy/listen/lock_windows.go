@@ -10,8 +10,8 @@ import (
 // errLocked says that another process holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// lockFile takes a file for this process. Windows gives it back when the process
-// ends, however it ends.
+// lockFile locks a file for this process. Windows releases the lock when the process ends, even
+// after a kill.
 func lockFile(file *os.File) error {
 	err := windows.LockFileEx(windows.Handle(file.Fd()),
 		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})

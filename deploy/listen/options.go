@@ -18,21 +18,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Options say which events go where.
+// Options say which events listen forwards, and to which server.
 type Options struct {
-	APIKey    string // of test mode
-	APIURL    string // of the REST API
-	PlainHTTP bool   // the key may travel unencrypted to another computer
+	APIKey    string // a key of test mode
+	APIURL    string // the REST API's URL
+	PlainHTTP bool   // the key may go unencrypted to another computer
 	ForwardTo string // the local server's URL
 	Events    []webhook.EventType
-	Since     time.Time // where to begin; zero: where the state file says, else now
-	StateFile string    // "": one of its own for each key, below the user's configuration
-	JSON      bool      // a JSON object a line instead of words
+	Since     time.Time // where to begin; zero: at the state file's position, or now without one
+	StateFile string    // "": one file per key in the user's configuration directory
+	JSON      bool      // print JSON, one object a line, instead of text
 	Out       io.Writer
 }
 
-// Check completes o or says everything that is wrong with it, one fault a line. It quotes no
-// setting that may hold a key.
+// Check fills in the defaults of o. Its error lists every fault, one a line, and quotes no setting
+// that may hold a key.
 func (o *Options) Check() error {
 	var faults []error
 	add := func(name string, err error) {
@@ -40,6 +40,7 @@ func (o *Options) Check() error {
 			faults = append(faults, fmt.Errorf("%s %w", name, err))
 		}
 	}
+
 	add("CHECKOUT_API_KEY", checkKey(o.APIKey))
 	u, err := parseAddress(o.APIURL)
 	if err == nil && u.RawQuery != "" {
@@ -49,6 +50,7 @@ func (o *Options) Check() error {
 		err = errors.New("must be https://: over http:// the key would travel in the clear to another computer; " +
 			"--plain-http allows that, for a network of your own such as containers")
 	}
+
 	add("--api (CHECKOUT_API_URL)", err)
 	o.APIURL = strings.TrimRight(o.APIURL, "/")
 	if o.ForwardTo == "" {
@@ -97,14 +99,14 @@ func parseAddress(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback reports whether host can be nothing but this computer.
+// loopback reports whether host is certainly this computer.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// defaultStateFile is named after the key without telling it: a hash of 256
-// random bits, cut to 64.
+// defaultStateFile returns a path whose name is a hash of the key, cut to 64 bits. The hash does
+// not reveal the key, which has 256 random bits.
 func defaultStateFile(key string) (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -114,8 +116,8 @@ func defaultStateFile(key string) (string, error) {
 	return filepath.Join(dir, "checkout", "listen", hex.EncodeToString(sum[:8])+".json"), nil
 }
 
-// ParseEvents reads event types separated by commas; "" and "*" are every type,
-// which is nil. Its error names the type that was probably meant.
+// ParseEvents reads event types separated by commas. It returns nil, which means every type, for ""
+// and "*". Its error proposes the nearest known type.
 func ParseEvents(text string) ([]webhook.EventType, error) {
 	if text == "" || text == "*" {
 		return nil, nil
@@ -133,9 +135,9 @@ func ParseEvents(text string) ([]webhook.EventType, error) {
 	return types, nil
 }
 
-// hint names the event type that is nearest to name, else all.
+// hint names the event type nearest to name, or all types when none is near.
 func hint(name string) string {
-	best, least := "", 5 // more mistakes than that are another word
+	best, least := "", 5 // with more differences it is another word
 	var all []string
 	for _, typ := range webhook.EventTypes {
 		all = append(all, string(typ))
@@ -149,7 +151,7 @@ func hint(name string) string {
 	return "; did you mean " + best + "?"
 }
 
-// editDistance is Levenshtein's, over bytes.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -170,7 +172,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// ParseSince reads a time or how long before now it was; "" is zero.
+// ParseSince reads a time, or a duration before now; "" gives the zero time.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

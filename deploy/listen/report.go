@@ -13,20 +13,20 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// reporter tells the developer what happens: words in lines of at most 80
-// columns, or a JSON object a line.
+// reporter prints the progress for the developer: text in lines of at most 80 columns, or JSON with
+// one object a line.
 type reporter struct {
 	out  io.Writer
 	json bool
 	now  func() time.Time
 
-	apiDown   bool // and that was told
+	apiDown   bool // and this was printed
 	localDown bool
 	forwarded int
 	failed    []failure
 }
 
-// failure is an event that was given up.
+// failure is an event that listen gave up.
 type failure struct {
 	ID        string `json:"event_id"`
 	Type      string `json:"type"`
@@ -34,13 +34,13 @@ type failure struct {
 	Result    string `json:"result"`
 }
 
-// line is a line of JSON. Kind is ready, notice, attempt or end.
+// line is one line of the JSON output. Kind is ready, notice, attempt or end.
 type line struct {
 	Kind    string `json:"kind"`
 	Time    string `json:"time"`
-	Message string `json:"message,omitempty"` // notice
+	Message string `json:"message,omitempty"` // set with notice
 
-	API       string `json:"api,omitempty"` // ready, with the three that follow
+	API       string `json:"api,omitempty"` // set with ready, as the next three fields
 	ForwardTo string `json:"forward_to,omitempty"`
 	Secret    string `json:"secret,omitempty"`
 	StateFile string `json:"state_file,omitempty"`
@@ -68,15 +68,15 @@ func (r *reporter) encode(l line) {
 	l.Time = checkout.FormatTime(r.now())
 	text, err := checkout.EncodeJSON(l)
 	if err != nil {
-		text, _ = json.Marshal(map[string]string{"kind": "notice", "message": err.Error()}) // strings only
+		text, _ = json.Marshal(map[string]string{"kind": "notice", "message": err.Error()}) // no error: only strings
 	}
 	r.print(string(text))
 }
 
-// print writes a line; an error means that nobody reads.
+// print writes a line. An error means that the output has no reader any more.
 func (r *reporter) print(text string) { _, _ = io.WriteString(r.out, text+"\n") }
 
-// notice tells something in words.
+// notice prints a message.
 func (r *reporter) notice(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.json {
@@ -88,10 +88,10 @@ func (r *reporter) notice(format string, args ...any) {
 
 func (r *reporter) clock() string { return r.now().Format(time.TimeOnly) }
 
-// indent is as wide as clock and a space.
+// indent is as wide as the clock and a space.
 const indent = "         "
 
-// ready tells what goes where, and the secret, which the local server needs.
+// ready prints the settings, and the secret that the local server needs.
 func (r *reporter) ready(o Options, s *stateFile) {
 	if r.json {
 		r.encode(line{Kind: "ready", API: o.APIURL, ForwardTo: o.ForwardTo, Secret: s.Secret, StateFile: s.path})
@@ -118,14 +118,14 @@ The signing secret for your local server, %s:
 `, types, o.APIURL, o.ForwardTo, s.path, made, s.Secret))
 }
 
-// began tells where a run without a past begins.
+// began prints where the first run begins.
 func (r *reporter) began(since time.Time) {
 	if since.IsZero() {
 		r.notice("first run: events from now on (--since 10m would send older ones too)")
 	}
 }
 
-// catchUp tells how much there is to send before new events.
+// catchUp prints how many missed events are sent before new ones.
 func (r *reporter) catchUp(n int, resumed bool) {
 	which := "since the time you gave"
 	if resumed {
@@ -141,7 +141,7 @@ func (r *reporter) catchUp(n int, resumed bool) {
 	}
 }
 
-// attempt tells how one POST went; again is when the next follows, 0 for never.
+// attempt prints the result of one POST. The next one follows after again; 0 means that none does.
 func (r *reporter) attempt(e event, number int, o outcome, again time.Duration) {
 	r.localBack()
 	f := failure{ID: e.ID, Type: string(e.Type), CreatedAt: checkout.FormatTime(e.CreatedAt), Result: o.word()}
@@ -159,11 +159,13 @@ func (r *reporter) attempt(e event, number int, o outcome, again time.Duration) 
 		r.encode(line{Kind: "attempt", attemptLine: a})
 		return
 	}
+
 	r.print(fmt.Sprintf("%s %-18s %s → %-7s %5d ms", r.clock(), e.Type, e.ID, o.word(), o.took.Milliseconds()))
 	why := o.why()
 	if why != "" {
 		why += "; "
 	}
+
 	switch {
 	case again > 0:
 		r.print(fmt.Sprintf("%s%sattempt %d of %d in %v", indent, why, number+1, len(retryWaits)+1, again))
@@ -172,7 +174,7 @@ func (r *reporter) attempt(e event, number int, o outcome, again time.Duration) 
 	}
 }
 
-// word is the outcome in at most 7 letters.
+// word returns the outcome in at most 7 letters.
 func (o outcome) word() string {
 	switch {
 	case o.status != 0:
@@ -185,7 +187,7 @@ func (o outcome) word() string {
 	return "error"
 }
 
-// why is what a number does not say.
+// why returns an explanation that the status number does not give.
 func (o outcome) why() string {
 	switch {
 	case o.status >= 300 && o.status <= 399:
@@ -198,7 +200,7 @@ func (o outcome) why() string {
 	return reason(o.err)
 }
 
-// localAway tells, once, that the local server cannot be reached.
+// localAway prints, once, that the local server cannot be reached.
 func (r *reporter) localAway(address string, o outcome) {
 	if !r.localDown {
 		r.localDown = true
@@ -213,7 +215,7 @@ func (r *reporter) localBack() {
 	}
 }
 
-// apiAway tells, once, that the API does not answer.
+// apiAway prints, once, that the API does not answer.
 func (r *reporter) apiAway(address string, t *trouble) {
 	if !r.apiDown {
 		r.apiDown = true
@@ -228,13 +230,13 @@ func (r *reporter) apiBack() {
 	}
 }
 
-// maxListed is how many failed events the end names.
+// maxListed is how many failed events the summary names.
 const maxListed = 20
 
-// end sums up.
+// end prints the summary of the run.
 func (r *reporter) end() {
 	if r.json {
-		failures := append([]failure{}, r.failed...) // not null
+		failures := append([]failure{}, r.failed...) // an empty list in JSON, not null
 		r.encode(line{Kind: "end", endLine: &endLine{r.forwarded, len(r.failed), failures}})
 		return
 	}

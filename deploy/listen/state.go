@@ -15,21 +15,21 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// state is what is known between runs: the secret and how far listen has come.
+// state is kept between runs: the secret and the position in the list of events.
 type state struct {
 	Version  int       `json:"version"`
 	Secret   string    `json:"secret"`
-	Began    time.Time `json:"began,omitzero"`     // zero until it is known where to begin
-	From     time.Time `json:"from,omitzero"`      // events created earlier are not forwarded
-	Position string    `json:"position,omitempty"` // the greatest id that was settled
+	Began    time.Time `json:"began,omitzero"`     // zero until begin has decided where to begin
+	From     time.Time `json:"from,omitzero"`      // earlier events are not forwarded
+	Position string    `json:"position,omitempty"` // the greatest settled id
 	Recent   []string  `json:"recent,omitempty"`   // ids settled since horizon, in order
 }
 
-// stateVersion changes when an older program could not read the file.
+// stateVersion must change with every change that an older program could not read.
 const stateVersion = 1
 
-// startAt forgets what was settled: events created at t or later are new. Zero
-// is the beginning of all events.
+// startAt forgets the settled events: every event created at t or later is new again. A zero t
+// means all events.
 func (s *state) startAt(t time.Time) {
 	s.From, s.Position, s.Recent = t, "", nil
 	if !t.IsZero() {
@@ -37,8 +37,8 @@ func (s *state) startAt(t time.Time) {
 	}
 }
 
-// horizon is the id before which everything is settled, lookBack before
-// Position; "" when nothing was settled yet.
+// horizon returns the id before which every event is settled: lookBack before Position, or "" when
+// no event was settled yet.
 func (s *state) horizon() string {
 	at, ok := checkout.IDTime(checkout.PrefixEvent, s.Position)
 	if !ok {
@@ -47,14 +47,14 @@ func (s *state) horizon() string {
 	return firstID(at.Add(-lookBack))
 }
 
-// settled reports whether the event of an id after horizon needs nothing more.
+// settled reports whether the event with this id is settled. The id must be after horizon.
 func (s *state) settled(id string) bool {
 	_, ok := slices.BinarySearch(s.Recent, id)
 	return ok
 }
 
-// settle notes that an event was forwarded, given up or passed over, and with it
-// all that are older by more than lookBack.
+// settle notes that an event was forwarded, given up or passed over. All events that are older by
+// more than lookBack count as settled too.
 func (s *state) settle(id string) {
 	if i, ok := slices.BinarySearch(s.Recent, id); !ok {
 		s.Recent = slices.Insert(s.Recent, i, id)
@@ -66,7 +66,7 @@ func (s *state) settle(id string) {
 
 var secretShape = regexp.MustCompile(`^whsec_[0-9a-f]{64}$`)
 
-// check says what in a file cannot have been written by listen.
+// check returns an error if listen cannot have written this state.
 func (s *state) check() error {
 	isID := func(id string) bool { return checkout.IsID(checkout.PrefixEvent, id) }
 	switch {
@@ -82,7 +82,7 @@ func (s *state) check() error {
 	return nil
 }
 
-// stateFile is a state and the file that keeps it. One process at a time has it.
+// stateFile is a state and its file. Only one process at a time can open it.
 type stateFile struct {
 	state
 	path  string
@@ -90,8 +90,8 @@ type stateFile struct {
 	isNew bool
 }
 
-// openState locks the file and reads it, or makes one with a new secret. A file
-// that cannot be understood stays as it is.
+// openState locks the file and reads it, or makes one with a new secret. It never changes a
+// malformed file.
 func openState(path string) (*stateFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("state file: %w", err)
@@ -119,13 +119,13 @@ func (f *stateFile) load() error {
 	text, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.state, f.isNew = state{Version: stateVersion, Secret: webhook.NewSecret()}, true
-		return f.save() // now, not after the secret is in use
+		return f.save() // save the secret before it is used
 	}
 	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
 	if json.Unmarshal(text, &f.state) != nil {
-		err = errors.New("it is not the JSON that listen writes") // whose own words could quote the secret
+		err = errors.New("it is not the JSON that listen writes") // the parser's own error could quote the secret
 	} else {
 		err = f.check()
 	}
@@ -133,11 +133,11 @@ func (f *stateFile) load() error {
 		return fmt.Errorf("the state file %s cannot be used: %w. It was left as it is. Put it right, or move it away: "+
 			"then listen makes a new secret and begins with the events from then on, or from --since", f.path, err)
 	}
-	return f.save() // a file that cannot be written is told before anything is forwarded
+	return f.save() // find out that the file is not writable before anything is forwarded
 }
 
-// save replaces the file in one step: whenever this process or the computer
-// dies, the old or the new one is there whole.
+// save replaces the file in one step. After a crash at any moment, either the old or the new file
+// is there, complete.
 func (f *stateFile) save() error {
 	text, err := json.MarshalIndent(f.state, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *stateFile) replace(text []byte) error {
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// O_EXCL: never through a link that somebody else put there.
+	// O_EXCL: never write through a link that somebody else put there.
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- the user's own choice
 	if err != nil {
 		return err
@@ -170,5 +170,5 @@ func (f *stateFile) replace(text []byte) error {
 	return syncDir(filepath.Dir(f.path))
 }
 
-// close gives the file to others.
+// close releases the lock.
 func (f *stateFile) close() { _ = f.lock.Close() }

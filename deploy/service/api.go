@@ -24,11 +24,11 @@ import (
 	"example.com/checkout/workflows/runs"
 )
 
-// challengePath is where the sandbox's bank asks customers to confirm.
+// challengePath is the page of the sandbox's bank, where customers confirm a payment.
 const challengePath = "/sandbox/3ds"
 
-// API serves the REST API, the hosted page and the dashboard until ctx ends. It starts without
-// Temporal and then answers what it can.
+// API serves the REST API, the hosted page and the dashboard until ctx ends. It starts even when
+// Temporal is away, and answers the requests that do not need Temporal.
 func API(ctx context.Context, cfg config.Config) error {
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
@@ -51,8 +51,8 @@ func API(ctx context.Context, cfg config.Config) error {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
 	}
 	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
-	// The connections to PostgreSQL are what all requests share: with a third for its reads and a third for its writes, no
-	// merchant takes them from the others.
+	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
+	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
 	rest := api.New(api.Config{
 		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
@@ -82,16 +82,16 @@ func API(ctx context.Context, cfg config.Config) error {
 	group.Go(func() error {
 		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)))
 	})
-	group.Go(func() error { feed.Run(ctx); return nil }) // ends the streams, so that a stop need not wait for them
+	group.Go(func() error { feed.Run(ctx); return nil }) // Run ends the streams at a stop: the stop need not wait for them
 	return group.Wait()
 }
 
-// badKeyBurst lets a misconfigured client be told 401 for a while before it is
-// told 429.
+// badKeyBurst is how many requests without a valid key get 401 before 429. The 401 shows a
+// misconfigured client its fault.
 const badKeyBurst = 100
 
-// limits lets a key make as many requests at once as it may in a second. An
-// explained signature counts for ten of a test key, because it is work.
+// limits returns the rate limits of the REST API. The burst of a key is its requests of one second.
+// Explaining a signature counts as ten requests of a test key, because it costs more work.
 func limits(cfg config.Config) api.Limits {
 	rate := func(perSecond float64) storage.Rate {
 		return storage.Rate{PerSecond: perSecond, Burst: max(1, int(perSecond))}
@@ -103,8 +103,8 @@ func limits(cfg config.Config) api.Limits {
 	}
 }
 
-// pageLimits lets an address that was quiet ask for a while: many customers may
-// share one.
+// pageLimits returns the rate limits of the hosted page. The burst is large, because many customers
+// may share one address.
 func pageLimits(cfg config.Config) limit.Rates {
 	return limit.Rates{
 		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
@@ -112,8 +112,8 @@ func pageLimits(cfg config.Config) limit.Rates {
 	}
 }
 
-// dashboardLimits are like pageLimits; a form for every twenty requests is more
-// than people send.
+// dashboardLimits returns limits like pageLimits. They allow one form for every twenty requests:
+// people send fewer.
 func dashboardLimits(cfg config.Config) limit.Rates {
 	forms := cfg.DashboardRateLimit / 20
 	return limit.Rates{
@@ -122,7 +122,7 @@ func dashboardLimits(cfg config.Config) limit.Rates {
 	}
 }
 
-// Limits of a connection. Slow clients are cut off; nothing here takes long.
+// Time-outs and limits of a connection. No request takes long, so a slow client is cut off.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -132,7 +132,7 @@ const (
 	stopTimeout       = 15 * time.Second
 )
 
-// serve answers on address until ctx ends, then finishes what is under way.
+// serve answers requests on address until ctx ends, then finishes the requests under way.
 func serve(ctx context.Context, name, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -156,8 +156,8 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 	return <-stopped
 }
 
-// protocols are HTTP/1.1 and, without TLS, HTTP/2: a proxy in front then needs one
-// connection for all its requests, and a stop is told to it before it takes effect.
+// protocols returns HTTP/1.1 and HTTP/2 without TLS. With HTTP/2, a proxy needs one connection for
+// all its requests, and the server announces a stop to the proxy before it stops.
 func protocols() *http.Protocols {
 	var p http.Protocols
 	p.SetHTTP1(true)

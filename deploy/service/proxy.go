@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// behindProxies makes the address of a request that of the client, as the
-// trusted proxies in front wrote it down; rate limits count by it. The entries
-// of X-Forwarded-For are read from the end, because whatever is before the first
-// one that is no proxy of ours was written by anybody.
+// behindProxies sets the request's address to the client's address, which the trusted proxies
+// wrote into X-Forwarded-For. Rate limits count by this address. The entries are read from the
+// end up to the first address that is not a trusted proxy. Earlier entries may be forged.
 func behindProxies(proxies []netip.Prefix, next http.Handler) http.Handler {
 	if len(proxies) == 0 {
 		return next
 	}
+
 	trusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 	}

@@ -1,5 +1,5 @@
-// Package service is the two processes of the service: the API process, which serves the REST
-// API, the hosted page and the dashboard, and the worker.
+// Package service runs the two processes of the service. The API process serves the REST API, the
+// hosted page and the dashboard. The worker runs the workflows and activities.
 package service
 
 import (
@@ -17,8 +17,8 @@ import (
 	"example.com/checkout/storage"
 )
 
-// OpenStore opens PostgreSQL. It waits until the server answers. With a wrong master key it
-// returns an error, because the process would sign wrongly.
+// OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
+// key, because the process would sign wrongly.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	options := storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns}
 	var store *storage.Store
@@ -45,7 +45,7 @@ func DialTemporal(ctx context.Context, cfg config.Config) (client.Client, error)
 	return temporal, nil
 }
 
-// AwaitTemporal connects to Temporal. It waits until the server answers.
+// AwaitTemporal waits until Temporal answers and connects to it.
 func AwaitTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
 	options, err := temporalOptions(cfg)
 	if err != nil {
@@ -59,12 +59,13 @@ func AwaitTemporal(ctx context.Context, cfg config.Config) (client.Client, error
 	return temporal, err
 }
 
-// temporalOptions connect Temporal's client with the service's log and telemetry.
+// temporalOptions give Temporal's client the service's log and telemetry.
 func temporalOptions(cfg config.Config) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
 		Logger: log.NewStructuredLogger(slog.Default()),
-		// Temporal is near and its messages are small: gzip would cost more than it saves.
+		// No gzip: Temporal is near and its messages are small, so gzip would cost more than it
+		// saves.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
 	err := telemetry.Temporal(&options)
@@ -73,7 +74,7 @@ func temporalOptions(cfg config.Config) (client.Options, error) {
 
 const waitInterval = time.Second
 
-// wait repeats try until it succeeds, ctx ends or passing denies that its error will pass.
+// wait repeats try until it succeeds, ctx ends, or passing says that the error is permanent.
 func wait(ctx context.Context, what string, try func() error, passing func(error) bool) error {
 	for {
 		err := try()

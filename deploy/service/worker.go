@@ -59,13 +59,13 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	return nil
 }
 
-// slowTask is the variable with which Temporal's SDK learns after how many seconds
-// a workflow task is worth a warning.
+// slowTask is an environment variable of Temporal's SDK: the SDK warns of a workflow task that
+// takes more seconds than this.
 const slowTask = "TEMPORAL_WORKFLOW_TASK_DURATION_WARN_SECONDS"
 
-// quietSlowTasks keeps the SDK from warning of each receiver that takes long over a
-// first attempt, which is made within a workflow task: the attempt has its own line
-// in the log. An operator's own setting stays.
+// quietSlowTasks raises the limit of slowTask, unless an operator has set one. A first attempt is
+// made within a workflow task, so each slow receiver would cause a warning. The attempt already
+// has its own line in the log.
 func quietSlowTasks() error {
 	if os.Getenv(slowTask) != "" {
 		return nil

@@ -1,6 +1,5 @@
-// Package telemetry sets up OpenTelemetry and the log from the standard OTEL_*
-// variables. Without them nothing is exported, and a collector that is absent or
-// slow changes nothing.
+// Package telemetry sets up the log, and OpenTelemetry from the standard OTEL_* variables. Without
+// these variables nothing is exported. An absent or slow collector does not disturb the service.
 package telemetry
 
 import (
@@ -25,27 +24,27 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// Options say who reports what.
+// Options describe the process that reports.
 type Options struct {
 	Service string // "api", "worker" or another command
-	// Stays: the process runs until it is told to stop. The metrics of one that
-	// does not are nobody's, and it would want the port of the one that does.
+	// Stays says that the process runs until it is stopped. A short-lived process exports no
+	// metrics: it would need the metrics port of the process that stays.
 	Stays bool
 	Out   io.Writer // takes the log, as JSON lines
 	Level slog.Level
 }
 
-// propagator carries the ids of a trace and no baggage: that is what callers and
-// their software write, such as customers' e-mail addresses, and it would go to
-// Temporal's histories and to receivers.
+// propagator carries trace ids but no baggage. Callers write the baggage, and it may hold
+// customers' e-mail addresses. With baggage, these would reach Temporal's histories and the
+// receivers.
 var propagator = propagation.TraceContext{}
 
-// Setup installs the global providers, the propagator and the default logger.
-// The returned function flushes what is left within five seconds.
+// Setup installs the global providers, the propagator and the default logger. The returned function
+// exports the remaining data within five seconds.
 func Setup(ctx context.Context, o Options) (func(), error) {
 	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(o.Out, &slog.HandlerOptions{Level: o.Level})}).With("service", o.Service))
-	// The standard log would come out through slog. Only net/http's client still uses it, and then to quote what a
-	// receiver sent unasked.
+	// The standard log would write through slog. Only net/http's client still uses it: it quotes
+	// data that a receiver sent unasked.
 	log.SetOutput(io.Discard)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { slog.Warn("telemetry", "error", err) }))
 	otel.SetTextMapPropagator(propagator)
@@ -68,7 +67,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		otel.SetTracerProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)
 	} else {
-		// Ids are made all the same: the log and the receivers get them.
+		// Without an exporter, trace ids are still made for the log and the receivers.
 		otel.SetTracerProvider(trace.NewTracerProvider(trace.WithResource(res)))
 	}
 	if o.Stays && configured("METRICS") {
@@ -96,16 +95,15 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	}, nil
 }
 
-// inSeconds are for latencies that Temporal's SDK measures in seconds: the default
+// inSeconds are the buckets for latencies in seconds, as Temporal's SDK measures them. The default
 // buckets suit milliseconds.
 var inSeconds = metric.NewView(metric.Instrument{Kind: metric.InstrumentKindHistogram, Scope: instrumentation.Scope{Name: temporalMeter}},
 	metric.Stream{Aggregation: metric.AggregationExplicitBucketHistogram{
 		Boundaries: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600},
 	}})
 
-// configured reports whether an exporter of the signal was asked for. The
-// standard's own default, a collector on localhost, would only log failures on
-// machines without one.
+// configured reports whether the variables ask for an exporter of the signal. OpenTelemetry's
+// default, a collector on localhost, is not used: without a collector it would only log failures.
 func configured(signal string) bool {
 	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"} {
 		if os.Getenv(name) != "" {
@@ -118,7 +116,6 @@ func configured(signal string) bool {
 // traceHandler adds the ids of the current span to each line.
 type traceHandler struct{ slog.Handler }
 
-// Handle implements slog.Handler.
 func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
 	if span := oteltrace.SpanContextFromContext(ctx); span.IsValid() {
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
@@ -126,12 +123,10 @@ func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs implements slog.Handler.
 func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return traceHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler.
 func (h traceHandler) WithGroup(name string) slog.Handler {
 	return traceHandler{h.Handler.WithGroup(name)}
 }

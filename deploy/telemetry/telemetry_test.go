@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/deploy/telemetry"
 )
 
-// What net/http logs of a receiver that speaks unasked quotes what it said.
+// When a receiver sends data unasked, net/http quotes the data in its log line.
 func TestSetup_TheStandardLogGoesNowhere(t *testing.T) {
 	var out bytes.Buffer
 	flush, err := telemetry.Setup(t.Context(), telemetry.Options{Service: "test", Out: &out})
@@ -25,7 +25,7 @@ func TestSetup_TheStandardLogGoesNowhere(t *testing.T) {
 	require.NotContains(t, out.String(), "canary")
 }
 
-// "checkout release" beside a worker has the worker's environment.
+// "checkout release" beside a worker runs with the worker's environment.
 func TestSetup_ACommandThatEndsTakesNobodysPort(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -21,18 +21,18 @@ func Temporal(o *client.Options) error {
 	}
 	o.Interceptors = append(o.Interceptors, tracing, &runTracing{})
 	o.MetricsHandler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
-		Meter: otel.Meter(temporalMeter), OnError: otel.Handle, // by itself it would panic
-		UseMonotonicCounters: true, // else Prometheus takes them for gauges
+		Meter: otel.Meter(temporalMeter), OnError: otel.Handle, // the default would panic
+		UseMonotonicCounters: true, // otherwise Prometheus reads counters as gauges
 	})
 	return nil
 }
 
-// spanKey is where the tracing keeps the span of a workflow's context.
+// spanKey is the key of the current span in a workflow's context.
 type spanKey struct{}
 
-// runTracing puts what an update makes a run do into the trace of the run: the
-// charge that a customer's form asks for belongs to the session's story. The
-// update itself stays in the trace of its sender. It comes after the tracing.
+// runTracing puts the activities that an update causes into the trace of the run. For example, the
+// charge that a customer's form causes appears in the session's trace. The update itself stays in
+// the trace of its sender. runTracing must come after the tracing interceptor.
 type runTracing struct {
 	interceptor.InterceptorBase
 }
@@ -45,7 +45,7 @@ func (*runTracing) InterceptWorkflow(_ workflow.Context, next interceptor.Workfl
 type tracedRun struct {
 	interceptor.WorkflowInboundInterceptorBase
 
-	span any // of the run
+	span any // the run's span
 }
 
 // ExecuteWorkflow implements interceptor.WorkflowInboundInterceptor.

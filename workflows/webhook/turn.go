@@ -2,34 +2,34 @@ package webhook
 
 import "time"
 
-// Turn is one try of a SendAttempt activity to make an attempt.
+// Turn is one execution of the activity SendAttempt.
 type Turn struct {
-	RunID string    // of Temporal's run that began the run of the delivery's log
-	Made  int       // attempts of the run that were made before the activity was scheduled
-	Try   int       // of the activity, by Temporal's count, from 1
-	Local bool      // a local activity: Temporal counts no try of it, and repeats it when its worker dies
-	Now   time.Time // zero: PostgreSQL's clock. Tests of workflows skip time
+	RunID string    // Temporal's run that began the current run of the delivery's log
+	Made  int       // the run's attempts before the activity was scheduled
+	Try   int       // Temporal's number of this execution, from 1
+	Local bool      // a local activity: Temporal does not count it, and repeats it when its worker dies
+	Now   time.Time // set by tests that skip time; zero means PostgreSQL's clock
 }
 
-// number is that of the attempt by Temporal's count, which also has the tries
-// that no worker began.
+// number returns the attempt's number by Temporal's count. Temporal also counts executions that
+// no worker began.
 func (t Turn) number() int { return t.Made + t.Try }
 
-// Standing is what the row of a delivery knows when a Turn comes. Attempts,
-// Counted, Sending, Due and Hurried are of the run that RunID began.
+// Standing is the state of a delivery's row when a Turn begins. Attempts, Counted, Sending, Due
+// and Hurried describe the run that RunID began.
 type Standing struct {
 	Status   DeliveryStatus
-	RunID    string    // of Temporal's run that began the last run of the log; "" before the first
-	Attempts int       // that were noted, with one under way
-	Counted  int       // of these, those that Temporal's retry policy has counted
-	Sending  bool      // the last of them has not ended: it is under way, or its worker died
-	Due      time.Time // of the next attempt
+	RunID    string    // Temporal's run that began the last run of the log; "" before the first
+	Attempts int       // attempts noted, including one under way
+	Counted  int       // number of the last attempt that Temporal's retry policy has counted
+	Sending  bool      // the last attempt has not ended: it is under way, or its worker died
+	Due      time.Time // when the next attempt is due
 	Hurried  bool      // retry_now has come since the last attempt began
-	Held     bool      // on hold, by itself or by its endpoint
-	Deleted  bool      // its endpoint was deleted: nothing is sent
+	Held     bool      // the delivery is on hold, or its endpoint is disabled
+	Deleted  bool      // the endpoint was deleted, so nothing is sent
 }
 
-// Step is what a Turn does.
+// Step is the action of a Turn.
 type Step string
 
 // Steps.
@@ -42,19 +42,19 @@ const (
 	StepGone   Step = "gone"   // the delivery has ended, or its endpoint was deleted
 )
 
-// Decision is a Step with what it needs.
+// Decision is a Step and its values.
 type Decision struct {
 	Step   Step
-	Number int           // of the attempt in its run: with StepBegin and StepReport
-	NewRun bool          // it begins a run of the log: a replay, a reset, the very first
-	Wait   time.Duration // until the next attempt is due: with StepReport and StepEarly
+	Number int           // the attempt's number in its run; set with StepBegin and StepReport
+	NewRun bool          // a run of the log begins: the first one, a replay or a reset
+	Wait   time.Duration // time until the next attempt is due; set with StepReport and StepEarly
 }
 
-// EarlyTolerance is how much before its time an attempt may begin: the clocks of
-// Temporal and PostgreSQL are not one.
+// EarlyTolerance is how long before its due time an attempt may begin. The clocks of Temporal
+// and PostgreSQL differ a little.
 const EarlyTolerance = 50 * time.Millisecond
 
-// Decide says what the turn does. README.md of package workflows has the table.
+// Decide returns the action of the turn. workflows/README.md has the table of all cases.
 func (s Standing) Decide(t Turn) Decision {
 	newRun := s.RunID != t.RunID
 	switch {
@@ -76,8 +76,8 @@ func (s Standing) Decide(t Turn) Decision {
 	return Decision{Step: StepBegin, Number: min(t.number(), s.Attempts+1)}
 }
 
-// uncounted reports whether the attempt was made already, as a local activity,
-// and Temporal does not know.
+// uncounted reports whether the attempt was already made as a local activity, so that Temporal
+// has not counted it.
 func (s Standing) uncounted(t Turn) bool {
 	if t.Local {
 		return s.Attempts > 0
@@ -85,14 +85,15 @@ func (s Standing) uncounted(t Turn) bool {
 	return s.Counted < t.number() && t.number() <= s.Attempts
 }
 
-// reset reports whether Temporal's count stands at an attempt that it has counted
-// before. One that has not ended is no reset: the answer to its note was lost.
+// reset reports whether an operator reset the activity: Temporal's count is at an attempt that
+// was counted before. An attempt that has not ended is no sign of a reset: its note was
+// written, but PostgreSQL's answer was lost.
 func (s Standing) reset(t Turn) bool {
 	unfinished := s.Sending && t.number() == s.Attempts
 	return t.number() <= s.Counted && !unfinished
 }
 
-// untilDue returns how long until the next attempt is due; 0 when it is. StepReport
-// waits that long also when it is wanted now: the signal that follows ends the
-// waiting, and would else hasten the attempt after.
+// untilDue returns the time until the next attempt is due; 0 when it is due. StepReport uses the
+// full time even after retry_now: the signal itself ends that wait. If StepReport skipped the
+// wait, the signal would speed up the attempt after the next one.
 func (s Standing) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }

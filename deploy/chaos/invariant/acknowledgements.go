@@ -27,8 +27,8 @@ var acknowledgements = Invariant{
 	},
 }
 
-// checkEnd holds the status of a delivery against what came in its last run. It
-// reports whether it could.
+// checkEnd compares a delivery's status with the requests of its last run. It reports whether this
+// was possible.
 func (w *world) checkEnd(d *Delivery, r *Result) bool {
 	last := d.ofRun(d.Run)
 	for _, a := range last {
@@ -52,8 +52,8 @@ func (w *world) checkEnd(d *Delivery, r *Result) bool {
 	return true
 }
 
-// checkFailed: six attempts, but for those that died before they were noted, and
-// nothing accepted, but for answers that were lost on the way back.
+// checkFailed checks a failed delivery. It must have six attempts, except those that died before
+// they were noted. No request may be accepted, except those whose answer was lost on the way back.
 func (w *world) checkFailed(d *Delivery, last []webhook.Attempt, r *Result) {
 	if n := len(last); n > 0 && last[n-1].Number < webhook.MaxAttempts && d.FinishedAt != nil {
 		a := last[n-1]
@@ -69,7 +69,7 @@ func (w *world) checkFailed(d *Delivery, last []webhook.Attempt, r *Result) {
 	}
 }
 
-// accepted returns the request of an attempt that was answered 2xx, or nil.
+// accepted returns the request of an attempt that the receiver answered with 2xx, or nil.
 func (w *world) accepted(d *Delivery, a webhook.Attempt) *arrival {
 	for _, got := range w.byAttempt[attemptKey{d.ID, a.Run, a.Number}] {
 		if got.Status >= 200 && got.Status <= 299 && got.AnsweredAt != nil {
@@ -79,8 +79,8 @@ func (w *world) accepted(d *Delivery, a webhook.Attempt) *arrival {
 	return nil
 }
 
-// answerLost reports whether an answer may have been lost: the worker died, the
-// connection broke, or the answer came at the very end of the time for it.
+// answerLost reports whether an answer may have been lost: the worker died, the connection broke,
+// or the answer came at the very end of the time-out.
 func answerLost(a webhook.Attempt, got arrival) bool {
 	switch {
 	case !a.Finished, a.ErrorKind == webhook.ErrorConnect, a.ErrorKind == webhook.ErrorInternal:
@@ -91,11 +91,11 @@ func answerLost(a webhook.Attempt, got arrival) bool {
 	return false
 }
 
-// checkAttemptArrived: an attempt that was answered was seen, and was answered
-// that.
+// checkAttemptArrived checks an attempt with an answer: the receiver must have logged the request,
+// with the same answer.
 func (w *world) checkAttemptArrived(d *Delivery, a webhook.Attempt, r *Result) {
 	if !a.Finished || (a.StatusCode == 0 && a.ErrorKind != webhook.ErrorHTTP) {
-		return // no request need have come
+		return // such an attempt may have sent no request
 	}
 	got := w.byAttempt[attemptKey{d.ID, a.Run, a.Number}]
 	if len(got) == 0 {

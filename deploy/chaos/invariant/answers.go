@@ -33,7 +33,7 @@ var answers = Invariant{
 	},
 }
 
-// needsCalls says what is missing without a record of calls.
+// needsCalls returns what is missing if there is no record of calls.
 func needsCalls(f *Facts) string {
 	if f.Called {
 		return ""

@@ -7,9 +7,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// A run without attempts is in order when it was put on hold or canceled before
-// its first: then it is pending or canceled, or it was ended from outside and
-// started again.
+// A run without attempts is correct if it was put on hold or canceled before its first attempt.
+// Then it is pending or canceled, or it was ended from outside and started again.
 var attempts = Invariant{
 	Number: 13, Names: "delivery",
 	Title: "attempts and runs are numbered without a gap, and each attempt was noted before its request came",
@@ -42,16 +41,19 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 			r.violated(d.ID, "has an attempt %d.%d and counts %d runs", a.Run, a.Number, d.Run)
 		}
 	}
+
 	final := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
 	if final && !with[d.Run] {
 		r.violated(d.ID, "is %s, and run %d has no attempts", d.Status, d.Run)
 	}
+
 	without, abandoned := 0, 0
 	for run := 1; run < d.Run; run++ {
 		if !with[run] {
 			without++
 		}
 	}
+
 	for _, run := range w.runs[d.ID] {
 		if run.abandoned() {
 			abandoned++
@@ -62,8 +64,8 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 	}
 }
 
-// checkNumbers: a number is missing only when its attempt died before it was
-// noted, which shows in how long the next one took to come.
+// checkNumbers checks the numbers of attempts. A number may be missing only if its attempt died
+// before it was noted. The long time until the next attempt shows this.
 func (w *world) checkNumbers(d *Delivery, run int, r *Result) {
 	next, from := 1, w.startOf(d, run)
 	for _, a := range d.ofRun(run) {
@@ -81,7 +83,7 @@ func (w *world) checkNumbers(d *Delivery, run int, r *Result) {
 	}
 }
 
-// startOf returns when a run began, or a time before that.
+// startOf returns the time when a run began, or an earlier time.
 func (w *world) startOf(d *Delivery, run int) time.Time {
 	if runs := w.runs[d.ID]; len(runs) == d.Run {
 		return runs[run-1].StartedAt

@@ -21,7 +21,7 @@ var charges = Invariant{
 			case s == nil:
 				r.violated(c.TransactionID, "was charged for %s, which is not there", c.SessionID)
 			case s.Moved || (s.InFlight && t.Status == checkout.TransactionProcessing):
-				// It is being decided.
+				// The payment is being decided.
 			case s.Status != checkout.StatusCompleted || t.Status != checkout.TransactionSucceeded:
 				r.violated(c.SessionID, "was charged for %s (%s) and is %s", c.TransactionID, t.Status, s.Status)
 			}

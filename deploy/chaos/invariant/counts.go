@@ -17,8 +17,8 @@ import (
 // Tally counts runs by status.
 type Tally map[enumspb.WorkflowExecutionStatus]int64
 
-// counts is about what operators watch. The service's own counters end with its
-// processes, of which many were killed.
+// counts checks Temporal's counts, which operators watch. The service's own counters cannot be
+// checked: they end with their processes, and many were killed.
 var counts = Invariant{
 	Number: 21, Names: "workflow type",
 	Title: "Temporal counts as many runs of sessions and deliveries, by status, as there are",
@@ -49,7 +49,7 @@ func (t Tally) sum() (n int64) {
 	return n
 }
 
-// tally counts the runs that were read, one by one.
+// tally counts the runs that Gather read, one by one.
 func (f *Facts) tally(workflowType string) Tally {
 	t := Tally{}
 	switch workflowType {
@@ -65,7 +65,8 @@ func (f *Facts) tally(workflowType string) Tally {
 	return t
 }
 
-// readCounts asks Temporal to count, for a while: its list is a little behind.
+// readCounts asks Temporal for its counts. It repeats the question for a while, because Temporal's
+// list is a little behind.
 func readCounts(ctx context.Context, s Sources, f *Facts) error {
 	if s.Rest == nil {
 		return nil

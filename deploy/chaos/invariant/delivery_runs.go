@@ -36,9 +36,8 @@ func (d deliveryRows) behind(run *Run, pending []*workflowpb.PendingActivityInfo
 	return row != nil && row.Status != webhook.DeliveryPending && !run.ReportLost
 }
 
-// reportLost reports whether an attempt was given up because nobody said how it
-// ended, and none has followed. Of a first attempt, which is a local activity, the
-// activity that follows it says so.
+// reportLost reports whether Temporal gave up the last attempt because its result never came. A
+// first attempt is a local activity; the activity after it shows the loss.
 func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
 		failure := a.GetLastFailure()
@@ -47,8 +46,8 @@ func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	})
 }
 
-// readMore reads the whole history of each run when only that can tell whether a
-// delivery is in order.
+// readMore reads the whole history of each run if only the histories show whether a delivery is
+// correct.
 func (d deliveryRows) readMore(ctx context.Context, id string, runs []Run) error {
 	row := d.world.deliveries[id]
 	if row == nil || !d.odd(row, runs) {
@@ -62,7 +61,7 @@ func (d deliveryRows) readMore(ctx context.Context, id string, runs []Run) error
 	return nil
 }
 
-// odd reports whether only histories can tell if a delivery is in order.
+// odd reports whether only the histories show if a delivery is correct.
 func (d deliveryRows) odd(row *Delivery, runs []Run) bool {
 	for run := 1; run <= row.Run; run++ {
 		if len(row.ofRun(run)) == 0 {
@@ -72,7 +71,7 @@ func (d deliveryRows) odd(row *Delivery, runs []Run) bool {
 	return len(runs) != row.Run || len(d.world.shortGaps(row)) > 0
 }
 
-// readHistory reads what happened in a run.
+// readHistory reads a run's history and notes its events on the run.
 func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
 	sends := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
 	err := eachEvent(ctx, d.Sources, *run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, func(e *historypb.HistoryEvent) {
@@ -99,12 +98,12 @@ func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
 	return nil
 }
 
-// tried reports whether a pending activity is an attempt that was begun.
+// tried reports whether a pending activity is an attempt that has begun.
 func tried(a *workflowpb.PendingActivityInfo) bool {
 	return a.GetActivityType().GetName() == sendActivity && (a.GetAttempt() > 1 || a.GetLastStartedTime() != nil)
 }
 
-// sends are the attempts in a history, by the event that scheduled the activity.
+// sends holds the attempts in a history, by the event that scheduled the activity.
 type sends struct{ scheduled, begun map[int64]bool }
 
 func (s sends) note(e *historypb.HistoryEvent) {
@@ -123,7 +122,7 @@ func (s sends) note(e *historypb.HistoryEvent) {
 		s.begun[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
-			clear(s.begun) // until here it is the history of the run that was reset
+			clear(s.begun) // the events so far belong to the run before the reset
 		}
 	}
 }
@@ -137,19 +136,17 @@ func (s sends) any() bool {
 	return false
 }
 
-// begun reports whether a SendAttempt that completed had begun an attempt, or was
-// put on hold, which also counts the run: the endpoint was not busy, PostgreSQL not
-// away.
+// begun reports whether a completed SendAttempt had begun an attempt or was put on hold. Both count
+// the run. It is false if the endpoint was busy or PostgreSQL was away.
 func begun(result *commonpb.Payloads) bool {
 	var got activities.SendAttemptResult
 	if err := decode(result, &got); err != nil {
-		return true // not known
+		return true // unknown: assume that it had
 	}
 	return got.Status != webhook.DeliveryPending || got.Reason == activities.ReasonHeld || got.Made > 0
 }
 
-// begunLocally reports whether a marker is that of a SendAttempt which ran as a
-// local activity and began an attempt.
+// begunLocally reports whether a marker belongs to a local SendAttempt that began an attempt.
 func begunLocally(marker *historypb.MarkerRecordedEventAttributes) bool {
 	var local struct{ ActivityType string }
 	if marker.GetMarkerName() != "LocalActivity" || decode(marker.GetDetails()["data"], &local) != nil {

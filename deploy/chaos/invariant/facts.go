@@ -14,17 +14,17 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Facts is what the witnesses said.
+// Facts are the data of all witnesses.
 type Facts struct {
-	At time.Time // when PostgreSQL spoke, by its clock; what happened later is not judged
+	At time.Time // time of PostgreSQL's snapshot, by its clock; later events are not judged
 
 	// Schedule is the retry schedule of test deliveries; live ones keep
 	// webhook.RetrySchedule.
 	Schedule webhook.Schedule
-	// Strict also calls an attempt that came too late a violation.
+	// Strict makes a late attempt a violation.
 	Strict bool
-	// How long PostgreSQL keeps finished deliveries and Temporal closed runs:
-	// what is older may be gone.
+	// How long PostgreSQL keeps finished deliveries and Temporal closed runs. Older ones may be
+	// gone.
 	DeliveryRetention, RunRetention time.Duration
 
 	Sessions     []Session
@@ -36,16 +36,16 @@ type Facts struct {
 	SessionRuns  []Run
 	Histories    []History
 
-	// What only who broke the service knows.
-	Called bool // Calls are all the calls that there were
+	// Facts that only the chaos run knows.
+	Called bool // Calls holds every call that was made
 	Calls  []Call
 	Rest   *Rest
-	// Searched is in how many logs and tables it was looked for a canary, and Leaks
-	// where one was that does not belong there.
+	// Searched is the number of logs and tables that were searched for canaries. Leaks lists the
+	// canaries in wrong places.
 	Searched int
 	Leaks    []Leak
 
-	Counted    map[string]Tally // by workflow type, what Temporal counts
+	Counted    map[string]Tally // Temporal's counts, by workflow type
 	Events     []Event
 	Endpoints  []Endpoint
 	Deliveries []Delivery
@@ -63,8 +63,8 @@ type Event struct {
 	SessionID       string // "": no session caused it
 	CreatedAt       time.Time
 	BodySHA256      string // hexadecimal
-	WebhookURL      string // of its session; "": the registrations get it
-	SigningEndpoint string // whose secret signs for WebhookURL
+	WebhookURL      string // webhook_url of its session; "": the event goes to the registrations
+	SigningEndpoint string // the endpoint whose secret signs for WebhookURL
 }
 
 // Endpoint is a row of the table webhook_endpoint.
@@ -73,9 +73,9 @@ type Endpoint struct {
 	Mode           checkout.Mode
 	URL            string
 	Events         []webhook.EventType
-	OfSession      bool // only the secret of one session's webhook_url
+	OfSession      bool // it only holds the secret of one session's webhook_url
 	CreatedAt      time.Time
-	ChangedAt      *time.Time // the last time; what it was before is not known
+	ChangedAt      *time.Time // the last change; the earlier values are not known
 	DeletedAt      *time.Time
 }
 
@@ -87,56 +87,55 @@ type Delivery struct {
 	SessionURL              bool // URL is a session's own
 	Status                  webhook.DeliveryStatus
 	Run                     int
-	HurriedAt               *time.Time // retry_now was asked for last
+	HurriedAt               *time.Time // the last request for retry_now
 	CreatedAt               time.Time
 	FinishedAt              *time.Time
-	Attempts                []webhook.Attempt // by run and number, without what was answered
+	Attempts                []webhook.Attempt // by run and number, without the answers' bodies
 
-	// Moved: the row changed while Temporal was asked, so the two answers are
-	// not of the same moment.
+	// Moved says that the row changed while Gather read Temporal, so the two do not describe the
+	// same moment.
 	Moved bool
-	// version tells one state of the row from another.
+	// version changes with every change of the row.
 	version string
 }
 
-// Times that measure how exact the witnesses are.
+// Tolerances of the witnesses.
 const (
 	clockSkew = 50 * time.Millisecond // between PostgreSQL's clock, Temporal's and the receivers'
-	// A registration is visible to an event a little after its time of
-	// creation, when it is committed; an event's own time lies before the
-	// moment at which its deliveries are chosen, by no more than a statement may take.
+	// A registration becomes visible when it is committed, a little after its time of creation. An
+	// event's deliveries are chosen after the event's time, later by at most the time-out of a
+	// statement.
 	commitTime  = 250 * time.Millisecond
 	publishTime = 5 * time.Second
-	// An attempt is noted before it is sent, and its duration counts from the
-	// sending: on a link that passes nothing for a while, the answer of PostgreSQL may
-	// take as long as the activity may.
+	// An attempt is noted before it is sent, but its duration counts from the sending. On a broken
+	// link, PostgreSQL's answer may take as long as the activity may.
 	noteTime = webhook.AttemptTimeout
 )
 
-// world is the facts, indexed.
+// world is Facts with indexes.
 type world struct {
 	*Facts
 	sessions       map[string]*Session
 	transactions   map[string]Transaction
 	transactionsOf map[string][]Transaction // by session
 	sessionRuns    map[string][]Run         // by session, oldest first
-	callsOf        map[string][]Call        // by what they are about
+	callsOf        map[string][]Call        // by the id in the call
 
 	events     map[string]Event
 	endpoints  map[string]Endpoint
 	deliveries map[string]*Delivery
 	ofEvent    map[string][]*Delivery
 	runs       map[string][]Run     // by workflow id, oldest first
-	listeners  map[string]time.Time // since when a receiver's log is kept, by its URL
-	arrivals   []arrival            // that are to be judged, in the order of the log
+	listeners  map[string]time.Time // start of each receiver's log, by the receiver's URL
+	arrivals   []arrival            // requests to judge, in the order of the log
 	byAttempt  map[attemptKey][]arrival
 }
 
 // arrival is a request with the attempt that made it.
 type arrival struct {
 	devstack.LoggedRequest
-	delivery *Delivery        // nil: no such row
-	attempt  *webhook.Attempt // nil: none was noted before it came
+	delivery *Delivery        // nil: no row has its id
+	attempt  *webhook.Attempt // nil: no attempt was noted before the request came
 }
 
 type attemptKey struct {
@@ -149,25 +148,31 @@ func newWorld(f *Facts) *world {
 		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
 		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{}, byAttempt: map[attemptKey][]arrival{},
 	}
+
 	w.indexSessions()
 	for _, e := range f.Events {
 		w.events[e.ID] = e
 	}
+
 	for _, e := range f.Endpoints {
 		w.endpoints[e.ID] = e
 	}
+
 	for i := range f.Deliveries {
 		d := &f.Deliveries[i]
 		w.deliveries[d.ID] = d
 		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
 	}
+
 	for _, r := range f.Runs {
 		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
 	}
+
 	for id, runs := range w.runs {
 		slices.SortStableFunc(runs, Run.compare)
 		w.runs[id] = joined(runs)
 	}
+
 	for _, r := range f.Requests {
 		if r.Started {
 			if since, ok := w.listeners[r.Listener]; !r.Canary && (!ok || r.At.Before(since)) {
@@ -176,10 +181,10 @@ func newWorld(f *Facts) *world {
 			continue
 		}
 		if r.At.After(f.At) {
-			continue // PostgreSQL may not have known of it
+			continue // it may have come after PostgreSQL's snapshot
 		}
 		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
-		if a.delivery != nil && !r.Canary { // a canary's are nobody's: that they came is the violation
+		if a.delivery != nil && !r.Canary { // a request to a canary belongs to no delivery; its arrival is the violation
 			a.attempt = a.delivery.attemptOf(r)
 		}
 		if a.attempt != nil {
@@ -214,8 +219,8 @@ func (w *world) indexSessions() {
 	}
 }
 
-// attemptOf returns the attempt that made a request: the last run's with its
-// number that began before it came.
+// attemptOf returns the attempt that made a request: the newest attempt with the request's number
+// that began before the request came.
 func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
 	number, err := strconv.Atoi(r.Attempt)
 	if err != nil {
@@ -249,8 +254,7 @@ func (d *Delivery) ofRun(run int) []webhook.Attempt {
 	return of
 }
 
-// ended returns when an attempt was over; of one that did not finish, when it
-// began.
+// ended returns the time when an attempt ended; for an unfinished one, the time when it began.
 func ended(a webhook.Attempt) time.Time { return a.StartedAt.Add(a.Duration) }
 
 // retryDelay returns the delay after attempt n of a delivery.
@@ -263,21 +267,20 @@ func (w *world) retryDelay(d *Delivery, n int) time.Duration {
 	return delay
 }
 
-// logged reports whether the log of the receiver that an attempt went to was
-// kept then. A registration's address before it was changed is not known.
+// logged reports whether the attempt's receiver kept a log at that time. It is false if the
+// registration's address has changed since, because the earlier address is not known.
 func (w *world) logged(d *Delivery, a webhook.Attempt) bool {
 	since, ok := w.listeners[listenerOf(d.URL)]
 	return ok && a.StartedAt.After(since) && w.addressKnown(d, a.StartedAt)
 }
 
-// addressKnown reports whether what was sent at t went to the delivery's
-// address of today.
+// addressKnown reports whether a request at t went to the delivery's present address.
 func (w *world) addressKnown(d *Delivery, t time.Time) bool {
 	changed := w.endpoints[d.EndpointID].ChangedAt
 	return d.SessionURL || changed == nil || t.After(changed.Add(webhook.AttemptTimeout))
 }
 
-// listenerOf returns the name under which a receiver logs what comes to address.
+// listenerOf returns the name under which a receiver logs requests to address.
 func listenerOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -286,9 +289,9 @@ func listenerOf(address string) string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
-// lost reports whether attempts first to last of a run may have died with their
-// worker before they were noted: the server then gives up each after a while, and
-// waits for the retry policy's own back-off.
+// lost reports whether the attempts first to last of a run may have died with their worker before
+// they were noted. Temporal then gives up each attempt after its time-out and waits for the retry
+// policy's own back-off.
 func lost(from, to time.Time, first, last int) bool {
 	for n := first; n <= last; n++ {
 		from = from.Add(webhook.AttemptTimeout)
@@ -299,15 +302,14 @@ func lost(from, to time.Time, first, last int) bool {
 	return !to.Before(from.Add(-time.Second))
 }
 
-// abandoned reports whether a run was ended from outside, so that its attempts
-// say nothing about why.
+// abandoned reports whether a run was ended from outside. Its attempts then do not explain its end.
 func (r Run) abandoned() bool {
 	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
 		r.Result == string(webhook.DeliveryCanceled)
 }
 
-// joined makes one run of those that continued as new and what they continued as:
-// together they are one run of the delivery's log.
+// joined joins each run that continued as new with its successors: together they are one run of the
+// delivery's log.
 func joined(runs []Run) []Run {
 	var all []Run
 	for _, r := range runs {

@@ -42,8 +42,8 @@ var fanOut = Invariant{
 
 func owner(merchantID, mode string) string { return merchantID + " " + mode }
 
-// checkOwners: an event, its deliveries and their registrations are of one
-// merchant and mode, and no registration gets it twice.
+// checkOwners checks that an event, its deliveries and their registrations have one owner, and that
+// no registration gets the event twice.
 func (w *world) checkOwners(e Event, deliveries []*Delivery, r *Result) {
 	seen := map[string]bool{}
 	for _, d := range deliveries {
@@ -58,9 +58,9 @@ func (w *world) checkOwners(e Event, deliveries []*Delivery, r *Result) {
 	}
 }
 
-// checkRegistrations: those that were there and listed the event's type have a
-// delivery, the others none. Nothing is said about those that came, went or were
-// changed about then or later.
+// checkRegistrations checks that exactly the registrations that existed and listed the event's type
+// have a delivery. It skips registrations that were made, deleted or changed at about that time or
+// later.
 func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Delivery, r *Result) {
 	has := map[string]*Delivery{}
 	for _, d := range deliveries {
@@ -69,6 +69,7 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 			r.violated(e.ID, "delivery %s is to a session's own address, which the session does not have", d.ID)
 		}
 	}
+
 	for _, endpoint := range registrations {
 		there, sure := endpoint.thereAt(e.CreatedAt)
 		d := has[endpoint.ID]
@@ -83,13 +84,14 @@ func checkRegistrations(e Event, registrations []Endpoint, deliveries []*Deliver
 			r.violated(e.ID, "delivery %s is to registration %s, which does not list %s", d.ID, endpoint.ID, e.Type)
 		}
 	}
+
 	for endpointID, d := range has {
 		r.violated(e.ID, "delivery %s is to %s, which is no registration of the merchant", d.ID, endpointID)
 	}
 }
 
-// thereAt reports whether a registration was there when an event of time t chose
-// its deliveries, with the list that it has today, and whether that is sure.
+// thereAt reports whether a registration existed, with its present list of types, when the
+// deliveries of an event of time t were chosen. The second result says whether this is certain.
 func (e Endpoint) thereAt(t time.Time) (there, sure bool) {
 	about := func(event time.Time) bool {
 		return event.After(t.Add(-commitTime)) && event.Before(t.Add(publishTime))

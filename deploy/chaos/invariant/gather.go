@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Sources are the witnesses, and what they cannot say themselves.
+// Sources are the witnesses, with the facts that they cannot know.
 type Sources struct {
 	DatabaseURL       string
 	Temporal          client.Client
@@ -24,23 +24,24 @@ type Sources struct {
 	Schedule          webhook.Schedule
 	DeliveryRetention time.Duration
 	Strict            bool
-	Histories         int // how many are replayed, about; 0: none
-	// What only who broke the service knows; nil when nobody did.
+	Histories         int // about how many histories are replayed
+	// Facts that only a chaos run knows; nil without one.
 	Calls    []Call
 	Rest     *Rest
 	Canaries []Canary
-	Leaks    []Leak            // that receivers saw
+	Leaks    []Leak            // leaks that receivers saw
 	Logs     string            // a directory with the logs of every process
-	Progress func(text string) // nil: nobody wants to know
+	Progress func(text string) // nil: no progress is reported
 }
 
-// Gather lets the witnesses speak: PostgreSQL in one snapshot, then Temporal, then
-// PostgreSQL again for what moved meanwhile, and the receivers' log last, which
-// must know of everything that the others know of.
+// Gather reads the witnesses in this order: PostgreSQL in one snapshot, Temporal, PostgreSQL again
+// for the rows that changed since, and the receivers' log. The log comes last, because it must have
+// every request that the others know of.
 func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}
 	}
+
 	conn, err := pgx.Connect(ctx, s.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("no answer from PostgreSQL: %w", err)
@@ -52,6 +53,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if err := readPostgres(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
+
 	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
 	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {
@@ -64,11 +66,13 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	if err := readMoved(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL again: %w", err)
 	}
+
 	f.Requests, err = readLogs(s.ReceiverLogs)
 	f.Logged = len(s.ReceiverLogs) > 0
 	if err != nil {
 		return nil, fmt.Errorf("read the receivers' log: %w", err)
 	}
+
 	s.Progress(fmt.Sprintf("receivers' log: %d lines", len(f.Requests)))
 	return f, nil
 }
@@ -94,6 +98,7 @@ func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
 		}
 		files = append(files, found...)
 	}
+
 	var all []devstack.LoggedRequest
 	for _, file := range files {
 		lines, err := devstack.ReadReceiverLog(file)
@@ -102,6 +107,7 @@ func readLogs(paths []string) ([]devstack.LoggedRequest, error) {
 		}
 		all = append(all, lines...)
 	}
+
 	slices.SortStableFunc(all, func(a, b devstack.LoggedRequest) int { return a.At.Compare(b.At) })
 	return all, nil
 }

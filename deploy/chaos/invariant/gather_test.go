@@ -18,7 +18,7 @@ const oneOfEach = `
 	INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at)
 	VALUES ('cs_1', 'mer_1', 'test', 1000, 'USD', 'USDC', 'pending', '{"key": "key-1"}', 3, now() - interval '2 h', now() - interval '1 h')`
 
-// TestReadPostgres_OfTheSchema: every statement fits the schema, and a row that
+// TestReadPostgres_OfTheSchema checks that every statement fits the schema, and that a row which
 // changes afterwards is marked.
 func TestReadPostgres_OfTheSchema(t *testing.T) {
 	t.Parallel()

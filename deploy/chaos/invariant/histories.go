@@ -20,7 +20,7 @@ import (
 // History is the history of one run, replayed on this build.
 type History struct {
 	WorkflowID, RunID string
-	TaskFailures      []string // of its workflow tasks, but for those that every service has
+	TaskFailures      []string // failures of its workflow tasks, without the normal ones
 	ReplayError       string   // "": it replays
 }
 
@@ -43,8 +43,8 @@ var histories = Invariant{
 	},
 }
 
-// readHistorySample replays a sample of s.Histories histories, those of sessions
-// and deliveries with several runs first.
+// readHistorySample replays a sample of s.Histories histories. Sessions and deliveries with several
+// runs come first.
 func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	all, count := slices.Concat(f.SessionRuns, f.Runs), map[string]int{}
 	for _, r := range all {
@@ -53,10 +53,11 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 	if s.Histories == 0 || len(all) == 0 {
 		return nil
 	}
+
 	step := max(1, len(all)/s.Histories)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2) // a replay is work, not waiting
+	group.SetLimit(2) // a replay needs CPU time
 	for i, r := range all {
 		if i%step != 0 && count[r.WorkflowID] < 2 {
 			continue
@@ -72,12 +73,13 @@ func readHistorySample(ctx context.Context, s Sources, f *Facts) error {
 			return nil
 		})
 	}
+
 	err := group.Wait()
 	s.Progress(fmt.Sprintf("replayed %d histories", len(f.Histories)))
 	return err
 }
 
-// replayed reads a history and replays it; nil when it is gone, or there is nothing
+// replayed reads a history and replays it. It returns nil when the history is gone or has nothing
 // to replay.
 func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	h := &History{WorkflowID: run.WorkflowID, RunID: run.RunID}
@@ -92,13 +94,15 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	if !decided { // it was ended before its code ran
+	if !decided { // the run was ended before its code ran
 		return nil, nil
 	}
+
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{})
 	if err != nil {
 		return nil, err
 	}
+
 	flows.RegisterCheckout(replayRegistry{replayer})
 	flows.RegisterWebhooks(replayRegistry{replayer})
 	err = replayer.ReplayWorkflowHistoryWithOptions(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), whole,
@@ -109,14 +113,15 @@ func replayed(ctx context.Context, s Sources, run Run) (*History, error) {
 	return h, nil
 }
 
-// replayRegistry makes a replayer what Register… take; the dynamic part is unused.
+// replayRegistry adapts a replayer to the registry type of the Register functions. The methods for
+// dynamic workflows and activities are not used.
 type replayRegistry struct{ worker.WorkflowReplayer }
 
 func (replayRegistry) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {}
 
-// taskFailure returns why a workflow task failed when that says something about
-// the service: a message that came while a task ran, an operator's reset and a
-// server or worker that went away do not.
+// taskFailure returns why a workflow task failed, if the service is at fault. It returns "" for
+// normal causes: a message that came during a task, an operator's reset, and a server or worker
+// that went away.
 func taskFailure(e *historypb.HistoryEvent) string {
 	failed := e.GetWorkflowTaskFailedEventAttributes()
 	if failed == nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// createRoute is how the table idempotent_request names the creation of a session.
+// createRoute is the name of a session's creation in the table idempotent_request.
 const createRoute = "POST /v1/checkout"
 
 var idempotency = Invariant{

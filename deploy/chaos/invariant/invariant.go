@@ -1,8 +1,7 @@
-// Package invariant holds what must be true of the service once everything has
-// come to rest, and checks it. PostgreSQL, Temporal and the receivers' log are the
-// witnesses: Gather lets them speak, Check holds what they say against each other.
+// Package invariant checks the service after everything has come to rest. PostgreSQL, Temporal and
+// the receivers' log are the witnesses. Gather reads them, and Check compares them.
 //
-// A further invariant is a file of its own with one Invariant, and a line in All.
+// To add an invariant, add a file with one Invariant and a line in All.
 package invariant
 
 import (
@@ -10,15 +9,15 @@ import (
 	"slices"
 )
 
-// Invariant is one thing that must be true.
+// Invariant is one condition that must hold.
 type Invariant struct {
 	Number int    `json:"number"`
 	Title  string `json:"title"` // a sentence
-	Names  string `json:"names"` // what the id of a violation is of
-	// NeedsLog: without a receivers' log there is nothing to check.
+	Names  string `json:"names"` // the kind of thing that a violation's id names
+	// NeedsLog says that the check needs a receivers' log.
 	NeedsLog bool `json:"-"`
-	// needs says what else is missing for the check, "" for nothing; nil: it needs
-	// no more.
+	// needs returns what else is missing for the check; "" when nothing is. A nil needs means that
+	// the check needs nothing else.
 	needs func(*Facts) string
 
 	check func(w *world, r *Result)
@@ -31,17 +30,17 @@ var All = []Invariant{
 	answers, idempotency, sessionRuns, payouts, owners, leaks, rest, counts, histories,
 }
 
-// Violation is one case in which an invariant does not hold.
+// Violation is one case where an invariant does not hold.
 type Violation struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 }
 
-// Result says what came of one invariant.
+// Result is the result of one invariant's check.
 type Result struct {
 	Invariant
 	Checked    int         `json:"checked"`               // rows, runs or requests
-	NotChecked string      `json:"not_checked,omitempty"` // why nothing was
+	NotChecked string      `json:"not_checked,omitempty"` // why nothing was checked
 	Violations []Violation `json:"violations"`
 }
 
@@ -49,7 +48,7 @@ func (r *Result) violated(id, format string, args ...any) {
 	r.Violations = append(r.Violations, Violation{ID: id, Text: fmt.Sprintf(format, args...)})
 }
 
-// missing says what the facts lack for a check, "" for nothing.
+// missing returns what the facts lack for the check; "" when they are complete.
 func (i Invariant) missing(f *Facts) string {
 	switch {
 	case i.NeedsLog && !f.Logged:
@@ -60,7 +59,7 @@ func (i Invariant) missing(f *Facts) string {
 	return ""
 }
 
-// Check holds the facts against every invariant. It does no I/O.
+// Check checks every invariant on the facts. It does no I/O.
 func Check(f *Facts) []Result {
 	w := newWorld(f)
 	results := make([]Result, 0, len(All))

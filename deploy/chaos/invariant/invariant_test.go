@@ -30,9 +30,9 @@ var (
 	address = "http://127.0.0.1:9/webhook"
 )
 
-// newFacts is a service at rest, an hour after an event was delivered to the one
-// registration at the second attempt (whd_ok) and another failed (whd_bad) after
-// six, on the real schedule; retry_now was never asked for.
+// newFacts returns a service at rest. One hour ago, two deliveries to the one registration ended,
+// on the real schedule: whd_ok succeeded at the second attempt, and whd_bad failed after six. There
+// was no retry_now.
 func newFacts() *Facts {
 	f := &Facts{
 		At: noon.Add(48 * time.Hour), DeliveryRetention: 720 * time.Hour, RunRetention: 168 * time.Hour, Logged: true,
@@ -86,8 +86,7 @@ func (f *Facts) of(id string) *Delivery {
 	return &f.Deliveries[slices.IndexFunc(f.Deliveries, func(d Delivery) bool { return d.ID == id })]
 }
 
-// attempt adds an attempt of 100 ms that was answered with status, and its
-// request.
+// attempt adds an attempt of 100 ms with the answer status, and its request.
 func (f *Facts) attempt(id string, run, number int, at time.Time, status int) {
 	d := f.of(id)
 	a := webhook.Attempt{Run: run, Number: number, StartedAt: at, Finished: true, Duration: 100 * time.Millisecond, StatusCode: status}
@@ -111,7 +110,7 @@ func (f *Facts) requestOf(id string, number int) *devstack.LoggedRequest {
 	return &f.Requests[slices.IndexFunc(f.Requests, func(r devstack.LoggedRequest) bool { return r.Delivery == id && r.Attempt == strconv.Itoa(number) })]
 }
 
-// unlog takes the request of an attempt out of the log.
+// unlog removes the request of an attempt from the log.
 func (f *Facts) unlog(id string, number int) {
 	f.Requests = slices.DeleteFunc(f.Requests, func(r devstack.LoggedRequest) bool { return r.Delivery == id && r.Attempt == strconv.Itoa(number) })
 }
@@ -171,8 +170,8 @@ type brokenCase struct {
 	want   []string
 }
 
-// TestCheck_NamesExactlyWhatIsBroken: each case changes a service in order; what
-// is wanted is every violation, "number id", and none is a change that is allowed.
+// TestCheck_NamesExactlyWhatIsBroken changes a correct service in each case. A case lists every
+// expected violation as "number id"; an empty list marks an allowed change.
 func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 	t.Parallel()
 	for _, c := range append([]brokenCase{
@@ -214,7 +213,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 		}, []string{"6 evt_ok"}},
 		{"6: the session's own address is not where it went", func(f *Facts) { f.eventOf("evt_ok").WebhookURL = "http://127.0.0.1:1/" }, []string{"6 evt_ok"}},
 		{"6: the session's own address is", func(f *Facts) {
-			f.endpoint("wh_2", func(*Endpoint) {}) // gets nothing of this session
+			f.endpoint("wh_2", func(*Endpoint) {}) // gets no event of this session
 			for _, id := range []string{"evt_ok", "evt_bad"} {
 				f.eventOf(id).WebhookURL, f.eventOf(id).SigningEndpoint = address, "wh_1"
 			}

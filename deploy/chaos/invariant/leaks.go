@@ -14,18 +14,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Canary is a value that can be told from all others.
+// Canary is a unique value, for which logs and tables can be searched.
 type Canary struct {
 	Name  string // for people; the value is never shown
 	Value string
-	// Tables of the service may hold it. No log may, and no table of Temporal,
-	// which has the histories.
+	// Tables are the tables of the service that may hold the value. No other table may hold it, in
+	// particular no table of Temporal, where the histories are.
 	Tables []string
-	Logged bool // the logs may hold it: it is there to be found
+	Logged bool // the logs may hold it, so that people can find it there
 }
 
-// HeaderCanaries are what a caller's software may put into the headers of a request.
-// They are for the service alone: nothing of them is kept or passed on.
+// HeaderCanaries are values that a caller's software may put into the headers of a request. The
+// service must neither store them nor pass them on.
 var HeaderCanaries = []struct {
 	Canary
 	Header, Form string // Form holds the value
@@ -39,7 +39,7 @@ var HeaderCanaries = []struct {
 	{Canary{Name: "request id", Value: "canary-request-6647", Logged: true}, "X-Request-Id", "%s"},
 }
 
-// AddHeaderCanaries puts them into a request, with a trace that they may hang on.
+// AddHeaderCanaries puts the canaries into a request, with a trace that could carry them.
 func AddHeaderCanaries(h http.Header) {
 	h.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	for _, c := range HeaderCanaries {
@@ -47,7 +47,7 @@ func AddHeaderCanaries(h http.Header) {
 	}
 }
 
-// Leak is a canary that is where it does not belong.
+// Leak is a canary in a wrong place.
 type Leak struct {
 	Canary string
 	Where  string // a file, or database.table
@@ -71,7 +71,7 @@ var leaks = Invariant{
 	},
 }
 
-// databases are those of a stack.
+// databases are the databases of a stack.
 var databases = []string{"checkout", "temporal", "temporal_visibility"}
 
 // readLeaks looks for the canaries in every log below s.Logs and every table.
@@ -137,8 +137,8 @@ func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Cana
 	return nil
 }
 
-// SearchTables returns, for each table of a database, in how many rows each of
-// the canaries is, as text or as bytes, by its index.
+// SearchTables returns, for each table of a database, the number of rows that hold each canary, by
+// the canary's index. It finds a value as text and as bytes.
 func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
 	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	if err != nil {
@@ -172,12 +172,14 @@ func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []C
 			needles, of = append(needles, form), append(of, i)
 		}
 	}
+
 	rows, err := conn.Query(ctx, `
 		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
 		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text, n.needle) > 0) hit GROUP BY hit.i`, needles)
 	if err != nil {
 		return nil, err
 	}
+
 	found := map[int]int{}
 	var at, n int
 	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {

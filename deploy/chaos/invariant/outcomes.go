@@ -27,7 +27,7 @@ var outcomes = Invariant{
 	},
 }
 
-// outcome is the status of the row that goes with a run; "" when none does.
+// outcome returns the row's status that fits the end of a run; "" when none fits.
 func (r Run) outcome() webhook.DeliveryStatus {
 	switch r.Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
@@ -44,24 +44,23 @@ func (r Run) outcome() webhook.DeliveryStatus {
 	return ""
 }
 
-// endedWithoutRun: the run was terminated, and before it was started again the
-// registration was deleted, which ends the row alone.
+// endedWithoutRun reports whether the row ended without a run: the run was terminated, and the
+// registration was deleted before a new run started.
 func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
 	return d.Status == webhook.DeliveryCanceled && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
 		w.endpoints[d.EndpointID].DeletedAt != nil
 }
 
-// terminatedAtItsEnd: an operator terminated the run after its row had ended, or
-// while its last attempt was under way, which then noted how it ended. There is
-// nothing left to start again for.
+// terminatedAtItsEnd reports whether an operator terminated the run after its row had ended, or
+// during its last attempt, which then noted the end. Such a run needs no new start.
 func (w *world) terminatedAtItsEnd(d *Delivery, last Run) bool {
 	ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
 	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED && (!w.Called || w.operated(d.ID, OpTerminate))
 }
 
-// endsLater: the worker died, or lost its way to Temporal, after it had noted how
-// the delivery ended. The run finds that out when its next attempt is due, by the
-// policy's own back-off, and sends nothing.
+// endsLater reports whether the run will end later than its row: the worker died, or lost Temporal,
+// after it had noted the delivery's end. The run learns this at its next attempt, which is due by
+// the policy's own back-off, and sends nothing.
 func endsLater(d *Delivery, last Run) bool {
 	return d.Status == webhook.DeliveryDelivered && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ReportLost
 }

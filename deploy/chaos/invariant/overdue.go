@@ -6,8 +6,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// overdueTime is by how much a session may outlive its time: the timer, and what
-// had to be back before it could fire.
+// overdueTime is how long after its time a session may end: the timer may be late, and the services
+// may have to recover before it can fire.
 const overdueTime = 30 * time.Second
 
 var overdue = Invariant{

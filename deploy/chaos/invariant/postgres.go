@@ -11,12 +11,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// readPostgres reads everything in one snapshot. It is for all merchants: it
-// looks for rows that belong to the wrong one.
+// readPostgres reads everything in one snapshot. It reads the rows of all merchants, because it
+// looks for rows of the wrong merchant.
 func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, conn, options, func(tx pgx.Tx) error {
-		// The time at which the statement began, which is before its snapshot.
+		// This is the time when the statement began, before its snapshot.
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
 			return err
 		}
@@ -77,12 +77,14 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	for i := range f.Deliveries {
 		of[f.Deliveries[i].ID] = &f.Deliveries[i]
 	}
+
 	rows, err := tx.Query(ctx, `
 		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0), coalesce(status_code, 0),
 			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
 	if err != nil {
 		return err
 	}
+
 	var (
 		id   string
 		took int64
@@ -90,7 +92,7 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	)
 	_, err = pgx.ForEachRow(rows, []any{&id, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &a.Finished, &took, &a.StatusCode, &a.ErrorKind}, func() error {
 		if of[id] == nil {
-			return errors.New("attempt of no delivery " + id) // a foreign key forbids it
+			return errors.New("attempt of no delivery " + id) // a foreign key prevents this
 		}
 		a.Duration = time.Duration(took) * time.Millisecond
 		of[id].Attempts = append(of[id].Attempts, a)
@@ -99,8 +101,8 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	return err
 }
 
-// readMoved marks the rows that changed since they were read, and takes out the
-// runs of those that came since.
+// readMoved marks the rows that changed since the first reading, and removes the runs of rows that
+// were inserted since.
 func readMoved(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 	now, err := versions(ctx, conn, `SELECT id, xmin::text FROM checkout_session`)
 	if err != nil {
@@ -136,8 +138,7 @@ func versions(ctx context.Context, conn *pgx.Conn, sql string) (map[string]strin
 	return all, err
 }
 
-// withoutNew returns the runs without those of a row that came after the first
-// reading.
+// withoutNew returns the runs whose row is not newer than the first reading.
 func withoutNew(runs []Run, now map[string]string, known map[string]bool) []Run {
 	return slices.DeleteFunc(runs, func(r Run) bool {
 		_, there := now[r.WorkflowID]
@@ -145,8 +146,8 @@ func withoutNew(runs []Run, now map[string]string, known map[string]bool) []Run 
 	})
 }
 
-// Unsettled returns what is still in progress in PostgreSQL and not on hold, in
-// words; "" when everything has come to rest.
+// Unsettled returns the work in PostgreSQL that is in progress and not on hold, in words; "" when
+// everything has come to rest.
 func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var words string
 	err := conn.QueryRow(ctx, `

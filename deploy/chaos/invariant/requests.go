@@ -7,7 +7,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// freshness is how far a signature's time may be from the arrival; it is cut to
+// freshness is how far a signature's time may be from the arrival. The signature's time is cut to
 // seconds.
 const freshness = 2 * time.Second
 
@@ -45,7 +45,7 @@ var requests = Invariant{
 	},
 }
 
-// checkBody: the bytes are the event's, and body and headers name it.
+// checkBody checks that the body has the event's bytes, and that body and headers name the event.
 func checkBody(a arrival, e Event, r *Result) {
 	if a.BodySHA256 != e.BodySHA256 {
 		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, checkout.FormatTime(a.At), e.ID)
@@ -55,8 +55,8 @@ func checkBody(a arrival, e Event, r *Result) {
 	}
 }
 
-// fresh reports whether a request was signed when it was sent. One may be on its
-// way for as long as its attempt lasts: the receiver was slow to take it.
+// fresh reports whether a request was signed when it was sent. A request may be on its way as long
+// as its attempt lasts, because a receiver can be slow to read it.
 func fresh(a arrival) bool {
 	signed := time.Unix(a.T, 0)
 	if signed.After(a.At.Add(freshness)) {

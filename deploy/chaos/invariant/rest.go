@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// Rest says how everything came to rest after the last fault.
+// Rest describes how everything came to rest after the last fault.
 type Rest struct {
-	After         time.Duration `json:"after"`          // from the end of the last fault
-	Within        time.Duration `json:"within"`         // what it may take, beside retries that are not due
-	LongestRetry  time.Duration `json:"longest_retry"`  // that was scheduled then, with the attempts that may follow it
-	Restless      string        `json:"restless"`       // what had not come to rest when nobody waited any longer; "" is everything had
-	IdleInTx      int           `json:"idle_in_tx"`     // connections of the service that do nothing in a transaction
-	UnwishedExits []string      `json:"unwished_exits"` // processes that ended while nobody broke them
-	Held          []Held        `json:"held"`           // by each process of the service
+	After         time.Duration `json:"after"`          // time from the end of the last fault to rest
+	Within        time.Duration `json:"within"`         // the longest allowed time, without waits for retries
+	LongestRetry  time.Duration `json:"longest_retry"`  // the longest wait for a retry, with the attempts that may follow it
+	Restless      string        `json:"restless"`       // work still in progress at the end of the wait; "" for none
+	IdleInTx      int           `json:"idle_in_tx"`     // connections of the service that are idle in a transaction
+	UnwishedExits []string      `json:"unwished_exits"` // processes that ended without a fault
+	Held          []Held        `json:"held"`           // resources of each process of the service
 }
 
-// Held is what a process holds before the load and at rest after it.
+// Held are the resources of a process before the load and at rest after it.
 type Held struct {
 	Process string `json:"process"`
 	Before  Hold   `json:"before"`
 	After   Hold   `json:"after"`
 }
 
-// Hold is what a process holds.
+// Hold are the resources that a process holds.
 type Hold struct {
-	Files      int     `json:"files"` // open, connections among them
+	Files      int     `json:"files"` // open files and connections
 	Goroutines int     `json:"goroutines"`
 	Memory     float64 `json:"memory"` // resident, in MB
 }
 
-// kept is what a process may hold for what comes next, beside a fifth more than
-// before: connections of the pool, of clients and of receivers; pollers; runs that
-// another worker has ended, which stay in memory until there is no place for them,
-// four goroutines each; and the heap that Go does not give back at once. What is
-// lost with every request or delivery is soon more.
+// kept is how much more a process may hold at rest than before the load, in addition to a fifth. It
+// covers connections of the pool, of clients and of receivers; pollers; and the heap that Go does
+// not give back at once. It also covers cached runs that another worker has ended: they stay in
+// memory until their place is needed, with four goroutines each. A leak with every request or
+// delivery soon exceeds this.
 var kept = Hold{Files: 80, Goroutines: 1000, Memory: 60}
 
-// Leaks says what of it is more than is kept for what comes next, "" when nothing is.
+// Leaks names the resources that grew by more than kept allows; "" when none did.
 func (h Held) Leaks() string {
 	var all []string
 	for _, c := range []struct {

@@ -7,13 +7,13 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// fallbackShare is how much of the schedule passes at least when a worker died in
-// an attempt: the retry policy's back-off is a geometric series, the schedule is
-// none.
+// fallbackShare is the part of the scheduled delay that passes at least after a worker died in an
+// attempt. Then the retry policy's back-off applies: it is a geometric series, and the schedule is
+// not.
 const fallbackShare = 0.62
 
-// latest is how much later than due an attempt may begin when nothing held it
-// up, of which half a second is our own.
+// latest is how long after its due time an attempt may begin when nothing delays it. Half a second
+// of it is for the service itself.
 const latest = 10*time.Second + 500*time.Millisecond
 
 var schedule = Invariant{
@@ -42,8 +42,8 @@ var schedule = Invariant{
 	},
 }
 
-// checkRequestsOf: at most one request, of at most six attempts, and while the
-// attempt lasted.
+// checkRequestsOf checks that each of at most six attempts made at most one request, and that the
+// request came during its attempt.
 func (w *world) checkRequestsOf(d *Delivery, a webhook.Attempt, r *Result) {
 	if a.Number > webhook.MaxAttempts {
 		r.violated(d.ID, "has an attempt %d.%d", a.Run, a.Number)
@@ -53,15 +53,14 @@ func (w *world) checkRequestsOf(d *Delivery, a webhook.Attempt, r *Result) {
 		r.violated(d.ID, "attempt %d.%d made %d requests", a.Run, a.Number, len(got))
 	}
 	for _, one := range got {
-		// A request that was never answered may lie in a receiver's queue for long.
+		// A request without an answer may stay in a receiver's queue for a long time.
 		if a.StatusCode != 0 && one.At.After(ended(a).Add(noteTime)) {
 			r.violated(d.ID, "attempt %d.%d had ended when its request came", a.Run, a.Number)
 		}
 	}
 }
 
-// shortGaps returns the pairs of attempts of which the second came before its
-// time.
+// shortGaps returns the pairs of attempts whose second attempt came before its due time.
 func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
 	var short [][2]webhook.Attempt
 	for i := 1; i < len(d.Attempts); i++ {
@@ -80,12 +79,12 @@ func (w *world) shortGaps(d *Delivery) [][2]webhook.Attempt {
 	return short
 }
 
-// wishTime is how long before the attempt that it hastens the attempt before may
-// have begun after a retry_now: it was on its way while that one began.
+// wishTime is how long after a retry_now the previous attempt may still have begun: the signal was
+// on its way at that time. The signal then hastens the next attempt.
 const wishTime = 5 * time.Second
 
-// wishes are the times at which retry_now was asked for. The row keeps the last
-// only, and a little before Temporal's history, which has all of them.
+// wishes returns the times of the requests for retry_now. Temporal's history has all of them. The
+// row has only the last one, with a slightly earlier time.
 func (w *world) wishes(d *Delivery) []time.Time {
 	var times []time.Time
 	for _, run := range w.runs[d.ID] {
@@ -98,8 +97,8 @@ func (w *world) wishes(d *Delivery) []time.Time {
 	return times
 }
 
-// granted reports whether attempt b, after a, is what one of the wishes asked for,
-// and returns the others: each is for one attempt.
+// granted reports whether one of the wishes explains attempt b after a. It returns the remaining
+// wishes, because each is for one attempt.
 func granted(wishes []time.Time, a, b webhook.Attempt) ([]time.Time, bool) {
 	for i, t := range wishes {
 		if !t.Before(a.StartedAt.Add(-wishTime)) && !t.After(b.StartedAt.Add(clockSkew)) {

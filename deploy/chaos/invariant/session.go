@@ -14,9 +14,9 @@ import (
 type Session struct {
 	ID, MerchantID string
 	Mode           checkout.Mode
-	Status         checkout.Status // as it is stored
-	InFlight       bool            // a payment
-	Key            string          // metadata.key, which the chaos runner sets to the Idempotency-Key; "" of others
+	Status         checkout.Status // as stored
+	InFlight       bool            // a payment is in flight
+	Key            string          // metadata.key, which the chaos run sets to the Idempotency-Key; "" for other sessions
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	EndedAt        *time.Time
@@ -29,19 +29,19 @@ type Session struct {
 type Transaction struct {
 	ID, SessionID, MerchantID string
 	Mode                      checkout.Mode
-	Status                    checkout.TransactionStatus // "created": asked for, and not accepted
-	SessionStatus             checkout.Status            // what it made of the session
+	Status                    checkout.TransactionStatus // "created": asked for, but not accepted
+	SessionStatus             checkout.Status            // the session's status after the transaction
 	CreatedAt                 time.Time
 	CompletedAt               *time.Time
 }
 
-// Charge is what the sandbox's card network did for a transaction.
+// Charge is the sandbox card network's record of a transaction.
 type Charge struct {
 	TransactionID, SessionID string
 	Outcome                  checkout.PaymentOutcome
 }
 
-// Payout is a row of the table payout, with what the sandbox's chain has of it.
+// Payout is a row of the table payout, with the record of the sandbox's chain.
 type Payout struct {
 	ID, SessionID, TransactionID, MerchantID string
 	Mode                                     checkout.Mode
@@ -53,22 +53,22 @@ type Payout struct {
 type KeptRequest struct {
 	MerchantID, Route, Key string
 	Mode                   checkout.Mode
-	Status                 int // of the answer that is kept; 0: none is
+	Status                 int // status of the stored answer; 0: no answer is stored
 }
 
-// Call is one call of a client or an operator, and what was answered.
+// Call is one call of a client or an operator, with its answer.
 type Call struct {
 	Op         string          `json:"op"` // such as OpCreate
 	MerchantID string          `json:"merchant_id,omitempty"`
 	Key        string          `json:"key,omitempty"` // Idempotency-Key
-	ID         string          `json:"id,omitempty"`  // of what it is about, as far as the caller knows
+	ID         string          `json:"id,omitempty"`  // id of the call's subject, if the caller knows it
 	At         time.Time       `json:"at"`
 	EndedAt    time.Time       `json:"ended_at"`
 	Status     int             `json:"status"`         // HTTP; 0: no answer
-	Told       checkout.Status `json:"told,omitempty"` // what the answer says of the session
+	Told       checkout.Status `json:"told,omitempty"` // the session's status in the answer
 }
 
-// What calls are for. The others say nothing about how a session ends.
+// Operations of calls that can explain the end of a session.
 const (
 	OpCreate    = "create"
 	OpGet       = "get"
@@ -85,10 +85,10 @@ const (
 const (
 	CallOK      = "ok"
 	CallRefused = "fail"
-	CallUnknown = "unknown" // no answer, or one that says so: it may have taken effect
+	CallUnknown = "unknown" // no answer, or an unclear one: the call may have taken effect
 )
 
-// Outcome says what the caller knows.
+// Outcome returns the call's outcome as the caller knows it.
 func (c Call) Outcome() string {
 	switch {
 	case c.Status == 0, c.Status >= 500:
@@ -99,13 +99,12 @@ func (c Call) Outcome() string {
 	return CallOK
 }
 
-// operated reports whether somebody asked Temporal, past the service, for one of
-// ops with an id.
+// operated reports whether an operator asked Temporal directly for one of ops on this id.
 func (w *world) operated(id string, ops ...string) bool {
 	return slices.ContainsFunc(w.callsOf[id], func(c Call) bool { return slices.Contains(ops, c.Op) })
 }
 
-// readSessions reads sessions and all that belongs to them.
+// readSessions reads the sessions and their transactions, charges, payouts and stored requests.
 func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	err := collect(ctx, tx, &f.Sessions, `
 		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), created_at, expires_at, ended_at, xmin::text
@@ -116,6 +115,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Transactions, `
 		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at FROM transaction ORDER BY id`,
 		func(row pgx.CollectableRow) (t Transaction, err error) {
@@ -125,6 +125,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
 		func(row pgx.CollectableRow) (c Charge, err error) {
 			err = row.Scan(&c.TransactionID, &c.SessionID, &c.Outcome)
@@ -133,6 +134,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.Payouts, `
 		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
@@ -142,6 +144,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	if err != nil {
 		return err
 	}
+
 	err = collect(ctx, tx, &f.KeptRequests, `SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
 		func(row pgx.CollectableRow) (k KeptRequest, err error) {
 			err = row.Scan(&k.MerchantID, &k.Mode, &k.Route, &k.Key, &k.Status)

@@ -35,7 +35,7 @@ var sessionRuns = Invariant{
 			if w.sessions[id] != nil {
 				continue
 			}
-			// Its creation was rolled back: it closes quietly when its time is over.
+			// The creation was rolled back: the run closes quietly when its time is over.
 			r.Checked++
 			last := w.sessionRuns[id][len(w.sessionRuns[id])-1]
 			switch {
@@ -53,14 +53,13 @@ var sessionRuns = Invariant{
 	},
 }
 
-// agrees reports whether a run stands as its row does. An operator may have
-// terminated it after the row had ended; while the row is pending, Reconcile
-// starts it again.
+// agrees reports whether a run's state agrees with its row. An operator may have terminated the run
+// after the row had ended. While the row is pending, Reconcile starts a new run.
 func (w *world) agrees(s Session, last Run) bool {
 	switch last.Status {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		// The workflow task that expired it was lost after the row was written: the
-		// run finds out when its timer fires.
+		// The workflow task that expired the session was lost after it wrote the row. The run
+		// learns this when its timer fires.
 		endsLater := s.Status == checkout.StatusExpired && w.At.Before(s.ExpiresAt.Add(overdueTime))
 		return s.Status == checkout.StatusPending || endsLater
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:

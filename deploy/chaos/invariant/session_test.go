@@ -12,9 +12,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// addSessions adds the session cs_1 of the events of newFacts, which was completed
-// by the second payment and paid out, and cs_2, which expired because its merchant
-// asked for it. All of it is older than the deliveries' log but their two events.
+// addSessions adds two sessions. cs_1 has the events of newFacts; its second payment completed it,
+// and it was paid out. cs_2 expired because its merchant asked for it. Except for the two events,
+// everything is older than the deliveries' log.
 func (f *Facts) addSessions() {
 	f.Constraints = slices.Clone(guards)
 	for i := range f.Events {
@@ -52,7 +52,7 @@ func (f *Facts) addSessions() {
 	}
 }
 
-// counted lets Temporal count the runs that there are.
+// counted sets Temporal's counts to the number of runs.
 func (f *Facts) counted(workflowType string) Tally {
 	f.Counted = map[string]Tally{workflowType: f.tally(workflowType)}
 	return f.Counted[workflowType]
@@ -62,7 +62,7 @@ func (f *Facts) session(id string) *Session {
 	return &f.Sessions[slices.IndexFunc(f.Sessions, func(s Session) bool { return s.ID == id })]
 }
 
-// expiry is the expire of cs_2.
+// expiry returns the call that expired cs_2.
 func (f *Facts) expiry() *Call { return &f.Calls[len(f.Calls)-1] }
 
 // sessionCases are cases of TestCheck_NamesExactlyWhatIsBroken.

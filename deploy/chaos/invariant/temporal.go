@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	temporalCalls  = 8 // at once
+	temporalCalls  = 8 // calls at once
 	progressEvery  = 2 * time.Second
-	temporalLag    = 15 * time.Second // how far Temporal's list may be behind, and a run behind its row
+	temporalLag    = 15 * time.Second // how long Temporal's list may be behind, and a run behind its row
 	temporalLagTry = 250 * time.Millisecond
 )
 
@@ -34,24 +34,24 @@ type Run struct {
 	WorkflowID, RunID   string
 	Status              enumspb.WorkflowExecutionStatus
 	StartedAt, ClosedAt time.Time // ClosedAt is zero while it runs
-	Last                bool      // of its id
-	Parent              string    // the workflow that started it; "": none did, or it is not known
+	Last                bool      // the last run of its id
+	Parent              string    // the workflow that started it; "": none, or not known
 
-	// Result is the status that the run returned. Result and Failure, the type of its
-	// error, are known of the last run of an id and where History is.
+	// Result is the status that the run returned; Failure is the type of its error. They are known
+	// for the last run of an id, and if History is set.
 	Result, Failure string
 
-	// ExpiresAt is in the input of a session's run; known of open runs without a row.
+	// ExpiresAt is from the input of a session's run. It is known for open runs without a row.
 	ExpiresAt time.Time
 
-	// ReportLost: it runs, and the report of its last attempt never came.
+	// ReportLost says that the run is open and the report of its last attempt never came.
 	ReportLost bool
 
-	// History: the whole history of a delivery's run was read, because something
-	// looked odd.
+	// History says that the whole history of a delivery's run was read, because the row alone did
+	// not explain it.
 	History  bool
 	Sent     bool        // an attempt was started
-	RetryNow []time.Time // the signals
+	RetryNow []time.Time // times of the signals
 }
 
 // readTemporal reads all runs of sessions and deliveries.
@@ -71,15 +71,15 @@ func readTemporal(ctx context.Context, s Sources, f *Facts) error {
 	return err
 }
 
-// rows are the rows of PostgreSQL whose workflows are read.
+// rows are PostgreSQL's rows of one workflow type.
 type rows interface {
 	ids() []string
 
-	// behind reports whether a run that is not closed must still learn that its row
-	// ended. It may note on the run why it will not.
+	// behind reports whether an open run must still learn that its row has ended. If the run will
+	// not learn it soon, behind notes the reason on the run.
 	behind(run *Run, pending []*workflowpb.PendingActivityInfo) bool
 
-	// readMore reads what else is needed of the runs of one id.
+	// readMore reads further facts about the runs of one id.
 	readMore(ctx context.Context, id string, runs []Run) error
 }
 
@@ -93,9 +93,8 @@ type runReader struct {
 	runs map[string][]Run // by workflow id
 }
 
-// readRuns reads all runs of a workflow type, by id: which there are from
-// Temporal's list, how each workflow stands by asking for its id, and how its last
-// run ended from its history.
+// readRuns reads all runs of a workflow type, by id. Temporal's list gives the runs. A question for
+// each id gives the state of the workflow. The history gives the end of its last run.
 func readRuns(ctx context.Context, s Sources, workflowType string, of rows) ([]Run, error) {
 	t := &runReader{Sources: s, rows: of, has: map[string]bool{}, runs: map[string][]Run{}}
 	if err := t.list(ctx, fmt.Sprintf("WorkflowType = '%s'", workflowType)); err != nil {
@@ -142,7 +141,7 @@ func (t *runReader) list(ctx context.Context, query string) error {
 	}
 }
 
-// put adds a run, or replaces what was known of it.
+// put adds a run, or replaces an earlier reading of it.
 func (t *runReader) put(run Run) {
 	runs := t.runs[run.WorkflowID]
 	for i := range runs {
@@ -165,7 +164,7 @@ func runOf(info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
-// readAll reads the workflows with these ids, some at once, and says how far it is.
+// readAll reads the workflows with these ids, several at once, and reports its progress.
 func (t *runReader) readAll(ctx context.Context, workflowType string, ids []string) error {
 	var done atomic.Int64
 	stop := make(chan struct{})
@@ -192,14 +191,14 @@ func (t *runReader) readAll(ctx context.Context, workflowType string, ids []stri
 	return group.Wait()
 }
 
-// read asks how the workflow with an id stands. Temporal's list and the end of a
-// run come a little after the row, so it asks again for a while.
+// read reads the state of the workflow with an id. Temporal's list and the end of a run come a
+// little after the row, so read repeats the question for a while.
 func (t *runReader) read(ctx context.Context, id string) error {
 	for end := time.Now().Add(temporalLag); ; time.Sleep(temporalLagTry) {
 		described, err := t.Temporal.DescribeWorkflowExecution(ctx, id, "")
 		var notFound *serviceerror.NotFound
 		if errors.As(err, &notFound) {
-			t.forget(id) // the list is behind the removal
+			t.forget(id) // the workflow was removed, but the list still has it
 			return nil
 		}
 		if err != nil {
@@ -221,7 +220,7 @@ func (t *runReader) read(ctx context.Context, id string) error {
 	}
 }
 
-// finish adds the last run of an id and reads how it ended.
+// finish adds the last run of an id and reads its end.
 func (t *runReader) finish(ctx context.Context, last Run) error {
 	last.Last = true
 	if filter, ok := t.eventsOf(last); ok {
@@ -236,8 +235,8 @@ func (t *runReader) finish(ctx context.Context, last Run) error {
 	return t.rows.readMore(ctx, last.WorkflowID, runs)
 }
 
-// eventsOf says which events of a last run tell the rest: the last of one that is
-// closed, and the first of one that has no row; false for none.
+// eventsOf says which events of a last run to read: the last event of a closed run, or the first
+// event of a run without a row. It returns false for no event.
 func (t *runReader) eventsOf(last Run) (enumspb.HistoryEventFilterType, bool) {
 	if last.open() {
 		return enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, !t.has[last.WorkflowID]
@@ -273,17 +272,17 @@ func eachEvent(
 	return nil
 }
 
-// note keeps what an event says of how the run began or ended. A result that
-// cannot be read stays unknown, which is a violation.
+// note stores the facts of an event about the run's begin or end. An unreadable result stays
+// unknown, which is a violation.
 func (r *Run) note(e *historypb.HistoryEvent) {
 	if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
-		var in flows.CheckoutSessionInput // a delivery's input has no time
+		var in flows.CheckoutSessionInput // a delivery's input has no ExpiresAt
 		if decode(started.GetInput(), &in) == nil {
 			r.ExpiresAt = in.ExpiresAt
 		}
 	}
 	if completed := e.GetWorkflowExecutionCompletedEventAttributes(); completed != nil {
-		var result struct { // of both workflow types
+		var result struct { // fits the results of both workflow types
 			Status string `json:"status"`
 		}
 		if decode(completed.GetResult(), &result) == nil {
@@ -312,7 +311,7 @@ func (r Run) compare(other Run) int {
 	return r.StartedAt.Compare(other.StartedAt)
 }
 
-// ignoreGone: a run that Temporal removed while it was read says nothing.
+// ignoreGone returns nil for the error of a run that Temporal removed during the reading.
 func ignoreGone(err error) error {
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {

@@ -25,8 +25,8 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// fakeTemporal answers what the reader asks. Its list is behind: only the ids in
-// listed are in it, until an id is asked for by itself.
+// fakeTemporal answers the reader's requests. Its list is behind: it has only the ids in listed,
+// until the reader asks for an id alone.
 type fakeTemporal struct {
 	client.Client
 	listed    map[string]bool
@@ -232,7 +232,7 @@ func attemptResult(status webhook.DeliveryStatus, reason activities.Reason) acti
 	}
 }
 
-// TestSends_KnowsWhatBeganAnAttempt: a run counts when an attempt was begun in it.
+// TestSends_KnowsWhatBeganAnAttempt checks that a run counts if an attempt began in it.
 func TestSends_KnowsWhatBeganAnAttempt(t *testing.T) {
 	t.Parallel()
 	busy := attemptResult(webhook.DeliveryPending, "")

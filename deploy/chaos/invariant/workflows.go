@@ -26,13 +26,13 @@ var workflows = Invariant{
 			runs := w.runs[d.ID]
 			switch {
 			case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled && w.endpoints[d.EndpointID].DeletedAt != nil:
-				// Its registration was deleted before a run was started.
+				// The registration was deleted before a run was started.
 			case len(runs) == 0:
 				r.violated(d.ID, "is %s and has no workflow", d.Status)
 			case w.foundOnly(d, runs[0]):
 				r.violated(d.ID, "was never started until %s found it", runs[0].Parent)
 			case d.CreatedAt.Before(w.At.Add(-w.RunRetention)):
-				// Its first runs may be gone.
+				// The delivery's first runs may be gone.
 			case len(runs) < d.Run && d.Run-len(runs) > activityResets(d, runs):
 				r.violated(d.ID, "row counts %d runs, Temporal %d", d.Run, len(runs))
 			case len(runs) > d.Run && len(runs)-d.Run > runsWithoutAttempt(runs):
@@ -53,9 +53,9 @@ var workflows = Invariant{
 	},
 }
 
-// foundOnly reports whether a session's run closed without having started a
-// delivery, and Reconcile hid that. It mends what operators do, and may overtake a
-// run that is slow: both are in order.
+// foundOnly reports whether a session's run closed without starting a delivery, and Reconcile
+// started it later. It returns false in two cases where this is correct: an operator acted on the
+// session or the delivery, or Reconcile was faster than a slow run.
 func (w *world) foundOnly(d *Delivery, first Run) bool {
 	e := w.events[d.EventID]
 	ofParent := w.sessionRuns[e.SessionID]
@@ -73,9 +73,9 @@ func (w *world) runsGone(d *Delivery) bool {
 	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil && d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
 }
 
-// activityResets returns how many runs the row may count more than Temporal: an
-// operator who resets the activity makes the attempts begin anew in the same run
-// of Temporal, and leaves attempts that ended in the middle.
+// activityResets returns how many more runs the row may count than Temporal. When an operator
+// resets the activity, a new run of the log begins in the same run of Temporal. The log's run
+// before it then ended in the middle of its attempts.
 func activityResets(d *Delivery, runs []Run) int {
 	n := 0
 	for run := 1; run < d.Run; run++ {
@@ -86,14 +86,14 @@ func activityResets(d *Delivery, runs []Run) int {
 	}
 	for _, run := range runs {
 		if run.abandoned() {
-			n-- // this is why it ended in the middle
+			n-- // a new run of Temporal explains the end in the middle
 		}
 	}
 	return max(0, n)
 }
 
-// runsWithoutAttempt returns how many runs the row may count less: it counts a
-// run with the first attempt, or when that is put on hold.
+// runsWithoutAttempt returns how many fewer runs the row may count than Temporal. The row counts a
+// run with its first attempt, or when that attempt is put on hold.
 func runsWithoutAttempt(runs []Run) int {
 	n := 0
 	for _, run := range runs {

@@ -1,5 +1,5 @@
-// Command checkout is the service: its REST API and hosted page, its worker and
-// the operators' commands.
+// Command checkout is the service: the REST API with the hosted page and the dashboard, the worker,
+// and the commands for operators and developers.
 package main
 
 import (

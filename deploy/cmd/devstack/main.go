@@ -1,6 +1,6 @@
-// Command devstack runs the whole service on this computer: PostgreSQL, the real
-// Temporal server with its UI, the API, the hosted page, a worker, a demo
-// merchant and a sample receiver. Ctrl-C stops all of it.
+// Command devstack runs the whole service on this computer: PostgreSQL, the real Temporal server
+// with its UI, the API, the hosted page, a worker, a demo merchant and a sample receiver. Ctrl-C
+// stops everything.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// parse reads the flags; its errors say what to change.
+// parse reads the flags. Its errors say how to correct the call.
 func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
 	flags.StringVar(&o.Dir, "data", defaultDir(), "directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it")
@@ -73,6 +73,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	if parseErr := flags.Parse(args); parseErr != nil {
 		return o, false, parseErr
 	}
+
 	o.Out, o.DatabaseURL = os.Stdout, os.Getenv("DATABASE_URL")
 	faults := []error{}
 	if o.Dir == "" {
@@ -104,9 +105,9 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	return o, build, errors.Join(faults...)
 }
 
-// defaultDir is where PostgreSQL can keep its data: for root not below its home,
-// which PostgreSQL's own user may not enter.
-// It is "" for a user without a cache directory, who has to name one.
+// defaultDir returns a directory for PostgreSQL's data. For root it is outside the home directory,
+// which PostgreSQL's own user may not enter. It is "" for a user without a cache directory; that
+// user must name a directory.
 func defaultDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/checkout-devstack"

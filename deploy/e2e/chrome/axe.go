@@ -14,7 +14,7 @@ import (
 	"example.com/checkout/deploy/e2e"
 )
 
-// axeSource is axe-core, which is installed when it is not there yet.
+// axeSource returns the source of axe-core. It installs axe-core if it is missing.
 var axeSource = sync.OnceValues(func() (string, error) {
 	axeDir := e2e.Path("deploy", "tools", "axe") // its lock file pins axe-core
 	file := filepath.Join(axeDir, "node_modules", "axe-core", "axe.min.js")
@@ -29,9 +29,8 @@ var axeSource = sync.OnceValues(func() (string, error) {
 	return string(source), err
 })
 
-// Axe runs axe-core on the page as it is now and fails the test for every
-// violation of WCAG 2.2 A and AA and of its best practices. The page's own
-// content security policy is not in its way.
+// Axe runs axe-core on the present page. It fails the test for every violation of WCAG 2.2 A and AA
+// and of axe's best practices. The page's content security policy does not block axe-core.
 func (b *Tab) Axe(what string) {
 	b.T.Helper()
 	source, err := axeSource()

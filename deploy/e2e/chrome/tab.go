@@ -1,4 +1,5 @@
-// Package chrome drives a headless Chromium in the tests of the pages: tabs, what is done in them and what they must look like.
+// Package chrome drives a headless Chromium in the tests of the pages. It opens tabs, acts in them
+// and checks their look.
 package chrome
 
 import (
@@ -21,10 +22,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Screenshots is where the browser's tests leave pictures of what they saw.
+// Screenshots is the directory for pictures of the tested pages; "" for no pictures.
 var Screenshots = flag.String("screenshots", "", "directory to write pictures of the pages to")
 
-// BrowserTimeout is for one thing that a page is waited for, on a busy computer.
+// BrowserTimeout is the longest wait for one step in a page, on a busy computer.
 const BrowserTimeout = 4 * time.Minute
 
 // FindBrowser returns the path of a Chromium.
@@ -55,8 +56,8 @@ func StartBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// Tab is a tab that shares no cookie, cache or storage with another test. What
-// its pages complain about in the console fails the test at its end.
+// Tab is a tab that shares no cookie, cache or storage with another test. Errors and warnings in
+// the console of its pages fail the test at its end.
 type Tab struct {
 	T   *testing.T
 	Ctx context.Context
@@ -111,7 +112,7 @@ func (b *Tab) Listen(event any) {
 	}
 }
 
-// TakeFaults returns the complaints so far and forgets them.
+// TakeFaults returns the noted errors and warnings, and forgets them.
 func (b *Tab) TakeFaults() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +121,7 @@ func (b *Tab) TakeFaults() []string {
 	return faults
 }
 
-// Do runs steps, each of which has to end in time.
+// Do runs steps. Each step must end within BrowserTimeout.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
 	for i, step := range steps {
@@ -145,7 +146,7 @@ func Get[T any](b *Tab, action chromedp.Action[T]) T {
 	return got
 }
 
-// describe tells where a test is stuck.
+// describe returns the state of the page, to show where a test is stuck.
 func (b *Tab) describe() string {
 	ctx, cancel := context.WithTimeout(b.Ctx, 5*time.Second)
 	defer cancel()
@@ -171,25 +172,25 @@ func TypeInto(selector, what string) chromedp.Action[chromedp.Void] {
 	return chromedp.SendKeys(chromedp.CSS(selector), what)
 }
 
-// Empty takes away what is in a field, as a person does.
+// Empty clears a field as a person does.
 func Empty(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
 		`(() => { const f = document.querySelector(%q); f.focus(); f.select(); document.execCommand("delete"); })()`, selector))
 }
 
-// Text returns what a person reads of an element.
+// Text returns the visible text of an element.
 func (b *Tab) Text(selector string) string {
 	b.T.Helper()
 	return Get(b, chromedp.Text(chromedp.CSS(selector)))
 }
 
-// Value returns what is in a field.
+// Value returns the content of a field.
 func (b *Tab) Value(selector string) string {
 	b.T.Helper()
 	return Get(b, chromedp.Value(chromedp.CSS(selector)))
 }
 
-// A size of window. A phone has touch.
+// A window's size. A phone has touch.
 type Size struct {
 	width, height int64
 	phone         bool
@@ -204,11 +205,12 @@ func (s Size) emulate() chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(s.width, s.height)
 }
 
-// endTransitions lets colors be what they become; what never ends goes on.
+// endTransitions ends transitions, so that colors have their final values. Endless animations go
+// on.
 const endTransitions = `document.getAnimations().forEach((a) => a.effect.getComputedTiming().iterations === Infinity || a.finish())`
 
-// EachLook shows the page on a narrow phone and on a wide screen, light and
-// dark, and keeps a picture of each with -screenshots.
+// EachLook shows the page on a narrow phone and on a wide screen, each light and dark. With
+// -screenshots it keeps a picture of each look.
 func (b *Tab) EachLook(name string, look func(what string, s Size)) {
 	b.T.Helper()
 	for _, s := range sizes {
@@ -216,7 +218,7 @@ func (b *Tab) EachLook(name string, look func(what string, s Size)) {
 			what := fmt.Sprintf("%s-%d-%s", name, s.width, scheme)
 			b.Do(s.emulate(), Prefers(scheme))
 			b.Script(endTransitions)
-			if *Screenshots != "" { // first: it shows what look finds
+			if *Screenshots != "" { // before look, so that the picture shows a fault that look finds
 				b.Keep(what, Get(b, chromedp.FullScreenshot(100)))
 			}
 			look(what, s)
@@ -225,8 +227,8 @@ func (b *Tab) EachLook(name string, look func(what string, s Size)) {
 	b.Do(chromedp.EmulateReset(), Prefers(""))
 }
 
-// Inspect proves in each look that nothing is wider than the window, that
-// everything is large enough to be touched, and that axe finds nothing.
+// Inspect checks each look: nothing is wider than the window, everything is large enough to touch,
+// and axe finds no violation.
 func (b *Tab) Inspect(name string) {
 	b.T.Helper()
 	b.EachLook(name, func(what string, s Size) {
@@ -235,7 +237,7 @@ func (b *Tab) Inspect(name string) {
 	})
 }
 
-// Shoot only keeps pictures.
+// Shoot keeps a picture of each look without checks.
 func (b *Tab) Shoot(name string) {
 	b.T.Helper()
 	if *Screenshots != "" {
@@ -243,8 +245,8 @@ func (b *Tab) Shoot(name string) {
 	}
 }
 
-// RequireFits proves that there is no horizontal scroll bar and that what can be
-// pressed is at least 44 pixels high (links in a text excepted), 24 with a mouse.
+// RequireFits checks that there is no horizontal scroll bar. It also checks the height of
+// everything that can be pressed, except links in a text: at least 44 pixels, or 24 with a mouse.
 func (b *Tab) RequireFits(what string, touch bool) {
 	b.T.Helper()
 	least := 24
@@ -258,8 +260,8 @@ func (b *Tab) RequireFits(what string, touch bool) {
 			.map((e) => e.outerHTML.slice(0, 120) + " is " + e.getBoundingClientRect().height)`, least))), what)
 }
 
-// RequireNoSideways proves that the page is not wider than the window, and names
-// what sticks out.
+// RequireNoSideways checks that the page is not wider than the window, and names the elements that
+// stick out.
 func (b *Tab) RequireNoSideways(what string) {
 	b.T.Helper()
 	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`(() => {
@@ -271,7 +273,7 @@ func (b *Tab) RequireNoSideways(what string) {
 	})()`)), "%s scrolls sideways", what)
 }
 
-// Keep writes a picture.
+// Keep writes a picture of the page.
 func (b *Tab) Keep(name string, picture []byte) {
 	b.T.Helper()
 	require.NoError(b.T, os.MkdirAll(*Screenshots, 0o750))
@@ -294,7 +296,7 @@ func (b *Tab) Script(line string) {
 	b.Do(chromedp.Evaluate[chromedp.Void]("void (" + line + ")"))
 }
 
-// SeeText waits until a page of a program that is not ours says something.
+// SeeText waits until the page of another program shows a text.
 func SeeText(what string) chromedp.Action[chromedp.Void] {
 	return chromedp.Poll[chromedp.Void](fmt.Sprintf("document.body.innerText.includes(%q)", what))
 }
