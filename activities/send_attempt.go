@@ -32,7 +32,12 @@ type Deliveries struct {
 
 // NewDeliveries returns the activities. guard checks every address before they connect to it.
 func NewDeliveries(store *storage.Store, guard *AddressGuard, testSchedule webhook.Schedule) *Deliveries {
-	return &Deliveries{Store: store, TestSchedule: testSchedule, receivers: newReceivers(guard), lanes: newLanes()}
+	return &Deliveries{
+		Store:        store,
+		TestSchedule: testSchedule,
+		receivers:    newReceivers(guard),
+		lanes:        newLanes(),
+	}
 }
 
 // ErrTypeReceiverRefused is the type of a failed attempt's error. Temporal retries after the delay
@@ -116,7 +121,8 @@ const (
 // Reason says why no attempt was made. Otherwise the delivery has ended.
 type SendAttemptResult struct {
 	DeliveryStanding
-	Unrecorded *AttemptResult `json:"unrecorded,omitempty"` // the receiver accepted this attempt; RecordAttempt must note it
+	// The receiver accepted this attempt; RecordAttempt must note it.
+	Unrecorded *AttemptResult `json:"unrecorded,omitempty"`
 	Reason     Reason         `json:"reason,omitempty"`
 	Wait       time.Duration  `json:"wait,omitempty"` // time until the next try; set with ReasonBusy and ReasonEarly
 }
@@ -235,7 +241,9 @@ func (d *Deliveries) sent(
 		return SendAttemptResult{}, refused(failureText(a), delay)
 	}
 
-	is := SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)}}
+	is := SendAttemptResult{
+		DeliveryStanding: DeliveryStanding{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
+	}
 	if recordErr != nil {
 		// The receiver accepted the event, so return no error, although PostgreSQL is away:
 		// a retry would send the event again.
@@ -248,7 +256,9 @@ func (d *Deliveries) sent(
 // no Idempotency-Key header: with that header, Go's transport would silently repeat the POST.
 func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing) webhook.Attempt {
 	started := time.Now()
-	headers := http.Header{webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)}}
+	headers := http.Header{
+		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
+	}
 	for name, value := range webhook.RequestHeaders(in.ID, out.EventID, out.EventType, out.Number) {
 		headers.Set(name, value)
 	}
@@ -289,9 +299,13 @@ func reported(out storage.Outgoing) error {
 // refused returns the error of a failed attempt. Do not wrap it: from a wrapped error, Temporal
 // reads neither type nor delay nor category.
 func refused(text string, delay time.Duration) error {
-	return temporal.NewApplicationErrorWithOptions(text, ErrTypeReceiverRefused, temporal.ApplicationErrorOptions{
-		NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
-	})
+	return temporal.NewApplicationErrorWithOptions(
+		text,
+		ErrTypeReceiverRefused,
+		temporal.ApplicationErrorOptions{
+			NextRetryDelay: delay, Category: temporal.ApplicationErrorCategoryBenign,
+		},
+	)
 }
 
 // HurryDelivery notes that retry_now came: the next attempt is due now.

@@ -54,8 +54,11 @@ func (v verification) explainComputed(sig webhook.Signature) computedVerdict {
 	case found:
 		return got
 	}
-	return miscomputed(computedUnknown, "It matches nothing that is known of this delivery. The key must be the whole secret as text, with whsec_ in front; "+
-		"the text must be the timestamp t of the header, a dot and the raw body.")
+	return miscomputed(
+		computedUnknown,
+		"It matches nothing that is known of this delivery. The key must be the whole secret as text, with whsec_ in front; "+
+			"the text must be the timestamp t of the header, a dot and the raw body.",
+	)
 }
 
 // readComputed decodes text to 32 bytes. The verdict says what is wrong with the form, if anything.
@@ -64,7 +67,10 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	var form computedVerdict
 	for _, prefix := range []string{"v1=", "sha256="} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
-			text, form = rest, miscomputed(computedPrefixed, "It is right but for "+prefix+" in front; compare the digits only.")
+			text, form = rest, miscomputed(
+				computedPrefixed,
+				"It is right but for "+prefix+" in front; compare the digits only.",
+			)
 		}
 	}
 
@@ -76,7 +82,10 @@ func readComputed(text string) ([]byte, computedVerdict) {
 		return value, form
 	}
 	if err == nil && (len(value) == 16 || len(value) == 20 || len(value) == 64) {
-		return nil, miscomputed(computedOtherHash, fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Is another hash used?", len(text)))
+		return nil, miscomputed(
+			computedOtherHash,
+			fmt.Sprintf("It has %d hexadecimal digits; HMAC-SHA256 has 64. Is another hash used?", len(text)),
+		)
 	}
 
 	unpadded := strings.TrimRight(text, "=")
@@ -104,15 +113,26 @@ func (v verification) signedTexts(sig webhook.Signature) []signedText {
 	}
 	var texts []signedText
 	for _, body := range bodies {
-		texts = append(texts,
+		texts = append(
+			texts,
 			signedText{text: t + "." + body},
-			signedText{body, computedNoTimestamp, "The body alone was signed; it must be the timestamp t of the header, a dot and the raw body."},
+			signedText{
+				body,
+				computedNoTimestamp,
+				"The body alone was signed; it must be the timestamp t of the header, a dot and the raw body.",
+			},
 			signedText{t + body, computedNoDot, "The dot between the timestamp and the body is missing."},
-			signedText{t + "000." + body, computedMilliseconds, "The timestamp was in milliseconds; it must be the t of the header as it is."})
+			signedText{
+				t + "000." + body,
+				computedMilliseconds,
+				"The timestamp was in milliseconds; it must be the t of the header as it is.",
+			},
+		)
 	}
 	for _, s := range reencodings(bodies[len(bodies)-1]) {
 		texts = append(texts, signedText{t + "." + s.body, computedReencoded,
-			"The body was parsed and encoded again before it was signed (as " + s.name + " does); sign the raw bytes of the request."})
+			"The body was parsed and encoded again before it was signed (as " +
+				s.name + " does); sign the raw bytes of the request."})
 	}
 	return texts
 }
@@ -143,11 +163,20 @@ func (v verification) mistake(sig webhook.Signature, value []byte) (computedVerd
 func (v verification) rightKey(s signer) computedVerdict {
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return miscomputed(computedOtherSecret, fmt.Sprintf("It was computed with %s, not with that of %s.", s, v.EndpointID))
+		return miscomputed(
+			computedOtherSecret,
+			fmt.Sprintf("It was computed with %s, not with that of %s.", s, v.EndpointID),
+		)
 	case s.state(v.Now) == secretExpired:
-		return miscomputed(computedOldSecret, fmt.Sprintf("It was computed with the previous secret of %s, which was rotated away.", s.name()))
+		return miscomputed(
+			computedOldSecret,
+			fmt.Sprintf("It was computed with the previous secret of %s, which was rotated away.", s.name()),
+		)
 	}
-	return computedVerdict{Right: true, Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s)}
+	return computedVerdict{
+		Right:   true,
+		Message: fmt.Sprintf("It is right for its body: it was computed with %s.", s),
+	}
 }
 
 func hmacOf(key []byte, text string) []byte {

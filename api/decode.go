@@ -104,11 +104,16 @@ func checkMediaType(h http.Header) error {
 		if has {
 			delete(params, "charset")
 		}
-		if err == nil && mediaType == "application/json" && len(params) == 0 && (!has || strings.EqualFold(charset, "utf-8")) {
+		if err == nil && mediaType == "application/json" && len(params) == 0 &&
+			(!has || strings.EqualFold(charset, "utf-8")) {
 			return nil
 		}
 	}
-	return refuse(failure.UnsupportedMedia, codeMediaType, "The body must be sent with Content-Type: application/json.")
+	return refuse(
+		failure.UnsupportedMedia,
+		codeMediaType,
+		"The body must be sent with Content-Type: application/json.",
+	)
 }
 
 // decodeObject accepts one UTF-8 JSON object with nothing after it, without duplicate names and at

@@ -19,9 +19,14 @@ func (s *Server) listDeliveries(r *http.Request) (int, any, error) {
 		EventID:    optionalID(q, "event", checkout.PrefixEvent),
 		SessionID:  optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(q, checkout.PrefixDelivery, func(d webhook.Delivery) string { return d.ID }, func(p storage.Page) ([]webhook.Delivery, error) {
-		return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
-	})
+	return answerList(
+		q,
+		checkout.PrefixDelivery,
+		func(d webhook.Delivery) string { return d.ID },
+		func(p storage.Page) ([]webhook.Delivery, error) {
+			return s.Store.Deliveries(ctx, caller.Key.Owner, filter, p)
+		},
+	)
 }
 
 // getDelivery serves GET /v1/deliveries/{id}, with attempts.

@@ -50,12 +50,24 @@ type asset struct {
 
 // assets are the document, the guide, the reference, and the files that these pages load.
 var assets = []asset{
-	{"/v1/openapi.yaml", "application/yaml", cacheAndAskFor, "default-src 'none'", func() []byte { return document }},
+	{
+		"/v1/openapi.yaml",
+		"application/yaml",
+		cacheAndAskFor,
+		"default-src 'none'",
+		func() []byte { return document },
+	},
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
 	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
 	{"/docs/guide.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("guide.css")},
 	{"/docs/page.css", "text/css; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.css")},
-	{"/docs/page.js", "text/javascript; charset=utf-8", cacheAndAskFor, "default-src 'none'", docsFile("page.js")},
+	{
+		"/docs/page.js",
+		"text/javascript; charset=utf-8",
+		cacheAndAskFor,
+		"default-src 'none'",
+		docsFile("page.js"),
+	},
 	{"/docs/redoc-3.0.1.js", "text/javascript; charset=utf-8", cacheForever, "default-src 'none'", redoc},
 }
 
@@ -97,7 +109,9 @@ func (s *Server) serveAsset(a asset) http.Handler {
 	packed := sync.OnceValue(func() []byte { return files.Pack(a.content()) })
 	etag := sync.OnceValue(func() string {
 		sum := sha256.Sum256(a.content())
-		return `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"` // weak: the compressed form has other bytes
+		return `W/"` + base64.RawURLEncoding.EncodeToString(
+			sum[:16],
+		) + `"` // weak: the compressed form has other bytes
 	})
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +146,10 @@ func (s *Server) serveAsset(a asset) http.Handler {
 // names reports whether want is among the comma-separated values.
 func names(values []string, want string) bool {
 	for _, value := range values {
-		if slices.ContainsFunc(strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want }) {
+		if slices.ContainsFunc(
+			strings.Split(value, ","),
+			func(v string) bool { return strings.TrimSpace(v) == want },
+		) {
 			return true
 		}
 	}

@@ -77,7 +77,11 @@ func forbidden(message string) *refusal { return refuse(failure.Forbidden, codeF
 func invalid(message string) *refusal { return refuse(failure.Invalid, codeInvalidRequest, message) }
 
 func methodNotAllowed(allow string) *refusal {
-	e := refuse(failure.MethodNotAllowed, codeMethodNotAllowed, "This address does not support the method; it supports "+allow+".")
+	e := refuse(
+		failure.MethodNotAllowed,
+		codeMethodNotAllowed,
+		"This address does not support the method; it supports "+allow+".",
+	)
 	e.header["Allow"] = allow
 	return e
 }
@@ -91,7 +95,11 @@ func tooLarge() *refusal {
 
 // notPending refuses to expire a session that has ended. The answer has the session's status.
 func notPending(status checkout.Status) *refusal {
-	e := refuse(failure.Conflict, codeNotPending, "The session is "+string(status)+"; only a pending session can be expired.")
+	e := refuse(
+		failure.Conflict,
+		codeNotPending,
+		"The session is "+string(status)+"; only a pending session can be expired.",
+	)
 	e.body.Status = status
 	return e
 }
@@ -122,10 +130,19 @@ type words struct {
 
 // wordsOfKind are the texts for errors that are not in wordsOfError.
 var wordsOfKind = map[failure.Kind]words{
-	failure.Internal:    {code: codeInternal, message: "Something went wrong on our side. Tell us the request id if it goes on."},
-	failure.NotFound:    {code: codeNotFound, message: "There is nothing at this address."},
-	failure.RateLimited: {code: codeRateLimited, message: "Too many requests. Wait as long as Retry-After says, and longer after each further 429."},
-	failure.Unavailable: {code: codeUnavailable, message: "The service could not answer in time. The outcome is unknown; repeating the request is safe."},
+	failure.Internal: {
+		code:    codeInternal,
+		message: "Something went wrong on our side. Tell us the request id if it goes on.",
+	},
+	failure.NotFound: {code: codeNotFound, message: "There is nothing at this address."},
+	failure.RateLimited: {
+		code:    codeRateLimited,
+		message: "Too many requests. Wait as long as Retry-After says, and longer after each further 429.",
+	},
+	failure.Unavailable: {
+		code:    codeUnavailable,
+		message: "The service could not answer in time. The outcome is unknown; repeating the request is safe.",
+	},
 }
 
 // wordsOfError are the texts for errors that tell more than their kind.
@@ -138,7 +155,10 @@ var wordsOfError = []struct {
 		message: "The API key is missing, malformed, unknown or revoked. Send it as \"Authorization: Bearer <API_KEY>\".",
 		header:  map[string]string{"WWW-Authenticate": "Bearer"},
 	}},
-	{checkout.ErrWrongMode, words{code: codeForbidden, message: "This belongs to your other mode; use a key of that mode."}},
+	{
+		checkout.ErrWrongMode,
+		words{code: codeForbidden, message: "This belongs to your other mode; use a key of that mode."},
+	},
 	// Most payments are decided within seconds; one with 3-D Secure waits for the customer.
 	{checkout.ErrPaymentInFlight, words{
 		code:    codePayment,
@@ -147,11 +167,13 @@ var wordsOfError = []struct {
 	}},
 	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
 	{storage.ErrIdempotencyConflict, words{
-		code: codeIdempotency, message: "This Idempotency-Key came before with another body. Use another key for another request.",
+		code:    codeIdempotency,
+		message: "This Idempotency-Key came before with another body. Use another key for another request.",
 	}},
 	{storage.ErrRequestInProgress, words{
-		code: codeIdempotency, message: "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.",
-		header: map[string]string{"Retry-After": "1"},
+		code:    codeIdempotency,
+		message: "The request with this Idempotency-Key is still being worked on. Repeat it in a moment.",
+		header:  map[string]string{"Retry-After": "1"},
 	}},
 	{storage.ErrTooManyEndpoints, words{
 		code: codeInvalidRequest, message: "There are already 50 webhook registrations in this mode, which is the limit.",
@@ -159,7 +181,10 @@ var wordsOfError = []struct {
 	{webhook.ErrDeliveryInProgress, words{
 		code: codeInProgress, message: "The delivery is in progress: an attempt is under way, or attempts are left.",
 	}},
-	{webhook.ErrDeliveryNotPending, words{code: codeDeliveryEnded, message: "The delivery has ended; only a replay starts it again."}},
+	{
+		webhook.ErrDeliveryNotPending,
+		words{code: codeDeliveryEnded, message: "The delivery has ended; only a replay starts it again."},
+	},
 	{webhook.ErrDeliveryHeld, words{
 		code: codeDeliveryHeld, message: "The delivery or its webhook registration is on hold; resume it first.",
 	}},
@@ -167,7 +192,8 @@ var wordsOfError = []struct {
 		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing is sent to it any more.",
 	}},
 	{webhook.ErrReplayRunning, words{
-		code: codeReplayRunning, message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
+		code:    codeReplayRunning,
+		message: "A bulk replay of this webhook registration is running. Wait until it ends, or cancel it.",
 	}},
 	{webhook.ErrReplayRate, words{
 		code: codeReplayRate,

@@ -16,9 +16,14 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(q, checkout.PrefixEvent, func(e webhook.Event) string { return e.ID }, func(p storage.Page) ([]webhook.Event, error) {
-		return s.Store.Events(ctx, caller.Key.Owner, filter, p)
-	})
+	return answerList(
+		q,
+		checkout.PrefixEvent,
+		func(e webhook.Event) string { return e.ID },
+		func(p storage.Page) ([]webhook.Event, error) {
+			return s.Store.Events(ctx, caller.Key.Owner, filter, p)
+		},
+	)
 }
 
 // getEvent serves GET /v1/events/{id}.

@@ -69,7 +69,12 @@ const keepTimeout = 4 * time.Second
 
 // keep works on a claimed request and keeps its answer. It forgets a refused request. It releases a
 // request with an unknown outcome, so that the client may repeat it.
-func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r *http.Request, h handler) (int, any, error) {
+func (s *Server) keep(
+	ctx context.Context,
+	request storage.IdempotentRequest,
+	r *http.Request,
+	h handler,
+) (int, any, error) {
 	status, body, err := call(h, r)
 
 	// Release the claim even when the client has gone: its repeat must not wait.
@@ -79,7 +84,14 @@ func (s *Server) keep(ctx context.Context, request storage.IdempotentRequest, r 
 	if err != nil {
 		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
-			s.Log.WarnContext(ctx, "request not released", "error", releaseErr, "request_id", exchangeFrom(ctx).requestID)
+			s.Log.WarnContext(
+				ctx,
+				"request not released",
+				"error",
+				releaseErr,
+				"request_id",
+				exchangeFrom(ctx).requestID,
+			)
 		}
 		return status, body, err
 	}

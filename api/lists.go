@@ -42,7 +42,12 @@ func newPage[T any](found []T, limit int, id func(T) string) page[T] {
 
 // answerList reads pageParameters and serves that page. find gets a limit of one more than the page
 // has.
-func answerList[T any](q query, prefix string, id func(T) string, find func(storage.Page) ([]T, error)) (int, any, error) {
+func answerList[T any](
+	q query,
+	prefix string,
+	id func(T) string,
+	find func(storage.Page) ([]T, error),
+) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {
 		return 0, nil, err
@@ -158,7 +163,10 @@ func parsedTime(in texts, name, text string) time.Time {
 	var t time.Time
 	// Unlike time.Parse, UnmarshalText accepts only RFC 3339.
 	if err := t.UnmarshalText([]byte(text)); err != nil || t.Unix() < 0 {
-		in.add(name, "must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B")
+		in.add(
+			name,
+			"must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B",
+		)
 		return time.Time{}
 	}
 	return t

@@ -15,9 +15,14 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 		Status:    optionalChoice(q, "status", checkout.PayoutStatuses),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
 	}
-	return answerList(q, checkout.PrefixPayout, func(p checkout.Payout) string { return p.ID }, func(p storage.Page) ([]checkout.Payout, error) {
-		return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
-	})
+	return answerList(
+		q,
+		checkout.PrefixPayout,
+		func(p checkout.Payout) string { return p.ID },
+		func(p storage.Page) ([]checkout.Payout, error) {
+			return s.Store.Payouts(ctx, caller.Key.Owner, filter, p)
+		},
+	)
 }
 
 // getPayout serves GET /v1/payouts/{id}.

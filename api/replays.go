@@ -44,13 +44,19 @@ func (s *Server) createReplay(r *http.Request) (int, any, error) {
 			true, e.ID, checkout.FormatTime(replay.Since), checkout.FormatTime(replay.Until), replay.Filter, replay.Rate, total,
 		}, err
 	}
-	replay, err = s.webhooks().StartReplay(ctx, replay, audit(r, "replay.started", replay.ID, action.ReplayDetail(replay)))
+	replay, err = s.webhooks().
+		StartReplay(ctx, replay, audit(r, "replay.started", replay.ID, action.ReplayDetail(replay)))
 	return http.StatusAccepted, located{"/v1/replays/" + replay.ID, replay}, err
 }
 
 // newReplay reads the body of a bulk replay. The boolean says whether the merchant asks only for a
 // preview. The error has all faults of the body.
-func newReplay(ctx context.Context, e webhook.Endpoint, members []member, now time.Time) (webhook.Replay, bool, error) {
+func newReplay(
+	ctx context.Context,
+	e webhook.Endpoint,
+	members []member,
+	now time.Time,
+) (webhook.Replay, bool, error) {
 	var found faults
 	f := newFields(&found, members, "since", "until", "status", "rate", "preview")
 	replay := webhook.Replay{
@@ -78,9 +84,14 @@ func (s *Server) listReplays(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "webhook")
 	endpoint := optionalID(q, "webhook", checkout.PrefixEndpoint)
-	return answerList(q, checkout.PrefixReplay, func(r webhook.Replay) string { return r.ID }, func(p storage.Page) ([]webhook.Replay, error) {
-		return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
-	})
+	return answerList(
+		q,
+		checkout.PrefixReplay,
+		func(r webhook.Replay) string { return r.ID },
+		func(p storage.Page) ([]webhook.Replay, error) {
+			return s.Store.Replays(ctx, caller.Key.Owner, endpoint, p)
+		},
+	)
 }
 
 // getReplay serves GET /v1/replays/{id}.
@@ -108,6 +119,7 @@ func (s *Server) cancelReplay(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	replay, err = s.webhooks().CancelReplay(r.Context(), replay, audit(r, "replay.cancel_requested", replay.ID, ""))
+	replay, err = s.webhooks().
+		CancelReplay(r.Context(), replay, audit(r, "replay.cancel_requested", replay.ID, ""))
 	return http.StatusOK, replay, err
 }

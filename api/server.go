@@ -111,7 +111,15 @@ func (s *Server) routes(router *mux.Router) {
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})
 	s.route(router, "/v1/webhooks/verify", methods{post: webhooks(s.verifySignature)})
-	s.route(router, "/v1/webhooks/{id}", methods{get: webhooks(s.getEndpoint), patch: webhooks(s.changeEndpoint), remove: webhooks(s.deleteEndpoint)})
+	s.route(
+		router,
+		"/v1/webhooks/{id}",
+		methods{
+			get:    webhooks(s.getEndpoint),
+			patch:  webhooks(s.changeEndpoint),
+			remove: webhooks(s.deleteEndpoint),
+		},
+	)
 	s.route(router, "/v1/webhooks/{id}/hold", methods{post: webhooks(s.holdEndpoint)})
 	s.route(router, "/v1/webhooks/{id}/resume", methods{post: webhooks(s.resumeEndpoint)})
 	s.route(router, "/v1/webhooks/{id}/rotate_secret", methods{post: webhooks(s.rotateSecret)})
@@ -211,7 +219,9 @@ func (s *Server) serve(h handler) http.Handler {
 		web.SetDataHeaders(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(text) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
+		_, _ = w.Write(
+			text,
+		) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
 		s.log(ctx, r, ex, status, time.Since(began), err)
 	})
 }
@@ -258,7 +268,14 @@ func call(h handler, r *http.Request) (status int, body any, err error) {
 
 // log writes the request's one log line. It leaves out path, query, headers and body: they may hold
 // merchants' secrets or customers' data.
-func (s *Server) log(ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error) {
+func (s *Server) log(
+	ctx context.Context,
+	r *http.Request,
+	ex *exchange,
+	status int,
+	took time.Duration,
+	err error,
+) {
 	level := web.Level(status, err)
 	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {
 		level = slog.LevelDebug // probes come every second

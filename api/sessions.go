@@ -78,7 +78,11 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 }
 
 // newSession reads the body of a create. The error has all faults of the body.
-func (s *Server) newSession(ctx context.Context, caller storage.Caller, members []member) (storage.NewSession, error) {
+func (s *Server) newSession(
+	ctx context.Context,
+	caller storage.Caller,
+	members []member,
+) (storage.NewSession, error) {
 	var found faults
 	mode := caller.Key.Mode
 	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
@@ -129,7 +133,13 @@ func (s *Server) newSession(ctx context.Context, caller storage.Caller, members 
 }
 
 // receiver reads a URL that the service will send events to.
-func (s *Server) receiver(ctx context.Context, f fields, name string, mode checkout.Mode, required bool) *string {
+func (s *Server) receiver(
+	ctx context.Context,
+	f fields,
+	name string,
+	mode checkout.Mode,
+	required bool,
+) *string {
 	read := f.optionalText
 	if required {
 		read = f.requiredText
@@ -193,7 +203,9 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 		return err
 	}
 	if !ok {
-		return forbidden(fmt.Sprintf("Live mode is not activated: there is no payout address for %s.", n.PayoutCurrency))
+		return forbidden(
+			fmt.Sprintf("Live mode is not activated: there is no payout address for %s.", n.PayoutCurrency),
+		)
 	}
 	return nil
 }
@@ -222,18 +234,24 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 	q := readQuery(r, "status", orderIDKey)
 	filter := storage.SessionFilter{Status: optionalChoice(q, "status", checkout.Statuses)}
 	if text, ok := q.optionalText(orderIDKey); ok {
-		if text == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) || utf8.RuneCountInString(text) > maxMetadataValue {
+		if text == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) ||
+			utf8.RuneCountInString(text) > maxMetadataValue {
 			q.add(orderIDKey, fmt.Sprintf("must be a metadata.order_id: 1 to %d characters", maxMetadataValue))
 		}
 		filter.OrderID = text
 	}
-	return answerList(q, checkout.PrefixSession, func(session checkout.Session) string { return session.ID }, func(p storage.Page) ([]checkout.Session, error) {
-		found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
-		for i := range found {
-			found[i] = s.withURL(found[i])
-		}
-		return found, err
-	})
+	return answerList(
+		q,
+		checkout.PrefixSession,
+		func(session checkout.Session) string { return session.ID },
+		func(p storage.Page) ([]checkout.Session, error) {
+			found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
+			for i := range found {
+				found[i] = s.withURL(found[i])
+			}
+			return found, err
+		},
+	)
 }
 
 // getSession serves GET /v1/checkout/{id}. Another merchant's session is a 404.
@@ -273,7 +291,9 @@ func (s *Server) decided(r *http.Request, askErr error) (int, any, error) {
 	}
 	if session.Status == checkout.StatusPending {
 		// The workflow has decided, but the row is not written yet.
-		return 0, nil, unavailable(errors.Join(errors.New("the session's workflow has ended, but its row is still pending"), askErr))
+		return 0, nil, unavailable(
+			errors.Join(errors.New("the session's workflow has ended, but its row is still pending"), askErr),
+		)
 	}
 	return s.ended(session)
 }

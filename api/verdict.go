@@ -19,12 +19,13 @@ type verdict struct {
 	Problem *problem `json:"problem"`
 	Message string   `json:"message"`
 	// SignedBy is the id of a registration, or of the session whose webhook_secret signed.
-	SignedBy        *string          `json:"signed_by"`
-	Secret          *secretState     `json:"secret"`
-	SecretExpiresAt *string          `json:"secret_expires_at"` // for a previous secret
-	AgeSeconds      *int64           `json:"age_seconds"`       // of the timestamp; negative in the future
-	FirstDifference *int             `json:"first_difference"`  // byte of the body, from 0
-	Computed        *computedVerdict `json:"computed"`          // null without a computed signature or with an unreadable header
+	SignedBy        *string      `json:"signed_by"`
+	Secret          *secretState `json:"secret"`
+	SecretExpiresAt *string      `json:"secret_expires_at"` // for a previous secret
+	AgeSeconds      *int64       `json:"age_seconds"`       // of the timestamp; negative in the future
+	FirstDifference *int         `json:"first_difference"`  // byte of the body, from 0
+	// Null without a computed signature or with an unreadable header.
+	Computed *computedVerdict `json:"computed"`
 }
 
 // problem is the code of a mistake.
@@ -178,13 +179,22 @@ func (v verification) signatureVerdict(sig webhook.Signature) verdict {
 	case how.problem == problemBodyEmpty || how.problem == problemBodyNotRaw:
 		return failed(how.problem, how.message)
 	case v.Stored == "":
-		return failed(problemUnknown, "Wrong secret or changed body: no secret of yours fits, and there is no event of yours with the body's id to compare it "+
-			"with. Is the key of the mode that the event is of?")
+		return failed(
+			problemUnknown,
+			"Wrong secret or changed body: no secret of yours fits, and there is no event of yours with the body's id to compare it "+
+				"with. Is the key of the mode that the event is of?",
+		)
 	case how.problem == "":
-		return failed(problemWrongSecret, "The body is what we sent, but no secret of yours fits: the header was changed, or the secret is another merchant's.")
+		return failed(
+			problemWrongSecret,
+			"The body is what we sent, but no secret of yours fits: the header was changed, or the secret is another merchant's.",
+		)
 	}
 
-	d := failed(problemWrongSecret, "No secret of yours fits, neither with this body nor with the one that we sent. Besides: "+how.message)
+	d := failed(
+		problemWrongSecret,
+		"No secret of yours fits, neither with this body nor with the one that we sent. Besides: "+how.message,
+	)
 	d.FirstDifference = how.at
 	return d
 }
@@ -205,18 +215,43 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 	const tolerance = int64(webhook.SignatureTolerance / time.Second)
 	switch {
 	case v.EndpointID != "" && s.EndpointID != v.EndpointID:
-		return failed(problemOtherEndpoint, fmt.Sprintf("The signature is right, but it was made with %s, not with that of %s.", s, v.EndpointID))
+		return failed(
+			problemOtherEndpoint,
+			fmt.Sprintf("The signature is right, but it was made with %s, not with that of %s.", s, v.EndpointID),
+		)
 	case s.Deleted:
-		return failed(problemDeletedEndpoint, fmt.Sprintf("The signature is right, but it was made with %s, which was deleted.", s))
+		return failed(
+			problemDeletedEndpoint,
+			fmt.Sprintf("The signature is right, but it was made with %s, which was deleted.", s),
+		)
 	case s.state(v.Now) == secretExpired:
-		return failed(problemExpiredSecret, fmt.Sprintf("The signature is right, but it was made with the previous secret of %s, which was rotated away.", s.name()))
+		return failed(
+			problemExpiredSecret,
+			fmt.Sprintf(
+				"The signature is right, but it was made with the previous secret of %s, which was rotated away.",
+				s.name(),
+			),
+		)
 	case age > tolerance:
-		return failed(problemTooOld, fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
-			"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance))
+		return failed(
+			problemTooOld,
+			fmt.Sprintf("The signature is right, but its timestamp is %d s old; receivers refuse more than %d s. "+
+				"Is the receiver's clock right, or was the delivery kept before it was checked?", age, tolerance),
+		)
 	case age < -tolerance:
-		return failed(problemInFuture, fmt.Sprintf("The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.", -age, tolerance))
+		return failed(
+			problemInFuture,
+			fmt.Sprintf(
+				"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
+				-age,
+				tolerance,
+			),
+		)
 	}
-	return verdict{Valid: true, Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now))}
+	return verdict{
+		Valid:   true,
+		Message: fmt.Sprintf("The signature is right: it was made with %s (%s).", s, s.state(v.Now)),
+	}
 }
 
 // age returns the seconds since the signature was made, negative when its timestamp is in the
@@ -234,9 +269,15 @@ type bodyDifference struct {
 func difference(sent, got string) bodyDifference {
 	switch {
 	case got == "":
-		return bodyDifference{problem: problemBodyEmpty, message: "The body is empty: something else has read it before."}
+		return bodyDifference{
+			problem: problemBodyEmpty,
+			message: "The body is empty: something else has read it before.",
+		}
 	case strings.HasPrefix(got, "[object "):
-		return bodyDifference{problem: problemBodyNotRaw, message: "The body is a parsed object turned into text; sign the raw bytes of the request."}
+		return bodyDifference{
+			problem: problemBodyNotRaw,
+			message: "The body is a parsed object turned into text; sign the raw bytes of the request.",
+		}
 	case sent == "" || got == sent:
 		return bodyDifference{}
 	}
@@ -251,15 +292,30 @@ func change(sent, got string) bodyDifference {
 	withoutCR := strings.ReplaceAll(got, "\r\n", "\n")
 	switch {
 	case strings.TrimPrefix(got, "\ufeff") == sent:
-		return bodyDifference{problem: problemBodyBOM, message: "The body begins with a byte order mark that we did not send."}
+		return bodyDifference{
+			problem: problemBodyBOM,
+			message: "The body begins with a byte order mark that we did not send.",
+		}
 	case withoutCR != got && strings.TrimSuffix(withoutCR, "\n") == sent:
-		return bodyDifference{problem: problemBodyCRLF, message: "Line breaks in the body were turned into CRLF, or one was added."}
+		return bodyDifference{
+			problem: problemBodyCRLF,
+			message: "Line breaks in the body were turned into CRLF, or one was added.",
+		}
 	case strings.TrimSuffix(got, "\n") == sent:
-		return bodyDifference{problem: problemBodyNewline, message: "The body ends with a line break that we did not send."}
+		return bodyDifference{
+			problem: problemBodyNewline,
+			message: "The body ends with a line break that we did not send.",
+		}
 	case strings.TrimSpace(got) == sent:
-		return bodyDifference{problem: problemBodySpace, message: "There is white space around the body that we did not send."}
+		return bodyDifference{
+			problem: problemBodySpace,
+			message: "There is white space around the body that we did not send.",
+		}
 	case strings.HasPrefix(sent, got):
-		return bodyDifference{problem: problemBodyTruncated, message: fmt.Sprintf("The body is cut off after %d of %d bytes.", len(got), len(sent))}
+		return bodyDifference{
+			problem: problemBodyTruncated,
+			message: fmt.Sprintf("The body is cut off after %d of %d bytes.", len(got), len(sent)),
+		}
 	}
 	return jsonChange(sent, got)
 }
@@ -268,16 +324,33 @@ func change(sent, got string) bodyDifference {
 func jsonChange(sent, got string) bodyDifference {
 	var was, is any
 	if json.Unmarshal([]byte(got), &is) != nil {
-		return bodyDifference{problem: problemBodyUnreadable, message: fmt.Sprintf("The body was changed from byte %d on and is not JSON any more.", firstDifference(sent, got))}
+		return bodyDifference{
+			problem: problemBodyUnreadable,
+			message: fmt.Sprintf(
+				"The body was changed from byte %d on and is not JSON any more.",
+				firstDifference(sent, got),
+			),
+		}
 	}
 	if text, ok := is.(string); ok && text == sent {
-		return bodyDifference{problem: problemBodyReencoded, message: "The body was encoded a second time: it is a JSON string that holds the one we sent."}
+		return bodyDifference{
+			problem: problemBodyReencoded,
+			message: "The body was encoded a second time: it is a JSON string that holds the one we sent.",
+		}
 	}
 	if json.Unmarshal([]byte(sent), &was) == nil && reflect.DeepEqual(was, is) {
 		return bodyDifference{problem: problemBodyReencoded, message: fmt.Sprintf(
-			"The body was parsed and encoded again: it says the same in other bytes, from byte %d on. Sign the raw bytes of the request.", firstDifference(sent, got))}
+			"The body was parsed and encoded again: it says the same in other bytes, from byte %d on. Sign the raw bytes of the request.",
+			firstDifference(sent, got),
+		)}
 	}
-	return bodyDifference{problem: problemBodyOtherwise, message: fmt.Sprintf("The body was changed: it says something else, from byte %d on.", firstDifference(sent, got))}
+	return bodyDifference{
+		problem: problemBodyOtherwise,
+		message: fmt.Sprintf(
+			"The body was changed: it says something else, from byte %d on.",
+			firstDifference(sent, got),
+		),
+	}
 }
 
 // firstDifference returns the index of the first byte that differs.

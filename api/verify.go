@@ -16,7 +16,10 @@ import (
 // It signs nothing and returns no secret, digest or signature. It only compares, in constant time.
 func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	allowance, err := s.Store.Allow(ctx, storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify})
+	allowance, err := s.Store.Allow(
+		ctx,
+		storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify},
+	)
 	if err != nil {
 		return 0, nil, err
 	}

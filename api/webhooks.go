@@ -27,7 +27,11 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	got, err := s.Store.CreateEndpoint(r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
+	got, err := s.Store.CreateEndpoint(
+		r.Context(),
+		e,
+		audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
+	)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -35,7 +39,11 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 }
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
-func (s *Server) newEndpoint(ctx context.Context, caller storage.Caller, members []member) (webhook.Endpoint, error) {
+func (s *Server) newEndpoint(
+	ctx context.Context,
+	caller storage.Caller,
+	members []member,
+) (webhook.Endpoint, error) {
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
 	e := webhook.Endpoint{
@@ -73,9 +81,14 @@ func (s *Server) listEndpoints(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	q := readQuery(r, "status")
 	status := optionalChoice(q, "status", webhook.EndpointStatuses)
-	return answerList(q, checkout.PrefixEndpoint, func(e webhook.Endpoint) string { return e.ID }, func(p storage.Page) ([]webhook.Endpoint, error) {
-		return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
-	})
+	return answerList(
+		q,
+		checkout.PrefixEndpoint,
+		func(e webhook.Endpoint) string { return e.ID },
+		func(p storage.Page) ([]webhook.Endpoint, error) {
+			return s.Store.Endpoints(ctx, caller.Key.Owner, status, p)
+		},
+	)
 }
 
 // getEndpoint serves GET /v1/webhooks/{id}.
@@ -112,7 +125,11 @@ func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
 }
 
 // endpointChange reads the body of a change. The error has all faults of the body.
-func (s *Server) endpointChange(ctx context.Context, mode checkout.Mode, members []member) (storage.EndpointChange, error) {
+func (s *Server) endpointChange(
+	ctx context.Context,
+	mode checkout.Mode,
+	members []member,
+) (storage.EndpointChange, error) {
 	var (
 		found faults
 		c     storage.EndpointChange
@@ -150,7 +167,11 @@ func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
 	return s.setEndpointStatus(r, webhook.EndpointEnabled, "webhook.resumed")
 }
 
-func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatus, what string) (int, any, error) {
+func (s *Server) setEndpointStatus(
+	r *http.Request,
+	status webhook.EndpointStatus,
+	what string,
+) (int, any, error) {
 	e, err := s.endpoint(r)
 	if err != nil {
 		return 0, nil, err
@@ -161,7 +182,12 @@ func (s *Server) setEndpointStatus(r *http.Request, status webhook.EndpointStatu
 	return s.change(r, e, storage.EndpointChange{Status: &status}, what)
 }
 
-func (s *Server) change(r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string) (int, any, error) {
+func (s *Server) change(
+	r *http.Request,
+	e webhook.Endpoint,
+	c storage.EndpointChange,
+	what string,
+) (int, any, error) {
 	got, err := s.webhooks().ChangeEndpoint(r.Context(), e, c, audit(r, what, e.ID, ""))
 	return http.StatusOK, got, err
 }
@@ -182,7 +208,8 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID, "for "+webhook.HostPortOf(e.URL))); err != nil {
+	if err := s.webhooks().DeleteEndpoint(r.Context(), e, audit(r, "webhook.deleted", e.ID,
+		"for "+webhook.HostPortOf(e.URL))); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, deleted{e.ID, true}, nil
@@ -190,9 +217,13 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 
 // webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
 func (s *Server) webhooks() action.Webhooks {
-	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
-		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
-	}}
+	return action.Webhooks{
+		Store:     s.Store,
+		Workflows: s.Workflows,
+		LeftToReconcile: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
+		},
+	}
 }
 
 // allEvents stands for every event type, alone in the array.

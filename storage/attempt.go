@@ -90,7 +90,10 @@ func (s *Store) takeTurn(
 // rollback ends a transaction that was not committed, and returns the connection to the pool.
 func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' {
-		_, _ = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`) // if this fails, Release closes the connection: the same effect
+		_, _ = conn.Exec(
+			context.WithoutCancel(ctx),
+			`ROLLBACK`,
+		) // if this fails, Release closes the connection: the same effect
 	}
 	conn.Release()
 }
@@ -131,7 +134,8 @@ const signerOf = `
 				AND r.status = 'enabled'
 			ORDER BY r.url = d.url DESC, r.created_at, r.id LIMIT 1),
 		(SELECT r.id FROM webhook_endpoint r
-			WHERE r.id = '` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)))
+			WHERE r.id =
+				'` + checkout.PrefixEndpoint + `' || substr(e.session_id, length('` + checkout.PrefixSession + `') + 1)))
 	END`
 
 // readLocked reads a lockedDelivery. $4 is the current time; NULL means PostgreSQL's clock.
@@ -155,15 +159,25 @@ const readLocked = `
 
 // lockDelivery begins a transaction, locks the delivery and reads it. Lock and read are two
 // statements, so that the read sees the changes of the transaction that held the lock before.
-func lockDelivery(ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, now time.Time) (d lockedDelivery, err error) {
+func lockDelivery(
+	ctx context.Context,
+	conn *pgxpool.Conn,
+	ref checkout.Ref,
+	now time.Time,
+) (d lockedDelivery, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN`)
-	batch.Queue(`SELECT FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
-		ref.ID, ref.MerchantID, ref.Mode)
-	batch.Queue(readLocked, ref.ID, ref.MerchantID, ref.Mode, orNull(now)).Query(func(rows pgx.Rows) (err error) {
-		d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
-		return err
-	})
+	batch.Queue(
+		`SELECT FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+		ref.ID,
+		ref.MerchantID,
+		ref.Mode,
+	)
+	batch.Queue(readLocked, ref.ID, ref.MerchantID, ref.Mode, orNull(now)).
+		Query(func(rows pgx.Rows) (err error) {
+			d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
+			return err
+		})
 	err = conn.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
@@ -287,12 +301,20 @@ func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 // The first noted end stays, with one exception: a success replaces a failure, because the
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
 // nothing.
-func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration) error {
-	_, err := s.pool.Exec(ctx, `
+func (s *Store) FinishAttempt(
+	ctx context.Context,
+	ref checkout.Ref,
+	a webhook.Attempt,
+	nextIn time.Duration,
+) error {
+	_, err := s.pool.Exec(
+		ctx,
+		`
 		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
 		), attempt AS (
-			UPDATE webhook_attempt a SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''), response_body = $9
+			UPDATE webhook_attempt a SET duration_ms = $6, status_code = nullif($7, 0), error_kind = nullif($8, ''),
+				response_body = $9
 			FROM locked WHERE a.delivery_id = locked.id AND a.run = $4 AND a.number = $5
 				AND (a.duration_ms IS NULL OR a.error_kind IS NOT NULL AND $8 = '')
 			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
@@ -304,7 +326,17 @@ func (s *Store) FinishAttempt(ctx context.Context, ref checkout.Ref, a webhook.A
 			sending_until = NULL, held = d.held AND $8 <> ''
 		FROM attempt
 		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
-		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode, string(a.ErrorKind), a.ResponseBody, nextIn)
+		ref.ID,
+		ref.MerchantID,
+		ref.Mode,
+		a.Run,
+		a.Number,
+		a.Duration.Milliseconds(),
+		a.StatusCode,
+		string(a.ErrorKind),
+		a.ResponseBody,
+		nextIn,
+	)
 	if err != nil {
 		return fmt.Errorf("finish attempt: %w", err)
 	}
@@ -325,7 +357,11 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 
 // LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's
 // body. A delivery without attempts is missing from the map.
-func (s *Store) LastAttempts(ctx context.Context, owner checkout.Owner, deliveryIDs []string) (map[string]webhook.Attempt, error) {
+func (s *Store) LastAttempts(
+	ctx context.Context,
+	owner checkout.Owner,
+	deliveryIDs []string,
+) (map[string]webhook.Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea
 		FROM webhook_delivery d CROSS JOIN LATERAL (

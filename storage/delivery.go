@@ -26,7 +26,13 @@ const selectDelivery = `
 // Delivery returns one delivery with its newest maxAttemptsShown attempts, oldest first. It
 // returns checkout.ErrNotFound.
 func (s *Store) Delivery(ctx context.Context, ref checkout.Ref) (webhook.Delivery, error) {
-	return s.delivery(ctx, `WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	return s.delivery(
+		ctx,
+		`WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
+		ref.ID,
+		ref.MerchantID,
+		ref.Mode,
+	)
 }
 
 // AnyDelivery is Delivery for an operator who knows only the id, such as
@@ -48,7 +54,10 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 			SELECT run, number, scheduled_at, started_at, duration_ms, status_code, error_kind, response_body
 			FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
 		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
-		d.Attempts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) })
+		d.Attempts, err = pgx.CollectRows(
+			rows,
+			func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) },
+		)
 		return err
 	})
 	err := s.pool.SendBatch(ctx, batch).Close()
@@ -66,8 +75,24 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 const maxAttemptsShown = 60
 
 func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
-	err = row.Scan(&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.Status, &d.Held,
-		&d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted, &d.SessionURL)
+	err = row.Scan(
+		&d.ID,
+		&d.EventID,
+		&d.EventType,
+		&d.SessionID,
+		&d.MerchantID,
+		&d.Mode,
+		&d.EndpointID,
+		&d.URL,
+		&d.Status,
+		&d.Held,
+		&d.Run,
+		&d.NextAttemptAt,
+		&d.CreatedAt,
+		&d.FinishedAt,
+		&d.EndpointDeleted,
+		&d.SessionURL,
+	)
 	return d, err
 }
 
@@ -78,7 +103,8 @@ func scanAttempt(row pgx.CollectableRow, before ...any) (a webhook.Attempt, err 
 		status *int
 		kind   *webhook.ErrorKind
 	)
-	if err := row.Scan(append(before, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind, &a.ResponseBody)...); err != nil {
+	if err := row.Scan(append(before, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &took, &status, &kind,
+		&a.ResponseBody)...); err != nil {
 		return a, err
 	}
 	if took != nil {
@@ -103,7 +129,12 @@ type DeliveryFilter struct {
 }
 
 // Deliveries lists deliveries, newest first, without their attempts.
-func (s *Store) Deliveries(ctx context.Context, owner checkout.Owner, f DeliveryFilter, p Page) ([]webhook.Delivery, error) {
+func (s *Store) Deliveries(
+	ctx context.Context,
+	owner checkout.Owner,
+	f DeliveryFilter,
+	p Page,
+) ([]webhook.Delivery, error) {
 	q := newList(owner, "d")
 	q.equal("d.status", string(f.Status))
 	if f.Status != "" && f.Status != webhook.DeliveryDelivered {
@@ -145,7 +176,8 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 	var parked bool
 	err := s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
-			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`, ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
+			WHERE d.id = $1 AND d.merchant_id = $2 AND d.mode = $3 AND `+wakeable+`)`,
+		ref.ID, ref.MerchantID, ref.Mode).Scan(&parked)
 	if err != nil {
 		return false, fmt.Errorf("parked: %w", err)
 	}
@@ -157,7 +189,8 @@ func (s *Store) Parked(ctx context.Context, ref checkout.Ref) (bool, error) {
 // webhook.ErrDeliveryInProgress when an attempt is under way. by is as of HoldDelivery.
 func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	return s.steer(ctx, ref, by, `SET hurried_at = clock_timestamp()
-		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
+		FROM webhook_endpoint w WHERE w.id = d.endpoint_id AND d.status = 'pending' AND NOT d.held
+			AND (d.session_url OR w.status = 'enabled')
 		AND (d.sending_until IS NULL OR d.sending_until < clock_timestamp())`)
 }
 
@@ -166,8 +199,13 @@ func (s *Store) HurryDelivery(ctx context.Context, ref checkout.Ref, by ...check
 func (s *Store) steer(ctx context.Context, ref checkout.Ref, by []checkout.AuditEntry, set string) error {
 	var steered bool
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
-			ref.ID, ref.MerchantID, ref.Mode)
+		tag, err := tx.Exec(
+			ctx,
+			`UPDATE webhook_delivery d `+set+` AND d.id = $1 AND d.merchant_id = $2 AND d.mode = $3`,
+			ref.ID,
+			ref.MerchantID,
+			ref.Mode,
+		)
 		if steered = tag.RowsAffected() > 0; err != nil || !steered {
 			return err
 		}
@@ -209,7 +247,8 @@ func (s *Store) HurryAttempt(ctx context.Context, ref checkout.Ref, runID string
 func (s *Store) UnparkDelivery(ctx context.Context, ref checkout.Ref) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE webhook_delivery SET next_attempt_at = parked_at, parked_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`, ref.ID, ref.MerchantID, ref.Mode)
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' AND parked_at IS NOT NULL`,
+		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return fmt.Errorf("unpark delivery: %w", err)
 	}
@@ -227,7 +266,12 @@ type DeliveryEnd struct {
 // that a replay is not held. It changes nothing if a newer run than runID has begun ("" accepts
 // any run) or if the delivery has already ended. Repeating the call changes nothing. It returns
 // the delivery's state afterwards, or checkout.ErrNotFound.
-func (s *Store) EndDelivery(ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus) (DeliveryEnd, error) {
+func (s *Store) EndDelivery(
+	ctx context.Context,
+	ref checkout.Ref,
+	runID string,
+	status webhook.DeliveryStatus,
+) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, status, 0)
 }
 
@@ -241,14 +285,17 @@ func (s *Store) endDelivery(
 	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus, attempts int,
 ) (end DeliveryEnd, err error) {
 	err = s.pool.QueryRow(ctx, `
-		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL, sending_until = NULL, parked_at = NULL,
+		UPDATE webhook_delivery SET status = $5, finished_at = clock_timestamp(), next_attempt_at = NULL,
+			sending_until = NULL, parked_at = NULL,
 			held = false
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4) AND status = 'pending' AND attempts >= $6
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND ($4 = '' OR coalesce(run_id, $4) = $4)
+			AND status = 'pending' AND attempts >= $6
 		RETURNING status, coalesce(run_id, ''), attempts`,
 		ref.ID, ref.MerchantID, ref.Mode, runID, status, attempts).Scan(&end.Status, &end.RunID, &end.Attempts)
 	if errors.Is(err, pgx.ErrNoRows) { // a second statement also sees a change that the first one waited for
 		err = s.pool.QueryRow(ctx, `
-			SELECT status, coalesce(run_id, ''), attempts FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			SELECT status, coalesce(run_id, ''), attempts FROM webhook_delivery WHERE id = $1 AND merchant_id = $2
+				AND mode = $3`,
 			ref.ID, ref.MerchantID, ref.Mode).Scan(&end.Status, &end.RunID, &end.Attempts)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {

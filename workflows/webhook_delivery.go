@@ -79,7 +79,12 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 		return sent, ctx.Err()
 	}
 	var a *activities.Deliveries
-	in := activities.SendAttemptInput{DeliveryInput: d.ref, EndpointID: d.in.EndpointID, Host: d.in.Host, Made: d.made}
+	in := activities.SendAttemptInput{
+		DeliveryInput: d.ref,
+		EndpointID:    d.in.EndpointID,
+		Host:          d.in.Host,
+		Made:          d.made,
+	}
 
 	if !d.scheduled {
 		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
@@ -93,7 +98,10 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 
 	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.Host)))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
-	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 }) // a cancel ends the attempts too
+	_ = workflow.Await(
+		ctx,
+		func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 },
+	) // a cancel ends the attempts too
 	if !attempts.IsReady() {
 		hurry() // ends the wait between attempts; Get waits for an attempt under way
 	}
@@ -108,7 +116,9 @@ func (d *delivery) readSignals(ctx workflow.Context) {
 	if drop(d.retryNow) {
 		var a *activities.Deliveries
 		local := workflow.WithLocalActivityOptions(ctx, decideOptions)
-		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).Get(ctx, nil) // the only error is a cancellation
+		_ = workflow.ExecuteLocalActivity(local, a.HurryDelivery, d.ref).
+			Get(ctx, nil)
+		// the only error is a cancellation
 	}
 }
 

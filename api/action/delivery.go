@@ -14,7 +14,11 @@ type Steering func(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry
 // ReplayDelivery starts a new run of a delivery that has ended. The run's first attempt makes the
 // delivery pending again. It returns the changed delivery. Errors: checkout.ErrNotFound,
 // webhook.ErrDeliveryInProgress, webhook.ErrEndpointDeleted and runs.ErrOutcomeUnknown.
-func (w Webhooks) ReplayDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) ReplayDelivery(
+	ctx context.Context,
+	ref checkout.Ref,
+	by checkout.AuditEntry,
+) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
 	case err != nil:
@@ -61,7 +65,11 @@ func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Deli
 // RetryDelivery makes the next attempt of a pending delivery at once. If the delivery has no run,
 // Reconcile starts one. It returns the errors of storage.Store.HurryDelivery and
 // runs.ErrOutcomeUnknown.
-func (w Webhooks) RetryDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) RetryDelivery(
+	ctx context.Context,
+	ref checkout.Ref,
+	by checkout.AuditEntry,
+) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {
 		return d, err
@@ -73,13 +81,21 @@ func (w Webhooks) RetryDelivery(ctx context.Context, ref checkout.Ref, by checko
 }
 
 // HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
-func (w Webhooks) HoldDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) HoldDelivery(
+	ctx context.Context,
+	ref checkout.Ref,
+	by checkout.AuditEntry,
+) (webhook.Delivery, error) {
 	return w.steer(ctx, ref, by, w.Store.HoldDelivery)
 }
 
 // ResumeDelivery ends a hold and wakes a waiting run. If the run cannot be reached now, Reconcile
 // wakes it.
-func (w Webhooks) ResumeDelivery(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry) (webhook.Delivery, error) {
+func (w Webhooks) ResumeDelivery(
+	ctx context.Context,
+	ref checkout.Ref,
+	by checkout.AuditEntry,
+) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.ResumeDelivery)
 	if err != nil {
 		return d, err

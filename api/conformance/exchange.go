@@ -26,7 +26,8 @@ type Exchange struct {
 
 // ordinary are headers that no operation documents: the document describes them once, or HTTP does.
 var ordinary = []string{
-	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Referrer-Policy",
+	"Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type",
+	"Date", "Referrer-Policy",
 	"Vary", "X-Content-Type-Options",
 }
 
@@ -39,13 +40,19 @@ func (d *Document) Check(e Exchange) (Operation, error) {
 	o := Operation{e.Method, path}
 
 	at := d.follow(o.pointer() + "/responses/" + strconv.Itoa(e.Status))
-	if !known || d.object(o.pointer()) == nil || e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
+	if !known || d.object(o.pointer()) == nil ||
+		e.Method != strings.ToUpper(e.Method) { // methods are case-sensitive
 		want := http.StatusNotFound
 		if known {
 			want = http.StatusMethodNotAllowed
 		}
 		if e.Status != want {
-			return Operation{}, fmt.Errorf("%s %s is not documented, but answered %d", e.Method, e.URL.EscapedPath(), e.Status)
+			return Operation{}, fmt.Errorf(
+				"%s %s is not documented, but answered %d",
+				e.Method,
+				e.URL.EscapedPath(),
+				e.Status,
+			)
 		}
 		o, at = Operation{}, outside+"/"+strconv.Itoa(want)
 	}
@@ -69,7 +76,8 @@ func (d *Document) checkHeaders(response string, got http.Header) error {
 	var errs []error
 	documented := d.object(response + "/headers")
 	for name := range got {
-		if !slices.Contains(ordinary, name) && !slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
+		if !slices.Contains(ordinary, name) &&
+			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}
@@ -181,7 +189,8 @@ func (d *Document) CheckDelivery(header http.Header, body []byte) error {
 	var errs []error
 	documented := d.parameters(webhookOf(body))
 	for name := range header {
-		if strings.HasPrefix(name, "X-") && !slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
+		if strings.HasPrefix(name, "X-") &&
+			!slices.ContainsFunc(slices.Collect(maps.Keys(documented)), called(name)) {
 			errs = append(errs, fmt.Errorf("header %s is not documented", name))
 		}
 	}

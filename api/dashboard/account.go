@@ -9,7 +9,10 @@ import (
 // showRoot serves GET /. It leads to live mode when the merchant has a live payout address, else to
 // test mode.
 func (s *server) showRoot(v visit) (answer, error) {
-	addresses, err := s.Store.PayoutAddresses(v.Context(), checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive})
+	addresses, err := s.Store.PayoutAddresses(
+		v.Context(),
+		checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive},
+	)
 	if err != nil {
 		return answer{}, err
 	}
@@ -25,7 +28,10 @@ func (s *server) showAccount(v visit) (answer, error) {
 	return show("account", "Your account", accountPage{})
 }
 
-var passwordChanged = notice("password_changed", "Your password was changed, and every other browser is signed out.")
+var passwordChanged = notice(
+	"password_changed",
+	"Your password was changed, and every other browser is signed out.",
+)
 
 // changePassword serves POST /account/password. It signs out every browser and signs this one in
 // again.
@@ -46,7 +52,8 @@ func (s *server) changePassword(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash, v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
+	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
+		v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
 		return answer{}, err
 	}
 

@@ -32,7 +32,9 @@ func (s *server) readBrand(v visit, p *settingsPage) (err error) {
 	if errors.Is(err, checkout.ErrNotFound) { // removed since the query above
 		return nil
 	}
-	p.Logo = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(logo)) // #nosec G203 -- this service encoded the PNG
+	p.Logo = template.URL(
+		"data:image/png;base64," + base64.StdEncoding.EncodeToString(logo),
+	) // #nosec G203 -- this service encoded the PNG
 	return err
 }
 
@@ -43,7 +45,12 @@ var brandChanged = notice("brand_changed", "The hosted page was changed.")
 func (s *server) changeBrand(v visit) (answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
-		err = s.Store.SetBrand(v.Context(), v.MerchantID(), change, v.auditBoth("brand.changed", v.MerchantID(), detail))
+		err = s.Store.SetBrand(
+			v.Context(),
+			v.MerchantID(),
+			change,
+			v.auditBoth("brand.changed", v.MerchantID(), detail),
+		)
 	}
 	conflict, faster := errors.AsType[*storage.ChangedError](err)
 	switch {
@@ -112,7 +119,10 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		color = ""
 	}
 
-	change.Was = &storage.Brand{Color: v.PostFormValue("before_color"), LogoVersion: v.PostFormValue("before_logo")}
+	change.Was = &storage.Brand{
+		Color:       v.PostFormValue("before_color"),
+		LogoVersion: v.PostFormValue("before_logo"),
+	}
 	if !strings.EqualFold(color, change.Was.Color) {
 		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}
@@ -122,7 +132,8 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 	}
 
 	file, header, err := v.FormFile("logo")
-	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) || err == nil && header.Size == 0 {
+	if errors.Is(err, http.ErrMissingFile) || errors.Is(err, http.ErrNotMultipart) ||
+		err == nil && header.Size == 0 {
 		return change, detail, nil
 	}
 	if err != nil {

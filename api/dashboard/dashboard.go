@@ -69,8 +69,15 @@ func New(cfg Config) http.Handler {
 	}
 
 	s := &server{
-		Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true), streams: limit.NewShares(maxStreams),
-		entrance: &limit.Entrance{Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress, Counting: entrance},
+		Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true),
+		streams: limit.NewShares(maxStreams),
+		entrance: &limit.Entrance{
+			Store:    cfg.Store,
+			Shares:   cfg.Shares,
+			Rates:    cfg.Limits,
+			Server:   bucketsOfAddress,
+			Counting: entrance,
+		},
 	}
 
 	s.routes()
@@ -83,7 +90,8 @@ func New(cfg Config) http.Handler {
 // routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names
 // the role that it needs.
 func (s *server) routes() {
-	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).Methods(http.MethodGet)
+	s.router.Handle("/static/{file}", web.Route(serverName, "/static/{file}", web.Serve(s.static, s.fail))).
+		Methods(http.MethodGet)
 	s.open(http.MethodGet, "/signin", s.showSignIn)
 	s.open(http.MethodPost, "/signin", s.signIn)
 	s.open(http.MethodPost, "/signout", s.signOut)
@@ -120,8 +128,16 @@ func (s *server) routes() {
 
 	s.webhookRoutes()
 
-	s.router.NotFoundHandler = web.Route(serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail))
-	s.router.MethodNotAllowedHandler = web.Route(serverName, "method not allowed", s.failing(failure.MethodNotAllowed))
+	s.router.NotFoundHandler = web.Route(
+		serverName,
+		"not found",
+		web.Serve(s.entrance.Limited(notFound), s.fail),
+	)
+	s.router.MethodNotAllowedHandler = web.Route(
+		serverName,
+		"method not allowed",
+		s.failing(failure.MethodNotAllowed),
+	)
 }
 
 // inMode begins the path of every page of a mode.

@@ -39,7 +39,14 @@ func (r deliveryRow) Version() string {
 	if r.NextAttemptAt != nil {
 		next = checkout.FormatTime(*r.NextAttemptAt)
 	}
-	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next) // part of an address
+	return fmt.Sprintf(
+		"%s-%d.%d-%t-%s",
+		r.State,
+		r.Run,
+		r.Last.Number,
+		r.Last.Finished,
+		next,
+	) // part of an address
 }
 
 // state returns the status of a delivery. For a pending one it also says what the delivery waits
@@ -79,7 +86,8 @@ func (f deliveryForm) More() bool {
 func (f deliveryForm) query() url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
-		"status": f.Status, "webhook": f.Webhook, "type": f.Type, "session": f.Session, "event": f.Event, "from": f.From, "to": f.To,
+		"status": f.Status, "webhook": f.Webhook, "type": f.Type, "session": f.Session, "event": f.Event,
+		"from": f.From, "to": f.To,
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -92,7 +100,10 @@ func (f deliveryForm) query() url.Values {
 func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, storage.Page) {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	*f = deliveryForm{
-		Status: get("status"), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"), From: get("from"), To: get("to"),
+		Status: get(
+			"status",
+		), Webhook: get("webhook"), Type: get("type"), Session: get("session"), Event: get("event"),
+		From: get("from"), To: get("to"),
 	}
 	page := storage.Page{Since: f.day("from", f.From), Until: f.day("to", f.To)}
 	if !page.Until.IsZero() {
@@ -101,7 +112,9 @@ func (f *deliveryForm) read(q url.Values) (storage.DeliveryFilter, storage.Page)
 	f.id(f.Session, "session", checkout.PrefixSession)
 	f.id(f.Event, "event", checkout.PrefixEvent)
 	return storage.DeliveryFilter{
-		Status: webhook.DeliveryStatus(f.Status), EndpointID: f.Webhook, EventID: f.Event, EventType: webhook.EventType(f.Type), SessionID: f.Session,
+		Status: webhook.DeliveryStatus(
+			f.Status,
+		), EndpointID: f.Webhook, EventID: f.Event, EventType: webhook.EventType(f.Type), SessionID: f.Session,
 	}, page
 }
 
@@ -119,7 +132,11 @@ func (f *deliveryForm) day(name, text string) time.Time {
 
 func (f *deliveryForm) id(text, what, prefix string) {
 	if text != "" && !checkout.IsID(prefix, text) {
-		f.Fault = fmt.Sprintf("That is not the id of a %s: it begins with %s_ and has 26 characters after that.", what, prefix)
+		f.Fault = fmt.Sprintf(
+			"That is not the id of a %s: it begins with %s_ and has 26 characters after that.",
+			what,
+			prefix,
+		)
 	}
 }
 

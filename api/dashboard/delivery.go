@@ -56,7 +56,12 @@ func (s *server) showDelivery(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := deliveryPage{Runs: byRun(d.Attempts), Attempts: webhook.MaxAttempts, Exact: readable(event.Body), Live: s.Feed != nil && d.Status == webhook.DeliveryPending}
+	p := deliveryPage{
+		Runs:     byRun(d.Attempts),
+		Attempts: webhook.MaxAttempts,
+		Exact:    readable(event.Body),
+		Live:     s.Feed != nil && d.Status == webhook.DeliveryPending,
+	}
 	p.Delivery = d
 	if n := len(d.Attempts); n > 0 {
 		p.Last = d.Attempts[n-1]
@@ -90,7 +95,10 @@ func byRun(attempts []webhook.Attempt) []run {
 			all = append(all, run{Number: a.Run})
 		}
 		last := &all[len(all)-1]
-		last.Attempts = append(last.Attempts, attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse})
+		last.Attempts = append(
+			last.Attempts,
+			attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse},
+		)
 	}
 	return all
 }
@@ -119,10 +127,16 @@ func indented(body []byte) string {
 }
 
 var (
-	deliveryRetried  = notice("delivery_retried", "The next attempt is being made now.")
-	deliveryHeld     = notice("delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.")
+	deliveryRetried = notice("delivery_retried", "The next attempt is being made now.")
+	deliveryHeld    = notice(
+		"delivery_held",
+		"The delivery is on hold. No attempt is made or used up until you resume it.",
+	)
 	deliveryResumed  = notice("delivery_resumed", "The delivery goes on.")
-	deliveryReplayed = notice("delivery_replayed", "The event is being sent again: the same bytes, a fresh signature, up to six new attempts.")
+	deliveryReplayed = notice(
+		"delivery_replayed",
+		"The event is being sent again: the same bytes, a fresh signature, up to six new attempts.",
+	)
 )
 
 func (s *server) retryDelivery(v visit) (answer, error) {

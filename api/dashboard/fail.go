@@ -19,10 +19,13 @@ type problem struct {
 
 // problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
-	failure.Internal:         {"Something went wrong", "It is our fault, and it has been noted."},
-	failure.Invalid:          {"Not understood", "The form could not be read. Go back and try again."},
-	failure.Unauthorized:     {"Not signed in", "Sign in first."},
-	failure.Forbidden:        {"Not allowed", "Your role does not allow this, or the form came from another site."},
+	failure.Internal:     {"Something went wrong", "It is our fault, and it has been noted."},
+	failure.Invalid:      {"Not understood", "The form could not be read. Go back and try again."},
+	failure.Unauthorized: {"Not signed in", "Sign in first."},
+	failure.Forbidden: {
+		"Not allowed",
+		"Your role does not allow this, or the form came from another site.",
+	},
 	failure.NotFound:         {"Not found", "There is nothing here, or it belongs to the other mode."},
 	failure.MethodNotAllowed: {"Not possible", "This address does not take that kind of request."},
 	failure.Conflict:         {"Not possible now", "Something has changed meanwhile. Look again."},
@@ -30,7 +33,10 @@ var problems = map[failure.Kind]problem{
 	failure.UnsupportedMedia: {"Not understood", "The form could not be read. Go back and try again."},
 	failure.RateLimited:      {"Too many attempts", "Wait a minute, then try again."},
 	failure.Busy:             {"Too busy now", "Nothing was done. Try again in a moment."},
-	failure.Unavailable:      {"Not available now", "We cannot say whether that was done. Look before you try again."},
+	failure.Unavailable: {
+		"Not available now",
+		"We cannot say whether that was done. Look before you try again.",
+	},
 }
 
 // conflicts are more exact texts for errors of kind Conflict.
@@ -45,7 +51,10 @@ var conflicts = []struct {
 	{webhook.ErrDeliveryHeld, "The delivery is on hold. Resume it first."},
 	{webhook.ErrEndpointDeleted, "The webhook was deleted, so nothing can be sent to it."},
 	{webhook.ErrReplayRunning, "A bulk replay of this webhook is running. Wait until it ends, or cancel it."},
-	{webhook.ErrReplayRate, "Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one."},
+	{
+		webhook.ErrReplayRate,
+		"Your bulk replays that are running leave less than this pace. Wait until one ends, or choose a lower one.",
+	},
 }
 
 // retryAfter is how long a browser waits before it asks again for an unavailable page.

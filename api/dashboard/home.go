@@ -36,7 +36,12 @@ func (s *server) showHome(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := homePage{Summary: sum, At: now, Start: true, TodayURL: v.Path("/sessions?from=") + now.Format(time.DateOnly)}
+	p := homePage{
+		Summary:  sum,
+		At:       now,
+		Start:    true,
+		TodayURL: v.Path("/sessions?from=") + now.Format(time.DateOnly),
+	}
 	for _, d := range sum.Days {
 		p.Start = p.Start && len(d.Sessions) == 0
 	}
@@ -52,7 +57,8 @@ func newHomeCharts(id, title, each, layout string, periods []storage.Period) hom
 	slices.Reverse(c.Rows)
 	c.Sessions = sessionsChart(id+"-sessions", "Sessions that ended, by "+each, layout, periods)
 	for _, currency := range checkout.Currencies {
-		if paid := paidChart(id+"-"+string(currency), "Paid in "+string(currency)+", by "+each, layout, currency, periods); paid.Total != "" {
+		if paid := paidChart(id+"-"+string(currency), "Paid in "+string(currency)+", by "+each, layout, currency,
+			periods); paid.Total != "" {
 			c.Paid, c.Currencies = append(c.Paid, paid), append(c.Currencies, currency)
 		}
 	}

@@ -88,13 +88,27 @@ func (s *server) createKey(v visit) (answer, error) {
 		return s.keysPage(v, keysPage{Fault: fault, Form: form})
 	}
 	secret := checkout.NewAPIKey(k.Mode)
-	note := v.audit("api_key.created", k.ID, "“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes))
+	note := v.audit(
+		"api_key.created",
+		k.ID,
+		"“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes),
+	)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
-	return s.made(v, k.ID, secret, page, func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) })
+	return s.made(
+		v,
+		k.ID,
+		secret,
+		page,
+		func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) },
+	)
 }
 
 func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
-	form = keyForm{Label: strings.TrimSpace(v.PostFormValue("label")), Access: v.PostFormValue("access"), Scopes: v.PostForm["scope"]}
+	form = keyForm{
+		Label:  strings.TrimSpace(v.PostFormValue("label")),
+		Access: v.PostFormValue("access"),
+		Scopes: v.PostForm["scope"],
+	}
 	k = checkout.APIKey{Ref: v.Owner().Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: form.Label}
 	const maxLabel = 100 // same as on the command line
 	switch {
@@ -102,14 +116,17 @@ func readKeyForm(v visit) (form keyForm, k checkout.APIKey, fault string) {
 		return form, k, "Give the key a label, such as the server that will use it."
 	case utf8.RuneCountInString(form.Label) > maxLabel:
 		return form, k, "The label must have at most 100 characters."
-	case !utf8.ValidString(form.Label) || strings.ContainsFunc(form.Label, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(form.Label) || strings.ContainsFunc(form.Label,
+		func(r rune) bool { return !unicode.IsPrint(r) }):
 		return form, k, "The label must not have control or invisible characters."
 	}
 
 	switch form.Access {
 	case checkout.ScopeFull, checkout.ScopeRead:
 		if len(form.Scopes) > 0 {
-			fault = "You chose “" + upperFirst(scopeTexts[form.Access]) + "” and single things too. “Only this” is chosen now: look at it, and make the key."
+			fault = "You chose “" + upperFirst(
+				scopeTexts[form.Access],
+			) + "” and single things too. “Only this” is chosen now: look at it, and make the key."
 			form.Access = accessSome // the choice that allows less
 			return form, k, fault
 		}

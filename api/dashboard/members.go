@@ -48,13 +48,26 @@ func (s *server) inviteMember(v visit) (answer, error) {
 	if !role.Valid() {
 		return s.membersPage(v, membersPage{Fault: "Choose a role.", Email: email})
 	}
-	if page, err := s.unconfirmedOwner(v, role == checkout.RoleOwner, email+" will be invited as an owner."); page != nil || err != nil {
+	if page, err := s.unconfirmedOwner(v, role == checkout.RoleOwner,
+		email+" will be invited as an owner."); page != nil ||
+		err != nil {
 		return orNone(page), err
 	}
-	m := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: v.MerchantID(), Email: email, Role: role}
+	m := checkout.Member{
+		ID:         checkout.NewID(checkout.PrefixMember),
+		MerchantID: v.MerchantID(),
+		Email:      email,
+		Role:       role,
+	}
 	token, hash := checkout.NewToken()
 	got, err := s.made(v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.InviteMember(v.Context(), m, hash, time.Now().Add(checkout.InvitationLifetime), v.auditBoth("member.invited", m.ID, email+" as "+string(role)))
+		return s.Store.InviteMember(
+			v.Context(),
+			m,
+			hash,
+			time.Now().Add(checkout.InvitationLifetime),
+			v.auditBoth("member.invited", m.ID, email+" as "+string(role)),
+		)
 	})
 	if errors.Is(err, checkout.ErrEmailInUse) {
 		return s.membersPage(v, membersPage{Fault: "That address is in the list already.", Email: email})
@@ -94,14 +107,24 @@ func (s *server) renewInvitation(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.")
+	page, err := s.unconfirmedOwner(
+		v,
+		m.Role == checkout.RoleOwner,
+		"Another link lets "+m.Email+" sign in as an owner.",
+	)
 	if page != nil || err != nil {
 		return orNone(page), err
 	}
 	token, hash := checkout.NewToken()
 	return s.made(v, m.ID, token, linkOfInvitation(v), func() error {
-		return s.Store.RenewInvitation(v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(checkout.InvitationLifetime),
-			v.auditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"))
+		return s.Store.RenewInvitation(
+			v.Context(),
+			v.MerchantID(),
+			m.ID,
+			hash,
+			time.Now().Add(checkout.InvitationLifetime),
+			v.auditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"),
+		)
 	})
 }
 
@@ -139,11 +162,20 @@ func (s *server) removeMember(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	page, err := s.unconfirmedOwner(v, m.Role == checkout.RoleOwner, m.Email+", an owner, will not be able to sign in any more.")
+	page, err := s.unconfirmedOwner(
+		v,
+		m.Role == checkout.RoleOwner,
+		m.Email+", an owner, will not be able to sign in any more.",
+	)
 	if page != nil || err != nil {
 		return orNone(page), err
 	}
-	err = s.Store.RemoveMember(v.Context(), v.MerchantID(), m.ID, v.auditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)))
+	err = s.Store.RemoveMember(
+		v.Context(),
+		v.MerchantID(),
+		m.ID,
+		v.auditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)),
+	)
 	return s.memberChanged(v, err, memberRemoved)
 }
 
@@ -159,12 +191,20 @@ func (s *server) memberChanged(v visit, err error, notice string) (answer, error
 
 // Accept accepts an invitation with a first password. It returns
 // checkout.ErrNotFound when the invitation is unknown or has run out.
-func Accept(ctx context.Context, accounts *storage.Accounts, token, password string) (checkout.Member, error) {
+func Accept(
+	ctx context.Context,
+	accounts *storage.Accounts,
+	token, password string,
+) (checkout.Member, error) {
 	return accept(ctx, accounts, token, password, "")
 }
 
 // accept is Accept with the person's IP address for the audit log.
-func accept(ctx context.Context, accounts *storage.Accounts, token, password, address string) (checkout.Member, error) {
+func accept(
+	ctx context.Context,
+	accounts *storage.Accounts,
+	token, password, address string,
+) (checkout.Member, error) {
 	hash, err := hashPassword(ctx, password)
 	if err != nil {
 		return checkout.Member{}, err
@@ -190,7 +230,12 @@ func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
 	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.renderProblem(w, r, failure.NotFound, problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."})
+		s.renderProblem(
+			w,
+			r,
+			failure.NotFound,
+			problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."},
+		)
 		return nil
 	}
 	if err != nil {

@@ -16,7 +16,13 @@ import (
 
 // passwordParams are OWASP's parameters for argon2id. Each hash names its own parameters, so these
 // can be raised later.
-var passwordParams = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+var passwordParams = &argon2id.Params{
+	Memory:      19 << 10,
+	Iterations:  2,
+	Parallelism: 1,
+	SaltLength:  16,
+	KeyLength:   32,
+}
 
 var hashers = max(1, runtime.GOMAXPROCS(0)/2)
 
@@ -103,7 +109,10 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	if ok, err = samePassword(v.Context(), v.PostFormValue("password"), hash); err != nil || ok {
 		return "", err
 	}
-	return "Your password is not right.", s.Store.Audit(v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path))
+	return "Your password is not right.", s.Store.Audit(
+		v.Context(),
+		v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
+	)
 }
 
 // confirmPage asks for the password before a dangerous action.

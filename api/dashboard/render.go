@@ -22,7 +22,11 @@ var templateFiles embed.FS
 // pages maps names to templates. Each file defines "main" for layout.html. parts.html has the parts
 // that several files use.
 var pages = func() map[string]*template.Template {
-	shared := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	shared := template.Must(
+		template.New("layout.html").
+			Funcs(functions).
+			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"),
+	)
 	entries, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		panic(err) // embedded
@@ -51,7 +55,12 @@ var functions = template.FuncMap{
 	"currencies":      func() []checkout.Currency { return checkout.Currencies },
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
 	"tableStatuses": func() []checkout.Status {
-		return []checkout.Status{checkout.StatusCompleted, checkout.StatusFailed, checkout.StatusExpired, checkout.StatusPending}
+		return []checkout.Status{
+			checkout.StatusCompleted,
+			checkout.StatusFailed,
+			checkout.StatusExpired,
+			checkout.StatusPending,
+		}
 	},
 
 	"why":      why,

@@ -89,7 +89,9 @@ func (s *server) showReplays(v visit) (answer, error) {
 	}
 	now := time.Now().UTC()
 	p := replaysPage{Endpoint: e, Form: replayForm{
-		Since: now.Add(-healthWindow).Format(minute), Status: webhook.ReplayableStatuses[0], Rate: strconv.Itoa(webhook.DefaultReplayRate),
+		Since: now.Add(-healthWindow).
+			Format(minute),
+		Status: webhook.ReplayableStatuses[0], Rate: strconv.Itoa(webhook.DefaultReplayRate),
 	}}
 	if !v.URL.Query().Has("since") {
 		return s.replaysPage(v, p)
@@ -106,7 +108,12 @@ func (s *server) showReplays(v visit) (answer, error) {
 
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
-	replays, err := s.Store.Replays(v.Context(), v.Owner(), p.ID, storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1})
+	replays, err := s.Store.Replays(
+		v.Context(),
+		v.Owner(),
+		p.ID,
+		storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1},
+	)
 	if err != nil {
 		return answer{}, err
 	}
@@ -139,7 +146,8 @@ func (s *server) startReplay(v visit) (answer, error) {
 	if p.Form.Fault != "" {
 		return s.replaysPage(v, p)
 	}
-	if r, err = s.webhooks().StartReplay(v.Context(), r, v.audit("replay.started", r.ID, action.ReplayDetail(r))); err != nil {
+	if r, err = s.webhooks().StartReplay(v.Context(), r, v.audit("replay.started", r.ID,
+		action.ReplayDetail(r))); err != nil {
 		return answer{}, err
 	}
 	return goTo(v.Path("/replays/"+r.ID), replayStarted)

@@ -15,7 +15,12 @@ import (
 // creates only one thing, even when the browser sends it twice. A reload or a second click must not
 // end a secret that is in use. subject is the id of the created object. page returns the page's
 // address for that id.
-func (s *server) made(v visit, subject, secret string, page func(subject string) string, create func() error) (answer, error) {
+func (s *server) made(
+	v visit,
+	subject, secret string,
+	page func(subject string) string,
+	create func() error,
+) (answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {
 		once, _ = checkout.NewToken()

@@ -48,13 +48,19 @@ func (s *server) sessionPage(v visit, fault string) (answer, error) {
 	}
 
 	session.URL = checkout.PageURL(s.CheckoutURL, session.ID)
-	p := sessionPage{Session: session, Fault: fault, Customer: customerOf(session), Pairs: metadataPairs(session.Metadata)}
+	p := sessionPage{
+		Session:  session,
+		Fault:    fault,
+		Customer: customerOf(session),
+		Pairs:    metadataPairs(session.Metadata),
+	}
 	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
 		return answer{}, err
 	}
 
 	p.Payments = slices.Clone(session.Transactions)
-	if p.InFlight != nil && session.Status == checkout.StatusPending { // else the payment was decided between the two queries
+	if p.InFlight != nil &&
+		session.Status == checkout.StatusPending { // else the payment was decided between the two queries
 		p.Payments = append(p.Payments, *p.InFlight)
 	}
 	p.Moments = p.moments()
@@ -87,7 +93,10 @@ func (s *server) expireSession(v visit) (answer, error) {
 
 	switch {
 	case errors.Is(asked, checkout.ErrPaymentInFlight):
-		return s.sessionPage(v, "A payment of this session is being decided, so it cannot expire now. Look again in a moment.")
+		return s.sessionPage(
+			v,
+			"A payment of this session is being decided, so it cannot expire now. Look again in a moment.",
+		)
 	case asked != nil && !errors.Is(asked, checkout.ErrNotFound) && !errors.Is(asked, checkout.ErrNotPending):
 		return answer{}, asked
 	}

@@ -60,7 +60,9 @@ const maxSearch = 600
 // readSessionForm reads a query. It drops values that the page does not offer.
 func readSessionForm(q url.Values) sessionForm {
 	f := sessionForm{
-		Search: strings.TrimSpace(q.Get("search")), Status: checkout.Status(q.Get("status")), Currency: checkout.Currency(q.Get("currency")),
+		Search: strings.TrimSpace(
+			q.Get("search"),
+		), Status: checkout.Status(q.Get("status")), Currency: checkout.Currency(q.Get("currency")),
 		From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to")),
 	}
 	if !utf8.ValidString(f.Search) || strings.ContainsRune(f.Search, 0) || len(f.Search) > maxSearch {
@@ -99,7 +101,8 @@ func (f sessionForm) bound(p *storage.Page) (fault string) {
 func (f sessionForm) address(v visit, before string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{
-		"search": f.Search, "status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To, "before": before,
+		"search": f.Search, "status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To,
+		"before": before,
 	} {
 		if value != "" {
 			q.Set(name, value)

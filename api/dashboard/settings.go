@@ -93,7 +93,10 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 	return p, nil
 }
 
-var settingsChanged = notice("settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).")
+var settingsChanged = notice(
+	"settings_changed",
+	"The settings were changed, and your webhooks are told (merchant.updated).",
+)
 
 // changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
 // fields that the person has changed. Other people's changes of other fields stay.
@@ -103,7 +106,11 @@ func (s *server) changeSettings(v visit) (answer, error) {
 		return answer{}, err
 	}
 
-	c := storage.MerchantChange{MerchantID: v.MerchantID(), Mode: v.Mode, By: v.auditBoth("merchant.changed", v.MerchantID(), "")}
+	c := storage.MerchantChange{
+		MerchantID: v.MerchantID(),
+		Mode:       v.Mode,
+		By:         v.auditBoth("merchant.changed", v.MerchantID(), ""),
+	}
 	s.readSettings(v, &c, p.Faults)
 	p.typed(c, nil)
 	if len(p.Faults) > 0 {
@@ -149,7 +156,11 @@ func (s *server) readSettings(v visit, c *storage.MerchantChange, faults map[str
 	if attempts := number("payment_attempts"); attempts != c.Was.PaymentAttempts {
 		c.PaymentAttempts = &attempts
 		if attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
-			faults["payment_attempts"] = fmt.Sprintf("Choose a number from %d to %d.", checkout.MinPaymentAttempts, checkout.MaxPaymentAttempts)
+			faults["payment_attempts"] = fmt.Sprintf(
+				"Choose a number from %d to %d.",
+				checkout.MinPaymentAttempts,
+				checkout.MaxPaymentAttempts,
+			)
 		}
 	}
 
@@ -204,13 +215,20 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
 		stored := f.Before
-		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(v.PostFormValue(f.BeforeName()))
+		f.Address, f.Before = strings.TrimSpace(
+			v.PostFormValue(f.Name()),
+		), strings.TrimSpace(
+			v.PostFormValue(f.BeforeName()),
+		)
 		if !f.Changed() {
 			f.Address, f.Before = stored, stored
 			continue
 		}
 		c.WereAddresses[f.Currency] = f.Before
-		c.Addresses = append(c.Addresses, checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address})
+		c.Addresses = append(
+			c.Addresses,
+			checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
+		)
 		switch err := checkTyped(v.Mode, f); {
 		case stored != f.Before && stored != f.Address:
 			f.Fault, conflict = conflictFault(f.Address), true
@@ -241,7 +259,8 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	}
 
 	got, err := s.changeMerchant(v, c)
-	if _, faster := errors.AsType[*storage.ChangedError](err); faster { // another change came first: read the form again, which shows the conflict
+	if _, faster := errors.AsType[*storage.ChangedError](err); faster {
+		// Another change came first: read the form again, which shows the conflict.
 		return s.changeAddresses(v)
 	}
 	return got, err
@@ -280,7 +299,8 @@ const tellTimeout = time.Second
 func (s *server) tell(v visit, e storage.MerchantUpdated) {
 	ctx, cancel := context.WithTimeout(v.Context(), tellTimeout)
 	defer cancel()
-	if err := s.Workflows.StartMerchantUpdate(ctx, checkout.Owner{MerchantID: v.MerchantID(), Mode: e.Mode}.Ref(e.EventID)); err != nil {
+	if err := s.Workflows.StartMerchantUpdate(ctx, checkout.Owner{MerchantID: v.MerchantID(),
+		Mode: e.Mode}.Ref(e.EventID)); err != nil {
 		s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "event_id", e.EventID)
 	}
 }

@@ -46,7 +46,14 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return nil
 	}
-	s.renderOpen(w, r, http.StatusOK, "signin", "Sign in", signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")})
+	s.renderOpen(
+		w,
+		r,
+		http.StatusOK,
+		"signin",
+		"Sign in",
+		signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")},
+	)
 	return nil
 }
 
@@ -58,7 +65,9 @@ var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 // into the log, and the time for the entry would tell them which accounts exist.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	form := signInForm{
-		Email: strings.TrimSpace(r.PostFormValue("email")), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
+		Email: strings.TrimSpace(
+			r.PostFormValue("email"),
+		), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
 		Next: r.PostFormValue("next"), Failed: true,
 	}
 	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil {
@@ -103,10 +112,14 @@ func (s *server) mayGuess(ctx context.Context, address, email string) (bool, err
 // the account's password, "" without an account.
 func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error) {
 	owner := ownerOf(email)
-	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" && hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
+	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" &&
+		hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
 		owner = ownerOf(email, cookie.Value)
 	}
-	got, err := s.Store.Allow(r.Context(), storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate})
+	got, err := s.Store.Allow(
+		r.Context(),
+		storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate},
+	)
 	return got.OK, err
 }
 
@@ -126,7 +139,12 @@ func knownBrowser(hash string) string {
 
 // startSession signs member in. passwordHash is the hash of the member's password. The browser gets
 // a new token, so that a token planted by another person is useless.
-func (s *server) startSession(w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string) error {
+func (s *server) startSession(
+	w http.ResponseWriter,
+	r *http.Request,
+	member checkout.Member,
+	passwordHash, next string,
+) error {
 	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
 	if err := s.Store.SignIn(r.Context(), member.ID, hash, note); err != nil {
@@ -152,7 +170,8 @@ func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // safeNext returns the page to open after signing in. It allows only pages of this dashboard.
 func safeNext(next string) string {
-	if strings.HasPrefix(next, "/test/") || strings.HasPrefix(next, "/live/") || strings.HasPrefix(next, "/account") {
+	if strings.HasPrefix(next, "/test/") || strings.HasPrefix(next, "/live/") ||
+		strings.HasPrefix(next, "/account") {
 		return next
 	}
 	return "/"
@@ -184,6 +203,12 @@ func (s *server) setCookie(w http.ResponseWriter, name, value string, maxAge int
 }
 
 // renderOpen renders a page for a visitor who is not signed in.
-func (s *server) renderOpen(w http.ResponseWriter, r *http.Request, status int, page, title string, data any) {
+func (s *server) renderOpen(
+	w http.ResponseWriter,
+	r *http.Request,
+	status int,
+	page, title string,
+	data any,
+) {
 	s.render(w, r, status, page, s.view(visit{Request: r, Mode: checkout.ModeTest}, title, data))
 }

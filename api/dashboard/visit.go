@@ -153,7 +153,9 @@ func askToSignIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path != "/" {
 		to += "?next=" + url.QueryEscape(r.URL.RequestURI())
 	}
-	if r.Header.Get("HX-Request") != "" { // htmx would fetch a redirect into a part of the page; this header moves the whole page
+	if r.Header.Get(
+		"HX-Request",
+	) != "" { // htmx would fetch a redirect into a part of the page; this header moves the whole page
 		w.Header().Set("HX-Redirect", to)
 		w.WriteHeader(http.StatusUnauthorized)
 		return

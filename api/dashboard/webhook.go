@@ -50,7 +50,11 @@ func (s *server) showWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	rows, err := s.deliveryRows(v, storage.DeliveryFilter{EndpointID: e.ID}, storage.Page{Limit: recentDeliveries})
+	rows, err := s.deliveryRows(
+		v,
+		storage.DeliveryFilter{EndpointID: e.ID},
+		storage.Page{Limit: recentDeliveries},
+	)
 	if err != nil {
 		return answer{}, err
 	}
@@ -60,7 +64,11 @@ func (s *server) showWebhook(v visit) (answer, error) {
 			types = append(types, typ)
 		}
 	}
-	return show("webhook", "Webhook", webhookPage{Endpoint: e, Health: health[e.ID], Deliveries: rows, Overlaps: overlaps, Types: types})
+	return show(
+		"webhook",
+		"Webhook",
+		webhookPage{Endpoint: e, Health: health[e.ID], Deliveries: rows, Overlaps: overlaps, Types: types},
+	)
 }
 
 // editWebhook serves GET /{mode}/webhooks/{id}/edit.
@@ -75,10 +83,19 @@ func (s *server) editWebhook(v visit) (answer, error) {
 }
 
 var (
-	webhookChanged = notice("webhook_changed", "The webhook was changed. Attempts to come of its pending deliveries follow it.")
-	webhookHeld    = notice("webhook_held", "The webhook is on hold. Its events are kept, and no attempt is used up.")
+	webhookChanged = notice(
+		"webhook_changed",
+		"The webhook was changed. Attempts to come of its pending deliveries follow it.",
+	)
+	webhookHeld = notice(
+		"webhook_held",
+		"The webhook is on hold. Its events are kept, and no attempt is used up.",
+	)
 	webhookResumed = notice("webhook_resumed", "The webhook is enabled. What waited for it is being sent.")
-	webhookDeleted = notice("webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.")
+	webhookDeleted = notice(
+		"webhook_deleted",
+		"The webhook was deleted, and its pending deliveries are canceled.",
+	)
 )
 
 // changeWebhook serves POST /{mode}/webhooks/{id}.
@@ -157,7 +174,11 @@ func (s *server) webhookConflict(v visit, f webhookForm, conflict *storage.Chang
 		f.Events = typed.Events
 	}
 
-	said := map[string]string{"url": typed.URL, "description": typed.Description, "events": strings.Join(texts(typed.Events), ", ")}
+	said := map[string]string{
+		"url":         typed.URL,
+		"description": typed.Description,
+		"events":      strings.Join(texts(typed.Events), ", "),
+	}
 	for _, field := range conflict.Fields {
 		f.Faults[field] = conflictFault(said[field])
 	}
@@ -172,12 +193,17 @@ func (s *server) resumeWebhook(v visit) (answer, error) {
 	return s.setWebhookStatus(v, webhook.EndpointEnabled, "webhook.resumed", webhookResumed)
 }
 
-func (s *server) setWebhookStatus(v visit, status webhook.EndpointStatus, what, notice string) (answer, error) {
+func (s *server) setWebhookStatus(
+	v visit,
+	status webhook.EndpointStatus,
+	what, notice string,
+) (answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.audit(what, e.ID, "")); err != nil {
+	if _, err := s.webhooks().ChangeEndpoint(v.Context(), e, storage.EndpointChange{Status: &status}, v.audit(what,
+		e.ID, "")); err != nil {
 		return answer{}, err
 	}
 	return goTo(v.Path("/webhooks/"+e.ID), notice)
@@ -221,7 +247,13 @@ func (s *server) rotateSecret(v visit) (answer, error) {
 	}
 	secret := webhook.NewSecret()
 	return s.made(v, e.ID, secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.RotateSecret(v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour, v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)))
+		_, err := s.Store.RotateSecret(
+			v.Context(),
+			e.Ref,
+			secret,
+			time.Duration(hours)*time.Hour,
+			v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
+		)
 		return err
 	})
 }
@@ -251,7 +283,8 @@ func (s *server) deleteWebhook(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID, "for "+webhook.HostPortOf(e.URL))); err != nil {
+	if err := s.webhooks().DeleteEndpoint(v.Context(), e, v.audit("webhook.deleted", e.ID,
+		"for "+webhook.HostPortOf(e.URL))); err != nil {
 		return answer{}, err
 	}
 	return goTo(v.Path("/webhooks"), webhookDeleted)

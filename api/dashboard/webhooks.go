@@ -51,9 +51,13 @@ func (s *server) webhookRoutes() {
 
 // webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
 func (s *server) webhooks() action.Webhooks {
-	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: func(ctx context.Context, err error) {
-		s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
-	}}
+	return action.Webhooks{
+		Store:     s.Store,
+		Workflows: s.Workflows,
+		LeftToReconcile: func(ctx context.Context, err error) {
+			s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
+		},
+	}
 }
 
 // healthWindow is the time before now that a registration's health covers.
@@ -132,10 +136,15 @@ func (s *server) newWebhook(visit) (answer, error) {
 // readWebhook reads the form and checks it like the REST API.
 func (s *server) readWebhook(v visit) (webhookForm, error) {
 	f := webhookForm{
-		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")), Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
+		ID: v.ID(), URL: strings.TrimSpace(v.PostFormValue("url")),
+		Description: strings.TrimSpace(v.PostFormValue("description")), Faults: map[string]string{},
 	}
 	f.Events = eventsOf(v.PostForm["events"])
-	f.Was = webhook.Endpoint{URL: v.PostFormValue("before_url"), Events: eventsOf(v.PostForm["before_events"]), Description: new(v.PostFormValue("before_description"))}
+	f.Was = webhook.Endpoint{
+		URL:         v.PostFormValue("before_url"),
+		Events:      eventsOf(v.PostForm["before_events"]),
+		Description: new(v.PostFormValue("before_description")),
+	}
 	if len(f.Events) == 0 {
 		f.Faults["events"] = "Choose at least one event."
 	}
@@ -185,7 +194,11 @@ func (s *server) createWebhook(v visit) (answer, error) {
 	}
 
 	got, err := s.made(v, e.ID, e.Secret, secretOfWebhook(v), func() error {
-		_, err := s.Store.CreateEndpoint(v.Context(), e, v.audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)))
+		_, err := s.Store.CreateEndpoint(
+			v.Context(),
+			e,
+			v.audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
+		)
 		return err
 	})
 

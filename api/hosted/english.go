@@ -6,7 +6,13 @@ var english = language{
 	tag: "en", name: "English",
 	money: money{
 		format: "%[1]s%[2]s", point: ".", group: ",", from: 4,
-		symbols: map[checkout.Currency]string{checkout.USD: "$", checkout.EUR: "€", checkout.GBP: "£", checkout.CAD: "CA$", checkout.AUD: "A$"},
+		symbols: map[checkout.Currency]string{
+			checkout.USD: "$",
+			checkout.EUR: "€",
+			checkout.GBP: "£",
+			checkout.CAD: "CA$",
+			checkout.AUD: "A$",
+		},
 	},
 	texts: texts{
 		Skip:     "Skip to payment",

@@ -51,7 +51,8 @@ type fault struct{ Field, Message string }
 // All returns the faults in the order of the fields.
 func (f faults) All() []fault {
 	var all []fault
-	for _, one := range []fault{{fieldEmail, f.Email}, {fieldCardNumber, f.CardNumber}, {fieldExp, f.Exp}, {fieldCVC, f.CVC}, {fieldName, f.Name}} {
+	for _, one := range []fault{{fieldEmail, f.Email}, {fieldCardNumber, f.CardNumber}, {fieldExp, f.Exp},
+		{fieldCVC, f.CVC}, {fieldName, f.Name}} {
 		if one.Message != "" {
 			all = append(all, one)
 		}

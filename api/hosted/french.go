@@ -7,7 +7,13 @@ var french = language{
 	tag: "fr", name: "Français",
 	money: money{
 		format: "%[2]s\u00a0%[1]s", point: ",", group: "\u202f", from: 4,
-		symbols: map[checkout.Currency]string{checkout.USD: "$US", checkout.EUR: "€", checkout.GBP: "£GB", checkout.CAD: "$CA", checkout.AUD: "$AU"},
+		symbols: map[checkout.Currency]string{
+			checkout.USD: "$US",
+			checkout.EUR: "€",
+			checkout.GBP: "£GB",
+			checkout.CAD: "$CA",
+			checkout.AUD: "$AU",
+		},
 	},
 	texts: texts{
 		Skip:     "Aller directement au paiement",

@@ -6,7 +6,13 @@ var german = language{
 	tag: "de", name: "Deutsch",
 	money: money{
 		format: "%[2]s\u00a0%[1]s", point: ",", group: ".", from: 4,
-		symbols: map[checkout.Currency]string{checkout.USD: "$", checkout.EUR: "€", checkout.GBP: "£", checkout.CAD: "CA$", checkout.AUD: "AU$"},
+		symbols: map[checkout.Currency]string{
+			checkout.USD: "$",
+			checkout.EUR: "€",
+			checkout.GBP: "£",
+			checkout.CAD: "CA$",
+			checkout.AUD: "AU$",
+		},
 	},
 	texts: texts{
 		Skip:     "Direkt zur Zahlung",

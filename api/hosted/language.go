@@ -64,10 +64,13 @@ func (s *server) inLanguage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chosen := languageNamed(r.URL.Query().Get(paramLanguage))
 		if chosen != nil {
-			http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure over https; only a developer's own computer uses http
-				Name: languageCookie, Value: chosen.tag, Path: s.base + "/", MaxAge: languageMaxAge,
-				HttpOnly: true, Secure: strings.HasPrefix(s.origin, "https:"), SameSite: http.SameSiteLaxMode,
-			})
+			http.SetCookie(
+				w,
+				&http.Cookie{ //nolint:gosec // Secure over https; only a developer's own computer uses http
+					Name: languageCookie, Value: chosen.tag, Path: s.base + "/", MaxAge: languageMaxAge,
+					HttpOnly: true, Secure: strings.HasPrefix(s.origin, "https:"), SameSite: http.SameSiteLaxMode,
+				},
+			)
 		}
 
 		if cookie, err := r.Cookie(languageCookie); chosen == nil && err == nil {
@@ -128,7 +131,8 @@ func scriptText(t *texts) string {
 		"fix":           t.FixHeading,
 		"numberMissing": t.NumberMissing, "numberDigits": t.NumberDigits, "numberShort": t.NumberShort,
 		"numberLong": t.NumberLong, "numberBad": t.NumberBad,
-		"expMissing": t.ExpMissing, "expFormat": t.ExpFormat, "expMonth": t.ExpMonth, "expPast": t.ExpPast, "expFar": t.ExpFar,
+		"expMissing": t.ExpMissing, "expFormat": t.ExpFormat, "expMonth": t.ExpMonth, "expPast": t.ExpPast,
+		"expFar":     t.ExpFar,
 		"cvcMissing": t.CVCMissing, "cvcThree": t.CVCThree, "cvcFour": t.CVCFour, "cvcEither": t.CVCEither,
 		"cvcHint": t.CVCHint, "cvcHintAmex": t.CVCHintAmex,
 		"emailMissing": t.EmailMissing, "emailBad": t.EmailBad, "nameMissing": t.NameMissing,

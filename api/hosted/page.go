@@ -42,9 +42,14 @@ const (
 )
 
 var pages = func() map[state]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{"host": webhook.HostPortOf, "brands": brandLabels}).ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"))
+	layout := template.Must(
+		template.New("layout.html").
+			Funcs(template.FuncMap{"host": webhook.HostPortOf, "brands": brandLabels}).
+			ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"),
+	)
 	m := map[state]*template.Template{}
-	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed, stateExpired, stateProblem} {
+	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed,
+		stateExpired, stateProblem} {
 		m[s] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
 	}
 	return m
@@ -168,7 +173,9 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	if session.RedirectURL != nil {
 		if attr, ok := linkTo(*session.RedirectURL); ok {
 			v.Redirect, v.Link = *session.RedirectURL, attr
-			v.Meta = template.HTMLAttr(`content="5;url=` + html.EscapeString(v.Redirect) + `"`) // #nosec G203 -- escaped, and http(s) by linkTo
+			v.Meta = template.HTMLAttr(
+				`content="5;url=` + html.EscapeString(v.Redirect) + `"`,
+			) // #nosec G203 -- escaped, and http(s) by linkTo
 		}
 	}
 	return v
@@ -182,7 +189,9 @@ func linkTo(address string) (template.HTMLAttr, bool) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return "", false
 	}
-	return template.HTMLAttr(`href="` + html.EscapeString(address) + `"`), true // #nosec G203 -- escaped just here
+	return template.HTMLAttr(
+		`href="` + html.EscapeString(address) + `"`,
+	), true // #nosec G203 -- escaped just here
 }
 
 // oneLine replaces control characters and direction marks in a merchant's name, so that it fits in

@@ -6,7 +6,13 @@ var spanish = language{
 	tag: "es", name: "Español",
 	money: money{
 		format: "%[2]s\u00a0%[1]s", point: ",", group: ".", from: 5,
-		symbols: map[checkout.Currency]string{checkout.USD: "US$", checkout.EUR: "€", checkout.GBP: "GBP", checkout.CAD: "CAD", checkout.AUD: "AUD"},
+		symbols: map[checkout.Currency]string{
+			checkout.USD: "US$",
+			checkout.EUR: "€",
+			checkout.GBP: "GBP",
+			checkout.CAD: "CAD",
+			checkout.AUD: "AUD",
+		},
 	},
 	texts: texts{
 		Skip:     "Ir directamente al pago",

@@ -48,7 +48,8 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, answer{
 		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: bank != "",
-		Checking: unknown && undecided(session), ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
+		Checking: unknown &&
+			undecided(session), ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
 	})
 	return nil
 }

@@ -140,12 +140,15 @@ func words(names ...string) cobra.PositionalArgs {
 // idAnd returns a check for a command that takes an id and one more argument for each name. The
 // command listed shows the ids; the error text names it.
 func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
-	return cobra.MatchAll(words(append([]string{prefix + "_…"}, names...)...), func(_ *cobra.Command, args []string) error {
-		if !checkout.IsID(prefix, args[0]) {
-			return fmt.Errorf("that is no id: one is %s_ and 26 characters, as %s shows it", prefix, listed)
-		}
-		return nil
-	})
+	return cobra.MatchAll(
+		words(append([]string{prefix + "_…"}, names...)...),
+		func(_ *cobra.Command, args []string) error {
+			if !checkout.IsID(prefix, args[0]) {
+				return fmt.Errorf("that is no id: one is %s_ and 26 characters, as %s shows it", prefix, listed)
+			}
+			return nil
+		},
+	)
 }
 
 // offer makes the shell propose values for a flag.

@@ -64,9 +64,28 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 	listed := make([]listedDelivery, 0, len(failed))
 	rows := [][]string{{"ID", "MERCHANT", "MODE", "EVENT", "HOST", "RUNS", "FAILED"}}
 	for _, d := range failed {
-		l := listedDelivery{d.ID, d.MerchantID, d.Mode, d.EventType, d.Host, d.Runs, checkout.FormatTime(d.FailedAt)}
+		l := listedDelivery{
+			d.ID,
+			d.MerchantID,
+			d.Mode,
+			d.EventType,
+			d.Host,
+			d.Runs,
+			checkout.FormatTime(d.FailedAt),
+		}
 		listed = append(listed, l)
-		rows = append(rows, []string{l.ID, l.MerchantID, string(l.Mode), string(l.EventType), l.Host, strconv.Itoa(l.Runs), l.FailedAt})
+		rows = append(
+			rows,
+			[]string{
+				l.ID,
+				l.MerchantID,
+				string(l.Mode),
+				string(l.EventType),
+				l.Host,
+				strconv.Itoa(l.Runs),
+				l.FailedAt,
+			},
+		)
 	}
 	if asJSON {
 		return c.printJSON(listed)

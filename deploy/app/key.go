@@ -82,8 +82,15 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.notes, "%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Keep it now: it is not shown again.\n",
-		k.ID, k.MerchantID, k.Mode, k.Label, strings.Join(k.Scopes, ","))
+	fmt.Fprintf(
+		c.notes,
+		"%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Keep it now: it is not shown again.\n",
+		k.ID,
+		k.MerchantID,
+		k.Mode,
+		k.Label,
+		strings.Join(k.Scopes, ","),
+	)
 	if _, err := fmt.Fprintln(c.out, secret); err != nil {
 		return fmt.Errorf("the key could not be shown; revoke %s and create another: %w", k.ID, err)
 	}
@@ -131,7 +138,9 @@ func (c console) listKeys(ctx context.Context, merchantID string, asJSON bool) e
 	rows := [][]string{{"ID", "MODE", "LABEL", "SCOPES", "LAST4", "CREATED", "LAST USED", "REVOKED"}}
 	for _, k := range keys {
 		listed = append(listed, listedKey{k.ID, k.MerchantID, k.Mode, k.Label, k.Scopes, k.Last4,
-			checkout.FormatTime(k.CreatedAt), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
+			checkout.FormatTime(
+				k.CreatedAt,
+			), checkout.FormatOptionalTime(k.UsedAt), checkout.FormatOptionalTime(k.RevokedAt)})
 		rows = append(rows, []string{k.ID, string(k.Mode), k.Label, strings.Join(k.Scopes, ","), k.Last4,
 			showTime(&k.CreatedAt), showTime(k.UsedAt), showTime(k.RevokedAt)})
 	}
@@ -156,7 +165,17 @@ func (c *call) keyRevokeCommand() *cobra.Command {
 func (c console) revokeKey(ctx context.Context, id string) error {
 	k, err := c.APIKey(ctx, id)
 	if err == nil {
-		err = c.RevokeAPIKey(ctx, k.Ref, operatorsEntry(k.MerchantID, &k.Mode, "api_key.revoked", k.ID, fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4)))
+		err = c.RevokeAPIKey(
+			ctx,
+			k.Ref,
+			operatorsEntry(
+				k.MerchantID,
+				&k.Mode,
+				"api_key.revoked",
+				k.ID,
+				fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4),
+			),
+		)
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no key %s", id)
@@ -168,6 +187,14 @@ func (c console) revokeKey(ctx context.Context, id string) error {
 		_, err = fmt.Fprintf(c.out, "%s was revoked before, at %s\n", k.ID, k.RevokedAt.UTC().Format(time.RFC3339))
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "revoked %s (%s mode, label %q, …%s) of %s\n", k.ID, k.Mode, k.Label, k.Last4, k.MerchantID)
+	_, err = fmt.Fprintf(
+		c.out,
+		"revoked %s (%s mode, label %q, …%s) of %s\n",
+		k.ID,
+		k.Mode,
+		k.Label,
+		k.Last4,
+		k.MerchantID,
+	)
 	return err
 }

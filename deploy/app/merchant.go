@@ -59,7 +59,12 @@ Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 			addresses, err = addPayout(addresses, text)
 			return err
 		})
-	flags.StringVar(&mode, "mode", string(checkout.ModeTest), "`mode` of the payout addresses: test, live or both")
+	flags.StringVar(
+		&mode,
+		"mode",
+		string(checkout.ModeTest),
+		"`mode` of the payout addresses: test, live or both",
+	)
 	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
 	flags.BoolVar(&withKey, "with-key", false, "make a first test key too")
 	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
@@ -191,7 +196,10 @@ type listedMerchant struct {
 
 func listMerchant(m checkout.Merchant) listedMerchant {
 	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints,
-		checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts, OrderIDGuard: m.OrderIDGuard}, checkout.FormatTime(m.CreatedAt)}
+		checkout.MerchantSettings{
+			PaymentAttempts: m.PaymentAttempts,
+			OrderIDGuard:    m.OrderIDGuard,
+		}, checkout.FormatTime(m.CreatedAt)}
 }
 
 func (c *call) merchantListCommand() *cobra.Command {
@@ -261,7 +269,10 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 		}
 		addresses[mode] = append([]checkout.PayoutAddress{}, got...) // an empty list in JSON, not null
 		for _, to := range got {
-			rows = append(rows, []string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address})
+			rows = append(
+				rows,
+				[]string{fmt.Sprintf("payout %s, %s mode", to.Currency, mode), to.Network + ":" + to.Address},
+			)
 		}
 	}
 	if asJSON {

@@ -80,7 +80,12 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 	if err != nil {
 		return err
 	}
-	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, checkout.FeePercent(plan.FeeBasisPoints))
+	said := fmt.Sprintf(
+		"%s has the plan %s: %s of each payment",
+		merchantID,
+		plan.Name,
+		checkout.FeePercent(plan.FeeBasisPoints),
+	)
 	if len(events) == 0 {
 		said += ", as before"
 	} else {

@@ -39,7 +39,8 @@ func attacks(flags *flag.FlagSet) func(context.Context) (report, error) {
 	only := flags.String("only", "", "measure only the attacks whose names hold this")
 	return func(ctx context.Context) (report, error) {
 		r, err := newRig(ctx, devstack.Options{Env: []string{
-			"CHECKOUT_TEST_RATE_LIMIT=25", "CHECKOUT_PAGE_RATE_LIMIT=20", "CHECKOUT_DASHBOARD_RATE_LIMIT=20", "CHECKOUT_TRUSTED_PROXIES=127.0.0.0/8",
+			"CHECKOUT_TEST_RATE_LIMIT=25", "CHECKOUT_PAGE_RATE_LIMIT=20", "CHECKOUT_DASHBOARD_RATE_LIMIT=20",
+			"CHECKOUT_TRUSTED_PROXIES=127.0.0.0/8",
 		}})
 		if err != nil {
 			return report{}, err
@@ -142,18 +143,32 @@ type attack struct {
 
 // newNeighbour makes the measured merchant and returns its key.
 func (r *rig) newNeighbour(ctx context.Context) (string, error) {
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Neighbour", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3}
+	m := checkout.Merchant{
+		ID:              checkout.NewID(checkout.PrefixMerchant),
+		Name:            "Neighbour",
+		Plan:            "standard",
+		FeeBasisPoints:  checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: 3,
+	}
 	if err := r.store.CreateMerchant(ctx, m, checkout.ModeTest, nil); err != nil {
 		return "", err
 	}
 	key := checkout.NewAPIKey(checkout.ModeTest)
 	return key, r.store.CreateAPIKey(ctx, checkout.APIKey{
-		Ref: m.Owner(checkout.ModeTest).Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull},
+		Ref: m.Owner(checkout.ModeTest).
+			Ref(checkout.NewID(checkout.PrefixAPIKey)),
+		Label: "bench", Scopes: checkout.Scopes{checkout.ScopeFull},
 	}, key)
 }
 
 // beside measures the neighbour's requests during an attack.
-func (r *rig) beside(ctx context.Context, of attack, key string, rate int, period time.Duration) ([]time.Duration, error) {
+func (r *rig) beside(
+	ctx context.Context,
+	of attack,
+	key string,
+	rate int,
+	period time.Duration,
+) ([]time.Duration, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", of.name, period)
 	attacking, stop := context.WithCancel(ctx)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: of.connections}, CheckRedirect: stay}
@@ -243,7 +258,17 @@ func (a *attacker) prepare(ctx context.Context) error {
 	at := a.stack.DashboardURL()
 	owner := &http.Client{Jar: jar, CheckRedirect: stay}
 	credentials := url.Values{"email": {devstack.DemoOwner}, "password": {a.stack.Demo.Password}}.Encode()
-	discard(owner, send(ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type", "application/x-www-form-urlencoded"))
+	discard(
+		owner,
+		send(
+			ctx,
+			http.MethodPost,
+			at+"/signin",
+			[]byte(credentials),
+			"Content-Type",
+			"application/x-www-form-urlencoded",
+		),
+	)
 	u, err := url.Parse(at)
 	if err != nil {
 		return err
@@ -271,7 +296,11 @@ func (a *attacker) prepare(ctx context.Context) error {
 
 	a.form, a.formType = form.Bytes(), w.FormDataContentType()
 	a.question, err = json.Marshal(map[string]string{
-		"header": webhook.Sign([]byte("whsec_unknown"), time.Now(), nil), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),
+		"header": webhook.Sign(
+			[]byte("whsec_unknown"),
+			time.Now(),
+			nil,
+		), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),
 	})
 	if err != nil {
 		return err
@@ -283,7 +312,12 @@ func (a *attacker) prepare(ctx context.Context) error {
 func (a *attacker) register(ctx context.Context) error {
 	for i := range webhook.MaxEndpoints - 1 { // the demo merchant has one already
 		e := webhook.Endpoint{
-			Ref: checkout.Owner{MerchantID: a.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("https://shop.example/%d", i),
+			Ref: checkout.Owner{
+				MerchantID: a.stack.Demo.MerchantID,
+				Mode:       checkout.ModeTest,
+			}.Ref(
+				checkout.NewID(checkout.PrefixEndpoint),
+			), URL: fmt.Sprintf("https://shop.example/%d", i),
 			Events: webhook.EventTypes, Status: webhook.EndpointDisabled, Secret: webhook.NewSecret(),
 		}
 		if _, err := a.store.CreateEndpoint(ctx, e); err != nil {

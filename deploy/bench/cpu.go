@@ -24,7 +24,8 @@ func cpuTime() time.Duration {
 	var ticks int64
 	for i, field := range fields[1:] {
 		const idle, ioWait = 3, 4
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != ioWait && i < 8 { // later fields are already counted in user
+		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != idle && i != ioWait &&
+			i < 8 { // later fields are already counted in user
 			ticks += n
 		}
 	}
@@ -32,7 +33,15 @@ func cpuTime() time.Duration {
 }
 
 // programs are the parts of a stack whose CPU time is shown separately.
-var programs = []string{"Temporal", "PostgreSQL of Temporal", "PostgreSQL of the service", "PostgreSQL for both", "API", "worker", "this benchmark"}
+var programs = []string{
+	"Temporal",
+	"PostgreSQL of Temporal",
+	"PostgreSQL of the service",
+	"PostgreSQL for both",
+	"API",
+	"worker",
+	"this benchmark",
+}
 
 // usage is the CPU time of a process of the stack.
 type usage struct {
@@ -54,7 +63,8 @@ func cpuSince(before, now map[int]usage) map[string]time.Duration {
 func (r *rig) processes() map[int]usage {
 	all := map[int]usage{}
 	known := map[int]string{
-		r.stack.Temporal.PID(): "Temporal", r.stack.API.PID(): "API", r.stack.Worker.PID(): "worker", os.Getpid(): "this benchmark",
+		r.stack.Temporal.PID(): "Temporal", r.stack.API.PID(): "API", r.stack.Worker.PID(): "worker",
+		os.Getpid(): "this benchmark",
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -43,8 +43,11 @@ func create(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
-			Result: fmt.Sprintf("The whole request does %.2f times as many a second as the plain sum of its parts.", ratio(ways[0], ways[1])),
+			Parts: []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
+			Result: fmt.Sprintf(
+				"The whole request does %.2f times as many a second as the plain sum of its parts.",
+				ratio(ways[0], ways[1]),
+			),
 		}, nil
 	}
 }
@@ -79,7 +82,13 @@ func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[
 
 // compared returns the figures of the compared ways. CPU is the CPU time of the whole computer.
 func compared(ways ...*way) []figure {
-	figures := []figure{{Name: "n"}, {Name: "rate", Unit: "a second"}, {Name: "CPU for each", Unit: "ms"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}}
+	figures := []figure{
+		{Name: "n"},
+		{Name: "rate", Unit: "a second"},
+		{Name: "CPU for each", Unit: "ms"},
+		{Name: "p50", Unit: "ms"},
+		{Name: "p99", Unit: "ms"},
+	}
 	for _, w := range ways {
 		for i, values := range [][]float64{{float64(w.count)}, w.rates, w.cpu, w.p50, w.p99} {
 			figures[i].Series = append(figures[i].Series, series{w.name, values})
@@ -146,7 +155,12 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 }
 
 // load repeats a function with several clients for a period, and returns the duration of each call.
-func load(ctx context.Context, do func(context.Context) error, clients int, period time.Duration) ([]time.Duration, error) {
+func load(
+	ctx context.Context,
+	do func(context.Context) error,
+	clients int,
+	period time.Duration,
+) ([]time.Duration, error) {
 	var (
 		mu   sync.Mutex
 		all  []time.Duration
@@ -179,7 +193,12 @@ func load(ctx context.Context, do func(context.Context) error, clients int, peri
 func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	try := func(ctx context.Context, body string) (id string, status int, err error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", strings.NewReader(body))
+		request, err := http.NewRequestWithContext(
+			ctx,
+			http.MethodPost,
+			r.stack.APIURL()+"/v1/checkout",
+			strings.NewReader(body),
+		)
 		if err != nil {
 			return "", 0, err
 		}
@@ -197,7 +216,10 @@ func (r *rig) createOverREST(clients int) func(context.Context) (string, error) 
 		return strings.TrimPrefix(answer.Header.Get("Location"), "/v1/checkout/"), answer.StatusCode, err
 	}
 	return func(ctx context.Context) (string, error) {
-		body := fmt.Sprintf(`{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`, r.orders.Add(1))
+		body := fmt.Sprintf(
+			`{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`,
+			r.orders.Add(1),
+		)
 		id, status, err := try(ctx, body)
 		for tries := 1; status == http.StatusServiceUnavailable && tries < 10; tries++ {
 			id, status, err = try(ctx, body)
@@ -214,11 +236,17 @@ func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
 		order := fmt.Sprintf("b%d", orders.Add(1))
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		s := checkout.Session{
-			Ref:      checkout.Owner{MerchantID: r.stack.Demo.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixSession)),
+			Ref: checkout.Owner{
+				MerchantID: r.stack.Demo.MerchantID,
+				Mode:       checkout.ModeTest,
+			}.Ref(
+				checkout.NewID(checkout.PrefixSession),
+			),
 			Currency: checkout.USD, ExpiresAt: now.Add(checkout.SessionLifetime),
 		}
 		_, err := pool.Exec(ctx, `
-			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, order_id, max_attempts, created_at, expires_at)
+			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
+				order_id, max_attempts, created_at, expires_at)
 			VALUES ($1, $2, $3, 1000, 'USD', 'USDC', 'pending', $4, $5, 3, $6, $7)`,
 			s.ID, s.MerchantID, s.Mode, fmt.Appendf(nil, `{"order_id":%q}`, order), order, now, s.ExpiresAt)
 		if err != nil {

@@ -49,10 +49,16 @@ func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
 		if err != nil {
 			return report{}, err
 		}
-		steady := part{Of: "steady pace", Figures: latency(phase{fmt.Sprintf("delivery, %d a second", *rate), latencies})}
+		steady := part{
+			Of:      "steady pace",
+			Figures: latency(phase{fmt.Sprintf("delivery, %d a second", *rate), latencies}),
+		}
 		return report{
-			Parts:  []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, where(ways...), memory},
-			Result: fmt.Sprintf("There are %.2f times as many deliveries a second as bare workflows with one activity.", ratio(ways[0], ways[1])),
+			Parts: []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, where(ways...), memory},
+			Result: fmt.Sprintf(
+				"There are %.2f times as many deliveries a second as bare workflows with one activity.",
+				ratio(ways[0], ways[1]),
+			),
 		}, nil
 	}
 }
@@ -109,7 +115,8 @@ func (b *bareApplication) deliverOne(ctx context.Context) error {
 	done := make(chan struct{}, 1)
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
-	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareDelivery, id); err != nil {
+	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue},
+		bareDelivery, id); err != nil {
 		return err
 	}
 	select {

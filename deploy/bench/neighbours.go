@@ -89,8 +89,11 @@ func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 		at := func(i int) float64 { return p99.median(phases[i].name) }
 		return report{
 			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging)}, memory},
-			Result: fmt.Sprintf("p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone.",
-				at(2)/at(1), 2*at(2)/(at(0)+at(3))),
+			Result: fmt.Sprintf(
+				"p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone.",
+				at(2)/at(1),
+				2*at(2)/(at(0)+at(3)),
+			),
 		}, nil
 	}
 }
@@ -103,7 +106,12 @@ type phase struct {
 
 // latency returns the figures of the phases.
 func latency(phases ...phase) []figure {
-	figures := []figure{{Name: "n"}, {Name: "p50", Unit: "ms"}, {Name: "p99", Unit: "ms"}, {Name: "max", Unit: "ms"}}
+	figures := []figure{
+		{Name: "n"},
+		{Name: "p50", Unit: "ms"},
+		{Name: "p99", Unit: "ms"},
+		{Name: "max", Unit: "ms"},
+	}
 	for _, p := range phases {
 		q := quantiles(p.latencies)
 		for i, v := range []float64{float64(len(p.latencies)), ms(q(0.5)), ms(q(0.99)), ms(q(1))} {
@@ -128,7 +136,12 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 			}
 		}
 		e, err := n.store.CreateEndpoint(ctx, webhook.Endpoint{
-			Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", base, i),
+			Ref: checkout.Owner{
+				MerchantID: merchant,
+				Mode:       checkout.ModeTest,
+			}.Ref(
+				checkout.NewID(checkout.PrefixEndpoint),
+			), URL: fmt.Sprintf("%s/%d", base, i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		if err != nil {
@@ -141,7 +154,16 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 
 // publish makes an event for one endpoint and starts its delivery.
 func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
-	event, ref, err := n.store.PublishTest(ctx, storage.TestEvent{Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID("test"), Type: webhook.PayoutSent, Data: func(time.Time) any { return struct{}{} }})
+	event, ref, err := n.store.PublishTest(
+		ctx,
+		storage.TestEvent{
+			Owner:      e.Owner,
+			EndpointID: e.ID,
+			SubjectID:  checkout.NewID("test"),
+			Type:       webhook.PayoutSent,
+			Data:       func(time.Time) any { return struct{}{} },
+		},
+	)
 	if err != nil {
 		return event, err
 	}
@@ -154,7 +176,12 @@ func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhoo
 
 // measure publishes at rate to a healthy endpoint of its own. It returns the time from publish to
 // receipt of each event, and how many other attempts were under way.
-func (n *neighbourhood) measure(ctx context.Context, name string, rate int, period time.Duration) ([]time.Duration, int, error) {
+func (n *neighbourhood) measure(
+	ctx context.Context,
+	name string,
+	rate int,
+	period time.Duration,
+) ([]time.Duration, int, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", name, period)
 	var (
 		published, arrived sync.Map // event id to time.Time

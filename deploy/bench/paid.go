@@ -45,8 +45,11 @@ func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
 			return report{}, err
 		}
 		return report{
-			Parts:  []part{{Of: "way", Figures: compared(ways...)}, where(ways...), memory},
-			Result: fmt.Sprintf("The service does %.2f times as many whole sessions a second as the bare application.", ratio(ways[0], ways[1])),
+			Parts: []part{{Of: "way", Figures: compared(ways...)}, where(ways...), memory},
+			Result: fmt.Sprintf(
+				"The service does %.2f times as many whole sessions a second as the bare application.",
+				ratio(ways[0], ways[1]),
+			),
 		}, nil
 	}
 }
@@ -141,8 +144,18 @@ func (c *customers) pay(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	form := url.Values{"card_number": {"4242424242424242"}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.stack.PageURL()+"/"+id, strings.NewReader(form.Encode()))
+	form := url.Values{
+		"card_number": {"4242424242424242"},
+		"exp":         {"12/40"},
+		"cvc":         {"123"},
+		"email":       {"ann@example.com"},
+	}
+	request, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		c.stack.PageURL()+"/"+id,
+		strings.NewReader(form.Encode()),
+	)
 	if err != nil {
 		return err
 	}

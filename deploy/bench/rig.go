@@ -44,7 +44,15 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	}
 
 	o.Dir, o.NoUI, o.Out = r.dir, true, os.Stderr
-	o.Env = append([]string{"CHECKOUT_LOG_LEVEL=warn", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000"}, o.Env...)
+	o.Env = append(
+		[]string{
+			"CHECKOUT_LOG_LEVEL=warn",
+			"CHECKOUT_TEST_RATE_LIMIT=100000",
+			"CHECKOUT_PAGE_RATE_LIMIT=10000",
+			"CHECKOUT_FORM_RATE_LIMIT=10000",
+			"CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
+		},
+		o.Env...)
 	if r.stack, err = devstack.Start(ctx, o); err != nil {
 		return r, err
 	}
@@ -53,7 +61,8 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 	if err != nil {
 		return r, err
 	}
-	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys, MaxConns: 16}); err != nil {
+	if r.store, err = storage.Open(ctx, storage.Options{URL: r.stack.DatabaseURL(), Keys: keys,
+		MaxConns: 16}); err != nil {
 		return r, err
 	}
 	if r.temporal, err = r.dial(ctx, nil); err != nil {

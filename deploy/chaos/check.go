@@ -59,13 +59,25 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		flags.PrintDefaults()
 	}
 
-	flags.Func("receiver-log", "`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked", func(path string) error {
-		o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
-		return nil
-	})
-	scheduleText := flags.String("schedule", env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
-		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other")
-	flags.BoolVar(&o.sources.Strict, "strict", false, "also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long")
+	flags.Func(
+		"receiver-log",
+		"`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked",
+		func(path string) error {
+			o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
+			return nil
+		},
+	)
+	scheduleText := flags.String(
+		"schedule",
+		env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
+		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
+	)
+	flags.BoolVar(
+		&o.sources.Strict,
+		"strict",
+		false,
+		"also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long",
+	)
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")
 	flags.BoolVar(&o.json, "json", false, "write one JSON object instead of lines and a table")
 	if err := flags.Parse(args); err != nil {
@@ -114,7 +126,8 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 	}
 
 	o.sources.Temporal, err = client.DialContext(ctx, client.Options{
-		HostPort: o.TemporalAddress, Namespace: o.TemporalNamespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		HostPort: o.TemporalAddress, Namespace: o.TemporalNamespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
 		return fmt.Errorf("no answer from Temporal at %s: %w", o.TemporalAddress, err)

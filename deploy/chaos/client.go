@@ -49,7 +49,10 @@ func (a answer) field(name string) string {
 // clientTimeout is longer than the service may take for an answer.
 const clientTimeout = 14 * time.Second
 
-var browser = &http.Client{Timeout: clientTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}}
+var browser = &http.Client{
+	Timeout:   clientTimeout,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second},
+}
 
 // call makes one request to the REST API and records the outcome.
 func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
@@ -74,7 +77,18 @@ func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
 	if what.op != opSteer {
 		told = checkout.Status(got.field("status"))
 	}
-	c.note(invariant.Call{Op: what.op, MerchantID: m.id, Key: what.key, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told})
+	c.note(
+		invariant.Call{
+			Op:         what.op,
+			MerchantID: m.id,
+			Key:        what.key,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+			Told:       told,
+		},
+	)
 	return got
 }
 
@@ -100,7 +114,13 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 
 // create creates a session. It repeats the request with the same key until an answer gives the
 // outcome, at most tries times. Without such an answer it returns "".
-func (c *chaos) create(ctx context.Context, m *merchant, key, body string, tries int, api ...int) (id string, expiresAt time.Time) {
+func (c *chaos) create(
+	ctx context.Context,
+	m *merchant,
+	key, body string,
+	tries int,
+	api ...int,
+) (id string, expiresAt time.Time) {
 	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
 	for n := range tries {
 		if len(api) > 0 && n < 3 {
@@ -130,11 +150,25 @@ const customerEmail = "ann@example.com"
 // from the page.
 func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
-	form := url.Values{"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {customerEmail}}.Encode()
+	form := url.Values{
+		"card_number": {card},
+		"exp":         {"12/40"},
+		"cvc":         {"123"},
+		"email":       {customerEmail},
+	}.Encode()
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	began := time.Now()
 	got := request(ctx, http.MethodPost, page+"/"+id, header, form)
-	c.note(invariant.Call{Op: invariant.OpPay, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
+	c.note(
+		invariant.Call{
+			Op:         invariant.OpPay,
+			MerchantID: m.id,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+		},
+	)
 	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
 		c.confirm(ctx, m, id, got.at.String())
 	}
@@ -144,8 +178,16 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 // confirm answers the bank's question.
 func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
 	began := time.Now()
-	got := request(ctx, http.MethodPost, address, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer=confirm")
-	c.note(invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status})
+	got := request(
+		ctx,
+		http.MethodPost,
+		address,
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
+		"answer=confirm",
+	)
+	c.note(
+		invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status},
+	)
 }
 
 // look reads the session's status from the customer's page or the REST API.
@@ -155,18 +197,35 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 		return
 	}
 	began := time.Now()
-	got := request(ctx, http.MethodGet, c.rig.pages[rand.IntN(len(c.rig.pages))]+"/"+id+"/status", http.Header{}, "") //nolint:gosec // which of two processes
+	got := request(
+		ctx,
+		http.MethodGet,
+		c.rig.pages[rand.IntN(len(c.rig.pages))]+"/"+id+"/status",
+		http.Header{},
+		"",
+	) //nolint:gosec // which of two processes
 	told := checkout.Status("")
 	if got.status == http.StatusOK {
 		told = checkout.Status(got.field("status"))
 	}
-	c.note(invariant.Call{Op: opPage, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status, Told: told})
+	c.note(
+		invariant.Call{
+			Op:         opPage,
+			MerchantID: m.id,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+			Told:       told,
+		},
+	)
 }
 
 // end asks the REST API to expire or advance a session. It repeats the request while the outcome is
 // unknown.
 func (c *chaos) end(ctx context.Context, m *merchant, op, id string) {
-	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire", invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
+	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire",
+		invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
 	for n := range 6 {
 		got := c.call(ctx, m, call{op: op, id: id, method: http.MethodPost, path: path})
 		if got.status != 0 && got.status < 500 {

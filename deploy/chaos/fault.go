@@ -42,14 +42,19 @@ var faultKinds = []faultKind{
 	{"temporal-term", 1, "temporal", stopped},
 	{"temporal-pause", 1, "temporal", paused(8 * time.Second)}, // C3
 	{"postgres-kill", 1, "postgres", killed},
-	{"postgres-immediate", 2, "postgres", stopped},                              // D1
-	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},                  // D3
-	{"backends-terminated", 3, "", terminateBackends},                           // D4
-	{"connections-exhausted", 1, "", exhaustConnections},                        // D5
-	{"row-lock", 3, "", lockRows},                                               // D7
-	{"client-disconnect", 2, "", disconnectClients},                             // A5
-	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)},    // G
-	{"net-outage", 1, "", onLink(linkCut, 11*time.Second, 14*time.Second)},      // D2: longer than a decision may take
+	{"postgres-immediate", 2, "postgres", stopped},                           // D1
+	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},               // D3
+	{"backends-terminated", 3, "", terminateBackends},                        // D4
+	{"connections-exhausted", 1, "", exhaustConnections},                     // D5
+	{"row-lock", 3, "", lockRows},                                            // D7
+	{"client-disconnect", 2, "", disconnectClients},                          // A5
+	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)}, // G
+	{
+		"net-outage",
+		1,
+		"",
+		onLink(linkCut, 11*time.Second, 14*time.Second),
+	}, // D2: longer than a decision may take
 	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
 	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
 	{"net-reset", 3, "", resetLink},                                             // D9
@@ -137,7 +142,10 @@ func inPostgres(ctx context.Context, c *chaos, do func(*pgx.Conn) error) bool {
 
 func terminateBackends(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 	return inPostgres(ctx, c, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`)
+		_, err := conn.Exec(
+			ctx,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`,
+		)
 		return err
 	})
 }
@@ -173,7 +181,10 @@ func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	if err != nil {
 		return false
 	}
-	tag, err := tx.Exec(ctx, `SELECT FROM checkout_session WHERE status = 'pending' ORDER BY id DESC LIMIT 20 FOR UPDATE SKIP LOCKED`)
+	tag, err := tx.Exec(
+		ctx,
+		`SELECT FROM checkout_session WHERE status = 'pending' ORDER BY id DESC LIMIT 20 FOR UPDATE SKIP LOCKED`,
+	)
 	pause(ctx, between(random, 2*time.Second, 7*time.Second))
 	return err == nil && tag.RowsAffected() > 0
 }
@@ -188,7 +199,11 @@ func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand
 		all.Go(func() {
 			for range 3 {
 				limited, cancel := context.WithTimeout(ctx, patience)
-				c.call(limited, m, call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: m.terms(key, "", "")})
+				c.call(
+					limited,
+					m,
+					call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: m.terms(key, "", "")},
+				)
 				cancel()
 			}
 			c.create(ctx, m, key, m.terms(key, "", ""), 20)
@@ -214,13 +229,19 @@ func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 }
 
 // operate makes an operator act on a run of a session or a delivery, open or closed.
-func operate(do func(ctx context.Context, c *chaos, workflowID string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func operate(
+	do func(ctx context.Context, c *chaos, workflowID string) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		table := []string{"checkout_session", "webhook_delivery"}[random.IntN(2)]
 		status := []string{"status = 'pending'", "status <> 'pending'"}[random.IntN(2)]
-		id, err := query[string](ctx, c.rig, `SELECT id FROM (SELECT id FROM `+table+` WHERE `+status+` ORDER BY id DESC LIMIT 40) x ORDER BY random() LIMIT 1`)
+		id, err := query[string](
+			ctx,
+			c.rig,
+			`SELECT id FROM (SELECT id FROM `+table+` WHERE `+status+` ORDER BY id DESC LIMIT 40) x ORDER BY random() LIMIT 1`,
+		)
 		if err != nil {
 			return false
 		}
@@ -257,17 +278,29 @@ func resetRun(ctx context.Context, c *chaos, id string) error {
 			return err
 		}
 		var without []enumspb.ResetReapplyExcludeType
-		forgets, err := query[bool](ctx, c.rig, `SELECT EXISTS (SELECT FROM checkout_session WHERE id = $1 AND status <> 'pending' AND expires_at < clock_timestamp())`, id)
+		forgets, err := query[bool](
+			ctx,
+			c.rig,
+			`SELECT EXISTS (SELECT FROM checkout_session WHERE id = $1 AND status <> 'pending' AND expires_at < clock_timestamp())`,
+			id,
+		)
 		if err != nil {
 			return err
 		}
 		if forgets && id[len(id)-1]%2 == 0 {
-			without = []enumspb.ResetReapplyExcludeType{enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL, enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE}
+			without = []enumspb.ResetReapplyExcludeType{
+				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
+				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+			}
 		}
 		c.noteOperator(invariant.OpReset, id)
 		_, err = c.rig.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
-			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()), Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
-			WorkflowExecution:        &commonpb.WorkflowExecution{WorkflowId: id, RunId: described.WorkflowExecutionInfo.Execution.RunId},
+			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()),
+			Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
+			WorkflowExecution: &commonpb.WorkflowExecution{
+				WorkflowId: id,
+				RunId:      described.WorkflowExecutionInfo.Execution.RunId,
+			},
 			ResetReapplyExcludeTypes: without,
 		})
 		return err

@@ -44,7 +44,11 @@ func (r *rig) holdsNow(ctx context.Context) (map[string]invariant.Hold, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[p.name] = invariant.Hold{Files: len(files), Goroutines: goroutines, Memory: math.Round(devstack.ResidentMemory(p.pid()))}
+		all[p.name] = invariant.Hold{
+			Files:      len(files),
+			Goroutines: goroutines,
+			Memory:     math.Round(devstack.ResidentMemory(p.pid())),
+		}
 	}
 	return all, nil
 }

@@ -51,14 +51,32 @@ var scripts = []script{
 		pause(ctx, between(s.random, time.Second, 5*time.Second))
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
-	{"expire", 5, 0, func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpExpire, s.id) }},
-	{"advance", 5, 2, func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpAdvance, s.id) }},
+	{
+		"expire",
+		5,
+		0,
+		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpExpire, s.id) },
+	},
+	{
+		"advance",
+		5,
+		2,
+		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
+	},
 	{"leave", 5, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
 	{"pay × expire", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 80*time.Millisecond)
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
+			80*time.Millisecond,
+		)
 	}},
 	{"pay × advance", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 120*time.Millisecond)
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
+			120*time.Millisecond,
+		)
 	}},
 	{"pay × signal", 5, 2, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.signal(ctx, s.id) }, 150*time.Millisecond)
@@ -72,10 +90,18 @@ var scripts = []script{
 		c.pay(ctx, s.m, s.id, goodCard)
 	}},
 	{"expire × advance", 3, 2, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 30*time.Millisecond)
+		s.race(
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
+			30*time.Millisecond,
+		)
 	}},
 	{"pay × pay", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
-		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.pay(ctx, s.m, s.id, "4100000000000019") }, 60*time.Millisecond)
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.pay(ctx, s.m, s.id, "4100000000000019") },
+			60*time.Millisecond,
+		)
 	}},
 }
 
@@ -94,8 +120,20 @@ func (c *chaos) signal(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c.noteOperator(invariant.OpSignal, id)
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"}) // no session is paid by a signal
-	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)                                                  // an error means that the session has ended
+	_ = c.rig.temporal.SignalWorkflow(
+		ctx,
+		id,
+		"",
+		workflows.SignalComplete,
+		workflows.CompleteInput{TransactionID: "txn_none"},
+	) // no session is paid by a signal
+	_ = c.rig.temporal.SignalWorkflow(
+		ctx,
+		id,
+		"",
+		workflows.SignalExpire,
+		nil,
+	) // an error means that the session has ended
 }
 
 // nextKey returns a new Idempotency-Key.
@@ -105,7 +143,9 @@ func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 func (c *chaos) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range c.customers {
-		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
+		random := rand.New(
+			rand.NewPCG(c.seed, uint64(i)+1),
+		) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.session(random)
@@ -170,7 +210,11 @@ func (c *chaos) steer(ctx context.Context) {
 			}
 			id := ids[random.IntN(len(ids))]
 			for _, verb := range verbs {
-				c.call(ctx, m, call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb})
+				c.call(
+					ctx,
+					m,
+					call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb},
+				)
 				pause(ctx, between(random, 0, 2*time.Second))
 			}
 		}

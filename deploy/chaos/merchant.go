@@ -73,15 +73,24 @@ func (c *chaos) addCanaries() error {
 	}
 	password, _ := u.User.Password()
 	_, master, _ := strings.Cut(c.rig.stack.Demo.MasterKeys, ":")
-	c.canaries = append(c.canaries,
+	c.canaries = append(
+		c.canaries,
 		invariant.Canary{Name: "database password", Value: password},
 		invariant.Canary{Name: "master key", Value: master},
-		invariant.Canary{Name: "e-mail address", Value: customerEmail, Tables: []string{"checkout_session", "transaction", "event"}})
+		invariant.Canary{
+			Name:   "e-mail address",
+			Value:  customerEmail,
+			Tables: []string{"checkout_session", "transaction", "event"},
+		},
+	)
 	for _, h := range invariant.HeaderCanaries {
 		c.canaries = append(c.canaries, h.Canary)
 	}
 	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
-		c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
+		c.canaries = append(
+			c.canaries,
+			invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
+		)
 	}
 	return nil
 }
@@ -93,17 +102,33 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 	err := store.CreateMerchant(ctx, checkout.Merchant{
 		ID: m.id, Name: fmt.Sprintf("Shop %d", i+1), Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
 		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
-	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"}})
+	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum",
+		Address: "sandbox:shop"}})
 	if err != nil {
 		return nil, err
 	}
 
-	err = store.CreateAPIKey(ctx, checkout.APIKey{Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}, m.key)
+	err = store.CreateAPIKey(
+		ctx,
+		checkout.APIKey{
+			Ref: checkout.Owner{
+				MerchantID: m.id,
+				Mode:       checkout.ModeTest,
+			}.Ref(
+				checkout.NewID(checkout.PrefixAPIKey),
+			),
+			Label: "chaos",
+		},
+		m.key,
+	)
 	if err != nil {
 		return nil, err
 	}
 
-	c.canaries = append(c.canaries, invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")})
+	c.canaries = append(
+		c.canaries,
+		invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")},
+	)
 	first := webhook.NewSecret()
 	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
 		return nil, err
@@ -114,7 +139,8 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 		return nil, err
 	}
 	if i == merchants-1 {
-		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed}, false); err != nil {
+		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed},
+			false); err != nil {
 			return nil, err
 		}
 	}
@@ -124,10 +150,22 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 }
 
 // addEndpoint registers a receiver, with or without a listener.
-func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType, listens bool) error {
-	c.canaries = append(c.canaries,
+func (c *chaos) addEndpoint(
+	ctx context.Context,
+	store *storage.Store,
+	m *merchant,
+	secret string,
+	types []webhook.EventType,
+	listens bool,
+) error {
+	c.canaries = append(
+		c.canaries,
 		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
-		invariant.Canary{Name: "digest of a webhook secret of " + m.id, Value: string(webhook.SecretDigest(secret))})
+		invariant.Canary{
+			Name:  "digest of a webhook secret of " + m.id,
+			Value: string(webhook.SecretDigest(secret)),
+		},
+	)
 	listen := c.startReceiver
 	if !listens {
 		listen = nobody
@@ -137,7 +175,12 @@ func (c *chaos) addEndpoint(ctx context.Context, store *storage.Store, m *mercha
 		return err
 	}
 	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
-		Ref: checkout.Owner{MerchantID: m.id, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Events: types,
+		Ref: checkout.Owner{
+			MerchantID: m.id,
+			Mode:       checkout.ModeTest,
+		}.Ref(
+			checkout.NewID(checkout.PrefixEndpoint),
+		), URL: address, Events: types,
 		Status: webhook.EndpointEnabled, Secret: secret,
 	})
 	return err

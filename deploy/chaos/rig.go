@@ -102,7 +102,14 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 		return nil, err
 	}
 
-	r.temporal, err = client.DialContext(ctx, client.Options{HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: quiet})
+	r.temporal, err = client.DialContext(
+		ctx,
+		client.Options{
+			HostPort:  r.stack.Temporal.Address(),
+			Namespace: r.stack.Temporal.Namespace(),
+			Logger:    quiet,
+		},
+	)
 	return r, err
 }
 
@@ -119,7 +126,8 @@ func (r *rig) addStackParts() {
 		return &part{
 			name: name, kind: kind, start: start,
 			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
-			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) }, // Stop kills a process that does not end
+			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) },
+			// Stop kills a process that does not end
 			metrics: s.MetricsAddress(kind),
 		}
 	}
@@ -154,9 +162,13 @@ func (r *rig) addMore(ctx context.Context, ports []int) error {
 			metrics: loopback(ports[3+i]),
 			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
 			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
-			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) }, // Stop kills a process that does not end
+			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) },
+			// Stop kills a process that does not end
 			start: func(context.Context) (err error) {
-				process, err = r.stack.StartMore(command, command+"2", append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
+				process, err = r.stack.StartMore(
+					command,
+					command+"2",
+					append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
 				return err
 			},
 		}
@@ -181,7 +193,12 @@ func (r *rig) again(ctx context.Context, p *part) {
 		}
 		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first) // a lost line of progress does no harm
+			_, _ = fmt.Fprintf(
+				r.out,
+				"%s does not start yet: %s\n",
+				p.name,
+				first,
+			) // a lost line of progress does no harm
 		}
 		select {
 		case <-ctx.Done():

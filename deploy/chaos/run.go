@@ -72,15 +72,39 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.IntVar(&o.deliveries, "deliveries", 10000, "go on until there are so many deliveries")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "go on no longer than this, whatever has happened")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
-	names := flags.String("kinds", "", "`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames())
+	names := flags.String(
+		"kinds",
+		"",
+		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames(),
+	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
-	flags.DurationVar(&o.think, "think", 500*time.Millisecond, "how long a customer at most waits before the next session")
-	flags.DurationVar(&o.within, "within", 30*time.Second, "how long the service may take to come to rest, beside retries that are not due")
-	flags.DurationVar(&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest")
+	flags.DurationVar(
+		&o.think,
+		"think",
+		500*time.Millisecond,
+		"how long a customer at most waits before the next session",
+	)
+	flags.DurationVar(
+		&o.within,
+		"within",
+		30*time.Second,
+		"how long the service may take to come to rest, beside retries that are not due",
+	)
+	flags.DurationVar(
+		&o.wait,
+		"wait",
+		4*time.Minute,
+		"how long to wait at the end for everything to come to rest",
+	)
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.BoolVar(&o.keep, "keep", false, "keep the data of the run, whatever came of it")
 	flags.StringVar(&o.dir, "data", "", "an empty or new `DIRECTORY` for the data; default a temporary one")
-	flags.StringVar(&o.json, "json", "", "`FILE` to write the report to as JSON too; - is standard output, instead of words")
+	flags.StringVar(
+		&o.json,
+		"json",
+		"",
+		"`FILE` to write the report to as JSON too; - is standard output, instead of words",
+	)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -145,7 +169,14 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 		}
 	}
 
-	c := &chaos{runOptions: o, out: progress, began: time.Now(), life: ctx, broken: map[string]int{}, played: map[string][]string{}}
+	c := &chaos{
+		runOptions: o,
+		out:        progress,
+		began:      time.Now(),
+		life:       ctx,
+		broken:     map[string]int{},
+		played:     map[string][]string{},
+	}
 	r, err := c.run(ctx)
 	if temporary && !o.keep && err == nil && r.Violations == 0 {
 		_ = os.RemoveAll(o.dir) // the system cleans up what is left
@@ -225,7 +256,8 @@ func (c *chaos) enough() bool {
 	if time.Since(c.began) > c.limit {
 		return true
 	}
-	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries && int(c.injected.Load()) >= c.faults
+	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries &&
+		int(c.injected.Load()) >= c.faults
 }
 
 // countDeliveries counts the deliveries in PostgreSQL. While PostgreSQL is away, the last count
@@ -248,7 +280,9 @@ func (c *chaos) inject(ctx context.Context) {
 		if !ok {
 			continue // all of its parts are broken already
 		}
-		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // the same seed must give the same numbers
+		own := rand.New(
+			rand.NewPCG(c.seed, random.Uint64()),
+		) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			if p != nil {
 				defer p.Unlock()
@@ -313,7 +347,12 @@ func (c *chaos) ended(name string) {
 
 // say writes a progress line.
 func (c *chaos) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...)) // a lost line of progress does no harm
+	_, _ = fmt.Fprintf(
+		c.out,
+		"%6.1f s  %s\n",
+		time.Since(c.began).Seconds(),
+		fmt.Sprintf(format, args...),
+	) // a lost line of progress does no harm
 }
 
 func (c *chaos) progress() {
@@ -323,8 +362,15 @@ func (c *chaos) progress() {
 		counts[made.Outcome()]++
 	}
 	c.mu.Unlock()
-	c.say("%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(), c.delivered.Load(), c.injected.Load(),
-		counts[invariant.CallOK], counts[invariant.CallRefused], counts[invariant.CallUnknown])
+	c.say(
+		"%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown",
+		c.created.Load(),
+		c.delivered.Load(),
+		c.injected.Load(),
+		counts[invariant.CallOK],
+		counts[invariant.CallRefused],
+		counts[invariant.CallUnknown],
+	)
 }
 
 func (c *chaos) stopReceivers() {
@@ -346,8 +392,11 @@ func (c *chaos) seenLeaks() []invariant.Leak {
 func (c *chaos) sources() (invariant.Sources, error) {
 	schedule, err := config.ParseSchedule(retrySchedule)
 	return invariant.Sources{
-		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(), Schedule: schedule,
-		ReceiverLogs: []string{c.rig.stack.ReceiverLogFile()}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
+		DatabaseURL: c.rig.databaseURL, Temporal: c.rig.temporal, Namespace: c.rig.stack.Temporal.Namespace(),
+		Schedule: schedule,
+		ReceiverLogs: []string{
+			c.rig.stack.ReceiverLogFile(),
+		}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
 		Canaries: c.canaries, Leaks: c.seenLeaks(), Logs: filepath.Join(c.dir, "stack"),
 		Progress: func(text string) { c.say("%s", text) },
 	}, err

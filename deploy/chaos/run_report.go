@@ -23,7 +23,8 @@ type runReport struct {
 	Sessions int             `json:"sessions"`
 	Statuses map[string]int  `json:"statuses"` // of sessions
 	Rest     *invariant.Rest `json:"rest"`
-	Hastened int             `json:"hastened"` // deliveries hastened with retry_now after the last fault, because their worker had died
+	// Deliveries hastened with retry_now after the last fault, because their worker had died.
+	Hastened int `json:"hastened"`
 
 	Deliveries int            `json:"deliveries"`
 	Delivered  map[string]int `json:"delivered"`  // deliveries by status
@@ -70,7 +71,8 @@ func (c *chaos) examine(ctx context.Context, r *runReport) error {
 // count fills in the counts.
 func (c *chaos) count(r *runReport, f *invariant.Facts) {
 	r.Sessions, r.Deliveries = len(f.Sessions), len(f.Deliveries)
-	r.Statuses, r.Delivered, r.Calls, r.Played = map[string]int{}, map[string]int{}, map[string]map[string]int{}, map[string]map[string]int{}
+	r.Statuses, r.Delivered, r.Calls, r.Played = map[string]int{}, map[string]int{}, map[string]map[string]int{},
+		map[string]map[string]int{}
 	status := map[string]string{}
 	for _, s := range f.Sessions {
 		status[s.ID] = string(s.Status)
@@ -149,22 +151,57 @@ func (r *runReport) print(out io.Writer) error {
 		faults += n
 	}
 
-	fmt.Fprintf(out, "\nseed %d: %s under load, %d sessions (%.1f a second), %d deliveries, %d attempts, %d faults\n", r.Seed, r.Load.Round(time.Second),
-		r.Sessions, float64(r.Sessions)/r.Load.Seconds(), r.Deliveries, r.Attempts, faults)
-	fmt.Fprintf(out, "at rest %s after the last fault; %d deliveries hastened\n", r.Rest.After.Round(100*time.Millisecond), r.Hastened)
+	fmt.Fprintf(
+		out,
+		"\nseed %d: %s under load, %d sessions (%.1f a second), %d deliveries, %d attempts, %d faults\n",
+		r.Seed,
+		r.Load.Round(time.Second),
+		r.Sessions,
+		float64(r.Sessions)/r.Load.Seconds(),
+		r.Deliveries,
+		r.Attempts,
+		faults,
+	)
+	fmt.Fprintf(
+		out,
+		"at rest %s after the last fault; %d deliveries hastened\n",
+		r.Rest.After.Round(100*time.Millisecond),
+		r.Hastened,
+	)
 	for _, h := range r.Rest.Held {
-		fmt.Fprintf(out, "%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n",
-			h.Process, h.After.Files, h.After.Goroutines, h.After.Memory, h.Before.Files, h.Before.Goroutines, h.Before.Memory)
+		fmt.Fprintf(
+			out,
+			"%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n",
+			h.Process,
+			h.After.Files,
+			h.After.Goroutines,
+			h.After.Memory,
+			h.Before.Files,
+			h.Before.Goroutines,
+			h.Before.Memory,
+		)
 	}
 
 	fmt.Fprintf(out, "sessions: %s; deliveries: %s\n", listed(r.Statuses), listed(r.Delivered))
-	fmt.Fprintf(out, "receivers: %d requests, %d deliveries accepted once more than asked for\n\n", r.Requests, r.Duplicates)
+	fmt.Fprintf(
+		out,
+		"receivers: %d requests, %d deliveries accepted once more than asked for\n\n",
+		r.Requests,
+		r.Duplicates,
+	)
 	fmt.Fprintf(out, "faults: %s\n\n", listed(r.Faults))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "calls\tok\tfail\tunknown")
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
 		of := r.Calls[op]
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused], of[invariant.CallUnknown])
+		fmt.Fprintf(
+			table,
+			"%s\t%d\t%d\t%d\n",
+			op,
+			of[invariant.CallOK],
+			of[invariant.CallRefused],
+			of[invariant.CallUnknown],
+		)
 	}
 
 	fmt.Fprintln(table, "\nscript or race\twho won")

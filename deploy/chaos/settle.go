@@ -52,7 +52,8 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	}
 
 	err = conn.QueryRow(ctx, `
-		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
+		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout'
+			AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
 		Scan(&rest.IdleInTx)
 	if err != nil {
 		return err
@@ -106,11 +107,13 @@ type waiting struct{ ID, MerchantID, What string }
 // longer than hasty. It returns the number of hastened deliveries.
 func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
 	rows, err := conn.Query(ctx, `
-		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
+		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT
+			JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
 			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
 		UNION ALL SELECT id, merchant_id, 'resume' FROM webhook_delivery WHERE status = 'pending' AND held
 		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
-			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval OR next_attempt_at < now() - $1::interval)
+			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval
+				OR next_attempt_at < now() - $1::interval)
 				AND (sending_until IS NULL OR sending_until < now())`, hasty)
 	if err != nil {
 		return 0, err
@@ -131,7 +134,11 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 		switch {
 		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
 		case checkout.IsID(checkout.PrefixDelivery, w.ID):
-			got := c.call(ctx, m, call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What})
+			got := c.call(
+				ctx,
+				m,
+				call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What},
+			)
 			if w.What == "retry_now" && got.status == http.StatusAccepted {
 				hastened++
 			}

@@ -17,7 +17,9 @@ const asksTheBank = "4000000000003220"
 
 // decideTwice makes several runs of one session decide its payment at once. It locks the row, so
 // that a run waits for it. Then operators end that run, and the next run waits as well.
-func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
+func decideTwice(
+	operators ...func(ctx context.Context, c *chaos, id string) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 		ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 		defer cancel()
@@ -48,7 +50,11 @@ func decideTwice(operators ...func(ctx context.Context, c *chaos, id string) err
 func lockInFlight(ctx context.Context, conn *pgx.Conn, id string) bool {
 	tx, err := conn.Begin(ctx)
 	for began := time.Now(); err == nil && time.Since(began) < 10*time.Second; pause(ctx, 5*time.Millisecond) {
-		tag, failed := tx.Exec(ctx, `SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`, id)
+		tag, failed := tx.Exec(
+			ctx,
+			`SELECT FROM checkout_session WHERE id = $1 AND payment_in_flight FOR UPDATE`,
+			id,
+		)
 		if tag.RowsAffected() == 1 {
 			return true
 		}
@@ -65,7 +71,8 @@ func (c *chaos) awaitWaiting(ctx context.Context, conn *pgx.Conn, wanted int) bo
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < 8*time.Second; pause(ctx, 200*time.Millisecond) {
 		waiting, err := query[int](ctx, c.rig, `
 			WITH RECURSIVE waiting AS (
-				SELECT $1::int AS pid UNION SELECT a.pid FROM pg_stat_activity a JOIN waiting w ON w.pid = ANY(pg_blocking_pids(a.pid)))
+				SELECT $1::int AS pid UNION SELECT a.pid FROM pg_stat_activity a
+					JOIN waiting w ON w.pid = ANY(pg_blocking_pids(a.pid)))
 			SELECT count(*) - 1 FROM waiting`, conn.PgConn().PID())
 		if err == nil && waiting >= wanted {
 			return true

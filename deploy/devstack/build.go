@@ -162,7 +162,14 @@ var buildFlags = []string{"-mod=readonly", "-trimpath", "-buildvcs=false", "-ldf
 func goBuild(ctx context.Context, source, output string, tell func(string)) error {
 	modules := 0
 	tell("fetching modules")
-	list := goCommand(ctx, source, slices.Concat([]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, buildFlags, []string{"."})...)
+	list := goCommand(
+		ctx,
+		source,
+		slices.Concat(
+			[]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"},
+			buildFlags,
+			[]string{"."},
+		)...)
 	stale, err := eachLine(list, func(line string) {
 		if strings.HasPrefix(line, "go: downloading ") {
 			modules++
@@ -176,7 +183,10 @@ func goBuild(ctx context.Context, source, output string, tell func(string)) erro
 	packages, done := len(strings.Fields(stale)), 0
 	tell(fmt.Sprintf("0 of %d packages", packages))
 	// With -v the go command names each package, the program's own last.
-	build := goCommand(ctx, source, slices.Concat([]string{"build", "-v", "-o", output}, buildFlags, []string{"."})...)
+	build := goCommand(
+		ctx,
+		source,
+		slices.Concat([]string{"build", "-v", "-o", output}, buildFlags, []string{"."})...)
 	_, err = eachLine(build, func(line string) {
 		if strings.Contains(line, " ") { // a message of the compiler
 			return

@@ -18,8 +18,19 @@ type dataDir struct{ lock *os.File }
 const lockFile = "devstack.lock"
 
 // ourEntries are the files and directories that a stack leaves. -fresh removes only these.
-var ourEntries = []string{"postgres", "temporal", "temporal-ui", "demo.json", "environment", "api.log", "api.log.old", "worker.log", "worker.log.old",
-	receiverLog, receiverLog + ".old"}
+var ourEntries = []string{
+	"postgres",
+	"temporal",
+	"temporal-ui",
+	"demo.json",
+	"environment",
+	"api.log",
+	"api.log.old",
+	"worker.log",
+	"worker.log.old",
+	receiverLog,
+	receiverLog + ".old",
+}
 
 // openDataDir makes and locks the directory. With fresh it empties the directory, but only if no
 // other stack uses it and it holds only files of a stack.
@@ -68,7 +79,11 @@ func checkOurs(path string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != lockFile && !slices.Contains(ourEntries, e.Name()) {
-			return fmt.Errorf("-fresh: %s holds %q, which is not the stack's; choose another directory with -data", path, e.Name())
+			return fmt.Errorf(
+				"-fresh: %s holds %q, which is not the stack's; choose another directory with -data",
+				path,
+				e.Name(),
+			)
 		}
 	}
 	return nil

@@ -46,7 +46,9 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 
 	d = Demo{
 		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
-		APIKey: checkout.NewAPIKey(checkout.ModeTest), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
+		APIKey: checkout.NewAPIKey(
+			checkout.ModeTest,
+		), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
 		Password: rand.Text(),
 	}
 
@@ -57,7 +59,11 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 
 	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
 	if errors.Is(err, storage.ErrWrongMasterKey) {
-		return Demo{}, fmt.Errorf("the database was set up by a stack whose %s is gone; use another database: %w", path, err)
+		return Demo{}, fmt.Errorf(
+			"the database was set up by a stack whose %s is gone; use another database: %w",
+			path,
+			err,
+		)
 	}
 	if err != nil {
 		return Demo{}, err
@@ -76,12 +82,23 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 	}
 	var addresses []checkout.PayoutAddress
 	for _, c := range checkout.PayoutCurrencies {
-		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"})
+		addresses = append(
+			addresses,
+			checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"},
+		)
 	}
 	if err := store.CreateMerchant(ctx, merchant, checkout.ModeTest, addresses); err != nil {
 		return err
 	}
-	key := checkout.APIKey{Ref: checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
+	key := checkout.APIKey{
+		Ref: checkout.Owner{
+			MerchantID: d.MerchantID,
+			Mode:       checkout.ModeTest,
+		}.Ref(
+			checkout.NewID(checkout.PrefixAPIKey),
+		),
+		Label: "local",
+	}
 	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
 		return err
 	}
@@ -96,7 +113,12 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 }
 
 func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
-	owner := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: d.MerchantID, Email: DemoOwner, Role: checkout.RoleOwner}
+	owner := checkout.Member{
+		ID:         checkout.NewID(checkout.PrefixMember),
+		MerchantID: d.MerchantID,
+		Email:      DemoOwner,
+		Role:       checkout.RoleOwner,
+	}
 	token, err := store.Invite(ctx, owner, "local stack")
 	if err != nil {
 		return err

@@ -50,7 +50,10 @@ func ensureNamespace(ctx context.Context, address string, o TemporalOptions) err
 		{"wait for the frontend", f.healthy},
 		{"register namespace " + o.Namespace, func(ctx context.Context) error { return f.register(ctx, o.Retention) }},
 		{"add search attributes", func(ctx context.Context) error { return f.addAttributes(ctx, o.SearchAttributes) }},
-		{"wait for the search attributes", func(ctx context.Context) error { return f.attributesUsable(ctx, o.SearchAttributes) }},
+		{"wait for the search attributes", func(ctx context.Context) error {
+			return f.attributesUsable(ctx,
+				o.SearchAttributes)
+		}},
 	} {
 		if err := retry(ctx, step.try); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
@@ -101,7 +104,10 @@ func (f frontend) register(ctx context.Context, retention time.Duration) error {
 	if status.Code(err) != codes.AlreadyExists {
 		return err
 	}
-	there, err := f.workflow.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: f.namespace})
+	there, err := f.workflow.DescribeNamespace(
+		ctx,
+		&workflowservice.DescribeNamespaceRequest{Namespace: f.namespace},
+	)
 	if err != nil || there.Config.WorkflowExecutionRetentionTtl.AsDuration() >= retention {
 		return err
 	}
@@ -114,7 +120,10 @@ func (f frontend) register(ctx context.Context, retention time.Duration) error {
 
 // addAttributes adds the attributes that are missing.
 func (f frontend) addAttributes(ctx context.Context, wanted map[string]enumspb.IndexedValueType) error {
-	there, err := f.operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: f.namespace})
+	there, err := f.operator.ListSearchAttributes(
+		ctx,
+		&operatorservice.ListSearchAttributesRequest{Namespace: f.namespace},
+	)
 	if err != nil {
 		return err
 	}

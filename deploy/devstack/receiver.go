@@ -26,7 +26,9 @@ const maxArrivals = 10_000
 //go:embed receiver.html
 var receiverHTML string
 
-var receiverPage = template.Must(template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML))
+var receiverPage = template.Must(
+	template.New("receiver").Funcs(template.FuncMap{"pretty": pretty}).Parse(receiverHTML),
+)
 
 // Arrival is one request to the receiver.
 type Arrival struct {
@@ -68,13 +70,21 @@ func StartReceiver(address, secret string) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receiver: %w", err)
 	}
-	r := &Receiver{secret: secret, url: "http://" + listener.Addr().String() + webhookPath, status: http.StatusOK, accepted: map[string]bool{}, arrived: make(chan struct{})}
+	r := &Receiver{
+		secret:   secret,
+		url:      "http://" + listener.Addr().String() + webhookPath,
+		status:   http.StatusOK,
+		accepted: map[string]bool{},
+		arrived:  make(chan struct{}),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(webhookPath, r.receive)
 	mux.HandleFunc("POST /answer", r.chooseAnswer)
 	mux.HandleFunc("GET /{$}", r.show)
 	r.server = &http.Server{
-		Handler: http.NewCrossOriginProtection().Handler(mux), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
+		Handler: http.NewCrossOriginProtection().
+			Handler(mux),
+		ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() { _ = r.server.Serve(listener) }() // ends with Close
 	return r, nil
@@ -147,7 +157,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 
 	a := Arrival{
 		At: time.Now(), Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt"),
-		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader), body, time.Now()),
+		Header: req.Header, Body: body, Signature: webhook.Verify(r.secret, req.Header.Get(webhook.SignatureHeader),
+			body, time.Now()),
 	}
 
 	var envelope struct{ ID, Type string }
@@ -281,8 +292,12 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	status := r.status
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
-	_ = receiverPage.Execute(w, map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300}) // an error means that the browser has gone
+	w.Header().
+		Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	_ = receiverPage.Execute(
+		w,
+		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300},
+	) // an error means that the browser has gone
 }
 
 func pretty(body []byte) string {

@@ -169,8 +169,9 @@ func (r *Receiver) logged(a Arrival, req *http.Request, answered *time.Time) {
 	r.mu.Unlock()
 	log.write(LoggedRequest{
 		At: a.At, Listener: r.url, Method: req.Method, Proto: req.Proto, TLS: req.TLS != nil,
-		Delivery: a.Delivery, Attempt: a.Attempt, HeaderEvent: a.Header.Get("X-Service-Event-Id"), EventID: a.EventID, Type: a.Type,
-		T: signedAt(a.Header.Get(webhook.SignatureHeader)), SignatureOK: a.Signature == nil,
+		Delivery: a.Delivery, Attempt: a.Attempt, HeaderEvent: a.Header.Get("X-Service-Event-Id"), EventID: a.EventID,
+		Type: a.Type,
+		T:    signedAt(a.Header.Get(webhook.SignatureHeader)), SignatureOK: a.Signature == nil,
 		BodySHA256: fmt.Sprintf("%x", sha256.Sum256(a.Body)), Status: a.Status, AnsweredAt: answered,
 	})
 }
@@ -202,7 +203,14 @@ func StartCanary(address string, log *ReceiverLog) (stop func(), err error) {
 	server := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-			note(LoggedRequest{Method: req.Method, Proto: req.Proto, Delivery: req.Header.Get("X-Service-Delivery-Id"), Attempt: req.Header.Get("X-Service-Attempt")})
+			note(
+				LoggedRequest{
+					Method:   req.Method,
+					Proto:    req.Proto,
+					Delivery: req.Header.Get("X-Service-Delivery-Id"),
+					Attempt:  req.Header.Get("X-Service-Attempt"),
+				},
+			)
 		}),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {

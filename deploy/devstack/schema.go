@@ -31,7 +31,8 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	for _, schema := range schemas {
 		var there bool
-		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, schema.database).Scan(&there)
+		err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, schema.database).
+			Scan(&there)
 		if err == nil && there {
 			err = runSQLTool(ctx, program, admin, schema.database, "update-schema", "--schema-name", schema.name)
 		} else if err == nil {
@@ -46,7 +47,13 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 
 // createDatabase makes a database with its tables. The database gets its name only when it is
 // complete: after a kill, the tool cannot repeat every statement of a half-made schema.
-func createDatabase(ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string) error {
+func createDatabase(
+	ctx context.Context,
+	conn *pgx.Conn,
+	program string,
+	admin *url.URL,
+	database, schema string,
+) error {
 	unfinished := database + "_unfinished"
 	for _, sql := range []string{
 		"DROP DATABASE IF EXISTS " + unfinished + " WITH (FORCE)",

@@ -193,7 +193,12 @@ func (s *Stack) prepare(ctx context.Context) error {
 		return err
 	}
 	var err error
-	s.Demo, err = loadDemo(ctx, filepath.Join(s.options.Dir, "demo.json"), s.DatabaseURL(), s.ReceiverURL()+webhookPath)
+	s.Demo, err = loadDemo(
+		ctx,
+		filepath.Join(s.options.Dir, "demo.json"),
+		s.DatabaseURL(),
+		s.ReceiverURL()+webhookPath,
+	)
 	return err
 }
 
@@ -259,8 +264,16 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 	}
 	return Program{
 		Name: logName, Path: self, Args: nil, Dir: s.options.Dir, Log: s.Log(logName),
-		Env: slices.Concat(s.Environment(), []string{"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName])}, // for a further process 0: any port
-			s.through(command), s.options.Env, env, []string{commandVariable + "=" + command}),
+		Env: slices.Concat(
+			s.Environment(),
+			[]string{
+				"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName]),
+			}, // for a further process 0: any port
+			s.through(command),
+			s.options.Env,
+			env,
+			[]string{commandVariable + "=" + command},
+		),
 	}.Start()
 }
 
@@ -357,7 +370,11 @@ func (s *Stack) Supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name) // a lost line of progress does no harm
+		_, _ = fmt.Fprintf(
+			s.options.Out,
+			"%s ended; starting it again\n",
+			name,
+		) // a lost line of progress does no harm
 		if err := again(ctx); err != nil && ctx.Err() == nil {
 			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
 			_ = pause(ctx, time.Second) // the loop looks at ctx

@@ -137,7 +137,10 @@ func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
 func (c *client) refused(res *http.Response) error {
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized:
-		return fmt.Errorf("the API at %s refuses the key of CHECKOUT_API_KEY: it was revoked, or belongs to another service", c.url)
+		return fmt.Errorf(
+			"the API at %s refuses the key of CHECKOUT_API_KEY: it was revoked, or belongs to another service",
+			c.url,
+		)
 	case code == http.StatusForbidden:
 		return fmt.Errorf("the API at %s does not let this key read events", c.url)
 	case code == http.StatusTooManyRequests:
@@ -175,7 +178,10 @@ func (c *client) checkPage(p page, cursor string) error {
 		switch {
 		case e.Livemode:
 			return errors.New("the API answered with a live event: listen forwards test-mode events only")
-		case !checkout.IsID(checkout.PrefixEvent, e.ID), !plain(string(e.Type)), e.CreatedAt.IsZero(), len(e.Data) == 0:
+		case !checkout.IsID(checkout.PrefixEvent, e.ID),
+			!plain(string(e.Type)),
+			e.CreatedAt.IsZero(),
+			len(e.Data) == 0:
 			return c.strange("an event is malformed")
 		case last != "" && e.ID >= last:
 			return c.strange("the events are not in order")

@@ -160,7 +160,10 @@ func (l *listener) look(ctx context.Context) (found, error) {
 		if err != nil {
 			return found{}, err
 		}
-		pages = append(pages, slices.DeleteFunc(p.Data, func(e event) bool { return e.ID < horizon || l.state.settled(e.ID) }))
+		pages = append(
+			pages,
+			slices.DeleteFunc(p.Data, func(e event) bool { return e.ID < horizon || l.state.settled(e.ID) }),
+		)
 		if len(pages) > maxPages {
 			got.newer += len(l.chosen(pages[0]))
 			got.more = true

@@ -70,13 +70,19 @@ var keyShape = regexp.MustCompile(`^sk_test_[0-9a-f]{64}$`)
 
 func checkKey(key string) error {
 	if strings.HasPrefix(key, "sk_live_") {
-		return errors.New("is a live key: listen forwards test-mode events only, and a live key has no place on a developer's computer; use one that begins with sk_test_")
+		return errors.New(
+			"is a live key: listen forwards test-mode events only, and a live key has no place on a developer's computer; use one that begins with sk_test_",
+		)
 	}
 	if key == "" {
-		return errors.New("is not set: export a test key, sk_test_…; there is no flag for it, which would leave it in the shell's history")
+		return errors.New(
+			"is not set: export a test key, sk_test_…; there is no flag for it, which would leave it in the shell's history",
+		)
 	}
 	if !keyShape.MatchString(key) {
-		return errors.New("does not look like a key, which is sk_test_ and 64 hexadecimal digits without quotes or spaces")
+		return errors.New(
+			"does not look like a key, which is sk_test_ and 64 hexadecimal digits without quotes or spaces",
+		)
 	}
 	return nil
 }
@@ -185,7 +191,9 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	}
 	var t time.Time
 	if err := t.UnmarshalText([]byte(text)); err != nil || t.Unix() < 0 {
-		return time.Time{}, errors.New("must be a duration such as 10m or 36h, or an RFC 3339 time such as 2026-01-31T09:30:00Z")
+		return time.Time{}, errors.New(
+			"must be a duration such as 10m or 36h, or an RFC 3339 time such as 2026-01-31T09:30:00Z",
+		)
 	}
 	if t.After(now) {
 		return time.Time{}, errors.New("is in the future")

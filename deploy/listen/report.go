@@ -68,7 +68,9 @@ func (r *reporter) encode(l line) {
 	l.Time = checkout.FormatTime(r.now())
 	text, err := checkout.EncodeJSON(l)
 	if err != nil {
-		text, _ = json.Marshal(map[string]string{"kind": "notice", "message": err.Error()}) // no error: only strings
+		text, _ = json.Marshal(
+			map[string]string{"kind": "notice", "message": err.Error()},
+		) // no error: only strings
 	}
 	r.print(string(text))
 }
@@ -152,7 +154,13 @@ func (r *reporter) attempt(e event, number int, o outcome, again time.Duration) 
 		r.failed = append(r.failed, f)
 	}
 	if r.json {
-		a := &attemptLine{failure: f, Attempt: number, Error: o.why(), Duration: o.took.Milliseconds(), RetryIn: again.Milliseconds()}
+		a := &attemptLine{
+			failure:  f,
+			Attempt:  number,
+			Error:    o.why(),
+			Duration: o.took.Milliseconds(),
+			RetryIn:  again.Milliseconds(),
+		}
 		if o.status != 0 {
 			a.Status = &o.status
 		}

@@ -104,7 +104,10 @@ func openState(path string) (*stateFile, error) {
 	if err := lockFile(lock); err != nil {
 		f.close()
 		if errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("another listen is running with the state file %s: end it, or give this one a file of its own with --state", path)
+			return nil, fmt.Errorf(
+				"another listen is running with the state file %s: end it, or give this one a file of its own with --state",
+				path,
+			)
 		}
 		return nil, fmt.Errorf("lock state file: %w", err)
 	}
@@ -130,8 +133,12 @@ func (f *stateFile) load() error {
 		err = f.check()
 	}
 	if err != nil {
-		return fmt.Errorf("the state file %s cannot be used: %w. It was left as it is. Put it right, or move it away: "+
-			"then listen makes a new secret and begins with the events from then on, or from --since", f.path, err)
+		return fmt.Errorf(
+			"the state file %s cannot be used: %w. It was left as it is. Put it right, or move it away: "+
+				"then listen makes a new secret and begins with the events from then on, or from --since",
+			f.path,
+			err,
+		)
 	}
 	return f.save() // find out that the file is not writable before anything is forwarded
 }
@@ -139,7 +146,11 @@ func (f *stateFile) load() error {
 // save replaces the file in one step. After a crash at any moment, either the old or the new file
 // is there, complete.
 func (f *stateFile) save() error {
-	text, err := json.MarshalIndent(f.state, "", "  ") // #nosec G117 -- the secret is kept in this file on purpose
+	text, err := json.MarshalIndent(
+		f.state,
+		"",
+		"  ",
+	) // #nosec G117 -- the secret is kept in this file on purpose
 	if err != nil {
 		return fmt.Errorf("state file: %w", err)
 	}
@@ -155,7 +166,11 @@ func (f *stateFile) replace(text []byte) error {
 		return err
 	}
 	// O_EXCL: never write through a link that somebody else put there.
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- the user's own choice
+	file, err := os.OpenFile(
+		next,
+		os.O_WRONLY|os.O_CREATE|os.O_EXCL,
+		0o600,
+	) // #nosec G304 -- the user's own choice
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,8 @@ func API(ctx context.Context, cfg config.Config) error {
 		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Shares: shares, Log: slog.Default(),
 	})
 	page := hosted.Config{
-		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
+		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg),
+		Shares: shares, Log: slog.Default(),
 	}
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
@@ -68,7 +69,8 @@ func API(ctx context.Context, cfg config.Config) error {
 
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
-		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace,
+		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace,
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
@@ -80,9 +82,16 @@ func API(ctx context.Context, cfg config.Config) error {
 		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
 	})
 	group.Go(func() error {
-		return serve(ctx, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)))
+		return serve(
+			ctx,
+			"dashboard",
+			cfg.DashboardAddress,
+			behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
+		)
 	})
-	group.Go(func() error { feed.Run(ctx); return nil }) // Run ends the streams at a stop: the stop need not wait for them
+	group.Go(
+		func() error { feed.Run(ctx); return nil },
+	) // Run ends the streams at a stop: the stop need not wait for them
 	return group.Wait()
 }
 
@@ -140,7 +149,8 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, Protocols: protocols(), ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, Protocols: protocols(),
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan error, 1)
 	go func() {

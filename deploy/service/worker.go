@@ -33,13 +33,21 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	flows := &runs.Client{Temporal: temporal}
-	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath, SettleAfter: sandbox.DefaultSettleAfter}
+	cards := &sandbox.CardNetwork{
+		Store:        store,
+		ChallengeURL: cfg.PageURL + challengePath,
+		SettleAfter:  sandbox.DefaultSettleAfter,
+	}
 	workers, err := worker.Start(temporal, worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL,
 			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
 		},
-		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule),
+		Deliveries: activities.NewDeliveries(
+			store,
+			activities.NewAddressGuard(cfg.AllowLoopback),
+			cfg.TestSchedule,
+		),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 		BuildID:      cfg.BuildID,
 	})
@@ -50,7 +58,10 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	slog.InfoContext(ctx, "worker polls")
 
 	err = wait(ctx, "Temporal's schedules", func() error {
-		return flows.EnsureSchedules(ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention})
+		return flows.EnsureSchedules(
+			ctx,
+			runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention},
+		)
 	}, func(error) bool { return ctx.Err() == nil })
 	if err != nil {
 		return err

@@ -42,7 +42,10 @@ var propagator = propagation.TraceContext{}
 // Setup installs the global providers, the propagator and the default logger. The returned function
 // exports the remaining data within five seconds.
 func Setup(ctx context.Context, o Options) (func(), error) {
-	slog.SetDefault(slog.New(traceHandler{slog.NewJSONHandler(o.Out, &slog.HandlerOptions{Level: o.Level})}).With("service", o.Service))
+	slog.SetDefault(
+		slog.New(traceHandler{slog.NewJSONHandler(o.Out, &slog.HandlerOptions{Level: o.Level})}).
+			With("service", o.Service),
+	)
 	// The standard log would write through slog. Only net/http's client still uses it: it quotes
 	// data that a receiver sent unasked.
 	log.SetOutput(io.Discard)
@@ -53,7 +56,12 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	if service == "" {
 		service = "checkout-" + o.Service
 	}
-	res, err := resource.New(ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(), resource.WithAttributes(semconv.ServiceName(service)))
+	res, err := resource.New(
+		ctx,
+		resource.WithFromEnv(),
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(semconv.ServiceName(service)),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
 	}
@@ -75,7 +83,11 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		if err != nil {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
-		provider := metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(res), metric.WithView(inSeconds))
+		provider := metric.NewMeterProvider(
+			metric.WithReader(reader),
+			metric.WithResource(res),
+			metric.WithView(inSeconds),
+		)
 		otel.SetMeterProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)
 		if err := runtime.Start(); err != nil {
@@ -97,15 +109,18 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 
 // inSeconds are the buckets for latencies in seconds, as Temporal's SDK measures them. The default
 // buckets suit milliseconds.
-var inSeconds = metric.NewView(metric.Instrument{Kind: metric.InstrumentKindHistogram, Scope: instrumentation.Scope{Name: temporalMeter}},
+var inSeconds = metric.NewView(
+	metric.Instrument{Kind: metric.InstrumentKindHistogram, Scope: instrumentation.Scope{Name: temporalMeter}},
 	metric.Stream{Aggregation: metric.AggregationExplicitBucketHistogram{
 		Boundaries: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600},
-	}})
+	}},
+)
 
 // configured reports whether the variables ask for an exporter of the signal. OpenTelemetry's
 // default, a collector on localhost, is not used: without a collector it would only log failures.
 func configured(signal string) bool {
-	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"} {
+	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"} {
 		if os.Getenv(name) != "" {
 			return true
 		}

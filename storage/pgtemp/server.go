@@ -164,7 +164,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		portLost := o.Port == 0 && errors.Is(err, ErrPortTaken) && attempt < 10
 		// A process that the killed server had just forked holds the port a moment longer.
 		portLeft := o.Port != 0 && errors.Is(err, ErrPortTaken) && time.Since(began) < portPatience
-		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") && time.Since(began) < formerPatience
+		backendsLeft := strings.Contains(err.Error(), "pre-existing shared memory block") &&
+			time.Since(began) < formerPatience
 		if !portLost && !portLeft && !backendsLeft {
 			return err
 		}
@@ -232,7 +233,12 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000"):
-			return fmt.Errorf("the server on port %d does not know the password in %s: %w", s.port, s.cluster.password(), err)
+			return fmt.Errorf(
+				"the server on port %d does not know the password in %s: %w",
+				s.port,
+				s.cluster.password(),
+				err,
+			)
 		}
 		select {
 		case <-s.done:

@@ -6,9 +6,10 @@ import (
 	"syscall"
 )
 
-// StartTied starts cmd so that it gets the signal onDeath when this process ends, kill -9 included. exited receives the result of cmd.Wait once and is then closed.
-// cmd runs in a process group of its own: a ctrl-C in the terminal reaches only the process that started it, which
-// then stops its children in the right order.
+// StartTied starts cmd so that it gets the signal onDeath when this process ends, kill -9 included.
+// exited receives the result of cmd.Wait once and is then closed. cmd runs in a process group of
+// its own: a ctrl-C in the terminal reaches only the process that started it, which then stops its
+// children in the right order.
 //
 // The kernel watches not the parent process but the parent *thread*. Go ends threads as it likes, so the child is
 // forked by a goroutine that keeps its thread until the child has ended.

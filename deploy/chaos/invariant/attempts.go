@@ -27,7 +27,12 @@ var attempts = Invariant{
 			}
 			r.Checked++
 			if a.attempt == nil {
-				r.violated(a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt, checkout.FormatTime(a.At))
+				r.violated(
+					a.Delivery,
+					"no attempt %q was noted before its request came at %s",
+					a.Attempt,
+					checkout.FormatTime(a.At),
+				)
 			}
 		}
 	},
@@ -59,7 +64,8 @@ func (w *world) checkRuns(d *Delivery, r *Result) {
 			abandoned++
 		}
 	}
-	if known := len(w.runs[d.ID]) > 0 && !d.Moved && d.CreatedAt.After(w.At.Add(-w.RunRetention)); known && without > abandoned {
+	if known := len(w.runs[d.ID]) > 0 && !d.Moved && d.CreatedAt.After(w.At.Add(-w.RunRetention)); known &&
+		without > abandoned {
 		r.violated(d.ID, "%d of its %d runs have no attempts", without, d.Run)
 	}
 }

@@ -42,7 +42,8 @@ func reportLost(pending []*workflowpb.PendingActivityInfo) bool {
 	return slices.ContainsFunc(pending, func(a *workflowpb.PendingActivityInfo) bool {
 		failure := a.GetLastFailure()
 		lost := failure.GetTimeoutFailureInfo() != nil || failure.GetMessage() == activities.AttemptLost
-		return a.GetActivityType().GetName() == sendActivity && lost && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
+		return a.GetActivityType().GetName() == sendActivity && lost &&
+			a.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED
 	})
 }
 
@@ -74,14 +75,20 @@ func (d deliveryRows) odd(row *Delivery, runs []Run) bool {
 // readHistory reads a run's history and notes its events on the run.
 func (d deliveryRows) readHistory(ctx context.Context, run *Run) error {
 	sends := sends{scheduled: map[int64]bool{}, begun: map[int64]bool{}}
-	err := eachEvent(ctx, d.Sources, *run, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT, func(e *historypb.HistoryEvent) {
-		run.note(e)
-		sends.note(e)
-		signal := e.GetWorkflowExecutionSignaledEventAttributes()
-		if signal.GetSignalName() == flows.SignalRetryNow {
-			run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
-		}
-	})
+	err := eachEvent(
+		ctx,
+		d.Sources,
+		*run,
+		enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
+		func(e *historypb.HistoryEvent) {
+			run.note(e)
+			sends.note(e)
+			signal := e.GetWorkflowExecutionSignaledEventAttributes()
+			if signal.GetSignalName() == flows.SignalRetryNow {
+				run.RetryNow = append(run.RetryNow, e.GetEventTime().AsTime())
+			}
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -121,7 +128,9 @@ func (s sends) note(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		s.begun[e.EventId] = begunLocally(e.GetMarkerRecordedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		if e.GetWorkflowTaskFailedEventAttributes().GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+		if e.GetWorkflowTaskFailedEventAttributes().
+			GetCause() ==
+			enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
 			clear(s.begun) // the events so far belong to the run before the reset
 		}
 	}
@@ -152,5 +161,6 @@ func begunLocally(marker *historypb.MarkerRecordedEventAttributes) bool {
 	if marker.GetMarkerName() != "LocalActivity" || decode(marker.GetDetails()["data"], &local) != nil {
 		return false
 	}
-	return local.ActivityType == sendActivity && (marker.GetFailure() != nil || begun(marker.GetDetails()["result"]))
+	return local.ActivityType == sendActivity &&
+		(marker.GetFailure() != nil || begun(marker.GetDetails()["result"]))
 }

@@ -146,7 +146,8 @@ type attemptKey struct {
 func newWorld(f *Facts) *world {
 	w := &world{
 		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
-		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{}, byAttempt: map[attemptKey][]arrival{},
+		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{},
+		byAttempt: map[attemptKey][]arrival{},
 	}
 
 	w.indexSessions()
@@ -184,7 +185,8 @@ func newWorld(f *Facts) *world {
 			continue // it may have come after PostgreSQL's snapshot
 		}
 		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
-		if a.delivery != nil && !r.Canary { // a request to a canary belongs to no delivery; its arrival is the violation
+		if a.delivery != nil &&
+			!r.Canary { // a request to a canary belongs to no delivery; its arrival is the violation
 			a.attempt = a.delivery.attemptOf(r)
 		}
 		if a.attempt != nil {
@@ -197,7 +199,8 @@ func newWorld(f *Facts) *world {
 }
 
 func (w *world) indexSessions() {
-	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{}, map[string][]Transaction{}
+	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{},
+		map[string][]Transaction{}
 	w.sessionRuns, w.callsOf = map[string][]Run{}, map[string][]Call{}
 	for i := range w.Sessions {
 		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
@@ -304,7 +307,8 @@ func lost(from, to time.Time, first, last int) bool {
 
 // abandoned reports whether a run was ended from outside. Its attempts then do not explain its end.
 func (r Run) abandoned() bool {
-	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED || r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
+	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
+		r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
 		r.Result == string(webhook.DeliveryCanceled)
 }
 

@@ -13,7 +13,10 @@ var fanOut = Invariant{
 		byMerchant := map[string][]Endpoint{}
 		for _, e := range w.Endpoints {
 			if !e.OfSession {
-				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(byMerchant[owner(e.MerchantID, string(e.Mode))], e)
+				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(
+					byMerchant[owner(e.MerchantID, string(e.Mode))],
+					e,
+				)
 			}
 		}
 		for _, e := range w.Events {
@@ -29,8 +32,10 @@ var fanOut = Invariant{
 					r.violated(e.ID, "test event has %d deliveries instead of 1", len(deliveries))
 				}
 			case e.WebhookURL != "":
-				signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint && w.endpoints[e.SigningEndpoint].DeletedAt == nil
-				if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL || signedByAnother {
+				signedByAnother := len(deliveries) == 1 && deliveries[0].EndpointID != e.SigningEndpoint &&
+					w.endpoints[e.SigningEndpoint].DeletedAt == nil
+				if len(deliveries) != 1 || !deliveries[0].SessionURL || deliveries[0].URL != e.WebhookURL ||
+					signedByAnother {
 					r.violated(e.ID, "must have one delivery, to its session's webhook_url, and has %s", idsOf(deliveries))
 				}
 			default:
@@ -48,7 +53,8 @@ func (w *world) checkOwners(e Event, deliveries []*Delivery, r *Result) {
 	seen := map[string]bool{}
 	for _, d := range deliveries {
 		endpoint, ok := w.endpoints[d.EndpointID]
-		if !ok || d.MerchantID != e.MerchantID || d.Mode != e.Mode || endpoint.MerchantID != e.MerchantID || endpoint.Mode != e.Mode {
+		if !ok || d.MerchantID != e.MerchantID || d.Mode != e.Mode || endpoint.MerchantID != e.MerchantID ||
+			endpoint.Mode != e.Mode {
 			r.violated(e.ID, "delivery %s to %s is of another merchant or mode", d.ID, d.EndpointID)
 		}
 		if seen[d.EndpointID] {

@@ -48,13 +48,21 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // everything was read
 	f := &Facts{
-		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil, Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks,
+		Schedule: s.Schedule, Strict: s.Strict, DeliveryRetention: s.DeliveryRetention, Called: s.Calls != nil,
+		Calls: s.Calls, Rest: s.Rest, Leaks: s.Leaks,
 	}
 	if err := readPostgres(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("read PostgreSQL: %w", err)
 	}
 
-	s.Progress(fmt.Sprintf("PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events), len(f.Deliveries)))
+	s.Progress(
+		fmt.Sprintf(
+			"PostgreSQL: %d sessions, %d events, %d deliveries",
+			len(f.Sessions),
+			len(f.Events),
+			len(f.Deliveries),
+		),
+	)
 	for _, read := range []func(context.Context, Sources, *Facts) error{readTemporal, readCounts, readHistorySample} {
 		if err := read(ctx, s, f); err != nil {
 			return nil, fmt.Errorf("read Temporal: %w", err)

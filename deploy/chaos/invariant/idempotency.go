@@ -36,7 +36,10 @@ var idempotency = Invariant{
 				kept[scope{k.MerchantID, k.Key}] = k.Status
 			}
 		}
-		for _, at := range slices.SortedFunc(maps.Keys(keys), func(a, b scope) int { return compare(a.merchantID+a.key, b.merchantID+b.key) }) {
+		for _, at := range slices.SortedFunc(maps.Keys(keys), func(a,
+			b scope) int {
+			return compare(a.merchantID+a.key, b.merchantID+b.key)
+		}) {
 			r.Checked++
 			name, ids, told := at.merchantID+" "+at.key, made[at], acknowledged[at]
 			switch {

@@ -140,7 +140,10 @@ func searchDatabase(ctx context.Context, config *pgx.ConnConfig, canaries []Cana
 // SearchTables returns, for each table of a database, the number of rows that hold each canary, by
 // the canary's index. It finds a value as text and as bytes.
 func SearchTables(ctx context.Context, conn *pgx.Conn, canaries []Canary) (map[string]map[int]int, error) {
-	rows, err := conn.Query(ctx, `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	rows, err := conn.Query(
+		ctx,
+		`SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +178,8 @@ func searchTable(ctx context.Context, conn *pgx.Conn, table string, canaries []C
 
 	rows, err := conn.Query(ctx, `
 		SELECT hit.i, count(*) FROM (SELECT r::text AS text FROM `+pgx.Identifier{table}.Sanitize()+` r OFFSET 0) line
-		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text, n.needle) > 0) hit GROUP BY hit.i`, needles)
+		CROSS JOIN LATERAL (SELECT n.i FROM unnest($1::text[]) WITH ORDINALITY n (needle, i) WHERE strpos(line.text,
+			n.needle) > 0) hit GROUP BY hit.i`, needles)
 	if err != nil {
 		return nil, err
 	}

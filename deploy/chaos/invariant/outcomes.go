@@ -19,7 +19,8 @@ var outcomes = Invariant{
 			}
 			r.Checked++
 			last := runs[len(runs)-1]
-			if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) || w.terminatedAtItsEnd(d, last) {
+			if last.outcome() == d.Status || w.endedWithoutRun(d, last) || endsLater(d, last) ||
+				w.terminatedAtItsEnd(d, last) {
 				continue
 			}
 			r.violated(d.ID, "row is %s, run %s is %s%s", d.Status, last.RunID, last.Status, detail(last))
@@ -55,14 +56,16 @@ func (w *world) endedWithoutRun(d *Delivery, last Run) bool {
 // during its last attempt, which then noted the end. Such a run needs no new start.
 func (w *world) terminatedAtItsEnd(d *Delivery, last Run) bool {
 	ended := d.Status == webhook.DeliveryDelivered || d.Status == webhook.DeliveryFailed
-	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED && (!w.Called || w.operated(d.ID, OpTerminate))
+	return ended && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED &&
+		(!w.Called || w.operated(d.ID, OpTerminate))
 }
 
 // endsLater reports whether the run will end later than its row: the worker died, or lost Temporal,
 // after it had noted the delivery's end. The run learns this at its next attempt, which is due by
 // the policy's own back-off, and sends nothing.
 func endsLater(d *Delivery, last Run) bool {
-	return d.Status == webhook.DeliveryDelivered && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ReportLost
+	return d.Status == webhook.DeliveryDelivered && last.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+		last.ReportLost
 }
 
 func detail(r Run) string {

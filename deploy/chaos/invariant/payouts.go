@@ -24,7 +24,14 @@ var payouts = Invariant{
 			case p.Status == checkout.PayoutSent && sent == 1 && failed == 0 && (p.Transfers == 1 || p.Mode.Live()):
 			case p.Status == checkout.PayoutFailed && sent == 0 && failed == 1 && p.Transfers == 0:
 			default:
-				r.violated(p.ID, "is %s with %d transfers, %d payout.sent and %d payout.failed", p.Status, p.Transfers, sent, failed)
+				r.violated(
+					p.ID,
+					"is %s with %d transfers, %d payout.sent and %d payout.failed",
+					p.Status,
+					p.Transfers,
+					sent,
+					failed,
+				)
 			}
 		}
 		for _, s := range w.Sessions {

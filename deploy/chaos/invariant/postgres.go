@@ -20,7 +20,8 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 		if err := tx.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&f.At); err != nil {
 			return err
 		}
-		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints, readDeliveries, readAttempts} {
+		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints,
+			readDeliveries, readAttempts} {
 			if err := read(ctx, tx, f); err != nil {
 				return err
 			}
@@ -31,14 +32,26 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 
 func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	rows, err := tx.Query(ctx, `
-		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at, encode(sha256(e.body), 'hex'),
+		SELECT e.id, e.merchant_id, e.mode, e.type, e.subject_id, coalesce(e.session_id, ''), e.created_at,
+			encode(sha256(e.body), 'hex'),
 			coalesce(s.webhook_url, ''), CASE WHEN s.webhook_url IS NULL THEN '' ELSE coalesce(s.signing_endpoint_id, '') END
 		FROM event e LEFT JOIN checkout_session s ON s.id = e.session_id ORDER BY e.id`)
 	if err != nil {
 		return err
 	}
 	f.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
-		err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt, &e.BodySHA256, &e.WebhookURL, &e.SigningEndpoint)
+		err = row.Scan(
+			&e.ID,
+			&e.MerchantID,
+			&e.Mode,
+			&e.Type,
+			&e.SubjectID,
+			&e.SessionID,
+			&e.CreatedAt,
+			&e.BodySHA256,
+			&e.WebhookURL,
+			&e.SigningEndpoint,
+		)
 		return e, err
 	})
 	return err
@@ -46,12 +59,23 @@ func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
 
 func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	rows, err := tx.Query(ctx, `
-		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at FROM webhook_endpoint ORDER BY id`)
+		SELECT id, merchant_id, mode, url, events, session_id IS NOT NULL, created_at, changed_at, deleted_at
+			FROM webhook_endpoint ORDER BY id`)
 	if err != nil {
 		return err
 	}
 	f.Endpoints, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Endpoint, err error) {
-		err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.OfSession, &e.CreatedAt, &e.ChangedAt, &e.DeletedAt)
+		err = row.Scan(
+			&e.ID,
+			&e.MerchantID,
+			&e.Mode,
+			&e.URL,
+			&e.Events,
+			&e.OfSession,
+			&e.CreatedAt,
+			&e.ChangedAt,
+			&e.DeletedAt,
+		)
 		return e, err
 	})
 	return err
@@ -59,14 +83,28 @@ func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
 
 func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	rows, err := tx.Query(ctx, `
-		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at, finished_at, xmin::text
+		SELECT id, event_id, merchant_id, mode, endpoint_id, url, session_url, status, run, hurried_at, created_at,
+			finished_at, xmin::text
 		FROM webhook_delivery ORDER BY id`)
 	if err != nil {
 		return err
 	}
 	f.Deliveries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
-		err = row.Scan(&d.ID, &d.EventID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.SessionURL, &d.Status, &d.Run, &d.HurriedAt,
-			&d.CreatedAt, &d.FinishedAt, &d.version)
+		err = row.Scan(
+			&d.ID,
+			&d.EventID,
+			&d.MerchantID,
+			&d.Mode,
+			&d.EndpointID,
+			&d.URL,
+			&d.SessionURL,
+			&d.Status,
+			&d.Run,
+			&d.HurriedAt,
+			&d.CreatedAt,
+			&d.FinishedAt,
+			&d.version,
+		)
 		return d, err
 	})
 	return err
@@ -79,7 +117,8 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 
 	rows, err := tx.Query(ctx, `
-		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0), coalesce(status_code, 0),
+		SELECT delivery_id, run, number, scheduled_at, started_at, duration_ms IS NOT NULL, coalesce(duration_ms, 0),
+			coalesce(status_code, 0),
 			coalesce(error_kind, '') FROM webhook_attempt ORDER BY delivery_id, run, number`)
 	if err != nil {
 		return err
@@ -90,14 +129,28 @@ func readAttempts(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		took int64
 		a    webhook.Attempt
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &a.Run, &a.Number, &a.ScheduledAt, &a.StartedAt, &a.Finished, &took, &a.StatusCode, &a.ErrorKind}, func() error {
-		if of[id] == nil {
-			return errors.New("attempt of no delivery " + id) // a foreign key prevents this
-		}
-		a.Duration = time.Duration(took) * time.Millisecond
-		of[id].Attempts = append(of[id].Attempts, a)
-		return nil
-	})
+	_, err = pgx.ForEachRow(
+		rows,
+		[]any{
+			&id,
+			&a.Run,
+			&a.Number,
+			&a.ScheduledAt,
+			&a.StartedAt,
+			&a.Finished,
+			&took,
+			&a.StatusCode,
+			&a.ErrorKind,
+		},
+		func() error {
+			if of[id] == nil {
+				return errors.New("attempt of no delivery " + id) // a foreign key prevents this
+			}
+			a.Duration = time.Duration(took) * time.Millisecond
+			of[id].Attempts = append(of[id].Attempts, a)
+			return nil
+		},
+	)
 	return err
 }
 
@@ -152,7 +205,8 @@ func Unsettled(ctx context.Context, conn *pgx.Conn) (string, error) {
 	var words string
 	err := conn.QueryRow(ctx, `
 		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
-			SELECT count(*) AS n, 'pending deliveries' AS what FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id
+			SELECT count(*) AS n, 'pending deliveries' AS what FROM webhook_delivery d
+				JOIN webhook_endpoint w ON w.id = d.endpoint_id
 				WHERE d.status = 'pending' AND NOT d.held AND (d.session_url OR w.status = 'enabled')
 			UNION ALL SELECT count(*), 'running bulk replays' FROM webhook_replay WHERE status = 'running'
 			UNION ALL SELECT count(*), 'pending payouts' FROM payout WHERE status = 'pending'

@@ -32,10 +32,22 @@ var requests = Invariant{
 				continue
 			}
 			if !a.SignatureOK {
-				r.violated(d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt, checkout.FormatTime(a.At), a.Listener)
+				r.violated(
+					d.ID,
+					"attempt %s at %s does not verify with the secret of %s",
+					a.Attempt,
+					checkout.FormatTime(a.At),
+					a.Listener,
+				)
 			}
 			if !fresh(a) {
-				r.violated(d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At), checkout.FormatTime(time.Unix(a.T, 0)))
+				r.violated(
+					d.ID,
+					"attempt %s came at %s, signed at %s",
+					a.Attempt,
+					checkout.FormatTime(a.At),
+					checkout.FormatTime(time.Unix(a.T, 0)),
+				)
 			}
 			if listenerOf(d.URL) != a.Listener && w.addressKnown(d, a.At) {
 				r.violated(d.ID, "attempt %s came to %s, and %s is the delivery's address", a.Attempt, a.Listener, d.URL)
@@ -48,10 +60,25 @@ var requests = Invariant{
 // checkBody checks that the body has the event's bytes, and that body and headers name the event.
 func checkBody(a arrival, e Event, r *Result) {
 	if a.BodySHA256 != e.BodySHA256 {
-		r.violated(a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt, checkout.FormatTime(a.At), e.ID)
+		r.violated(
+			a.Delivery,
+			"attempt %s at %s does not carry the bytes of %s",
+			a.Attempt,
+			checkout.FormatTime(a.At),
+			e.ID,
+		)
 	}
 	if a.EventID != e.ID || a.HeaderEvent != e.ID || a.Type != string(e.Type) {
-		r.violated(a.Delivery, "attempt %s says %s %s (header: %s) and is of %s %s", a.Attempt, a.Type, a.EventID, a.HeaderEvent, e.Type, e.ID)
+		r.violated(
+			a.Delivery,
+			"attempt %s says %s %s (header: %s) and is of %s %s",
+			a.Attempt,
+			a.Type,
+			a.EventID,
+			a.HeaderEvent,
+			e.Type,
+			e.ID,
+		)
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 
 // Rest describes how everything came to rest after the last fault.
 type Rest struct {
-	After         time.Duration `json:"after"`          // time from the end of the last fault to rest
-	Within        time.Duration `json:"within"`         // the longest allowed time, without waits for retries
-	LongestRetry  time.Duration `json:"longest_retry"`  // the longest wait for a retry, with the attempts that may follow it
+	After  time.Duration `json:"after"`  // time from the end of the last fault to rest
+	Within time.Duration `json:"within"` // the longest allowed time, without waits for retries
+	// The longest wait for a retry, with the attempts that may follow it.
+	LongestRetry  time.Duration `json:"longest_retry"`
 	Restless      string        `json:"restless"`       // work still in progress at the end of the wait; "" for none
 	IdleInTx      int           `json:"idle_in_tx"`     // connections of the service that are idle in a transaction
 	UnwishedExits []string      `json:"unwished_exits"` // processes that ended without a fault
@@ -71,7 +72,12 @@ var rest = Invariant{
 			r.violated("everything", "is not at rest after %s: %s", w.Rest.After.Round(time.Second), w.Rest.Restless)
 		}
 		if bound := w.Rest.Within + w.Rest.LongestRetry; w.Rest.After > bound {
-			r.violated("everything", "came to rest after %s, and %s was the time for it", w.Rest.After.Round(time.Second), bound.Round(time.Second))
+			r.violated(
+				"everything",
+				"came to rest after %s, and %s was the time for it",
+				w.Rest.After.Round(time.Second),
+				bound.Round(time.Second),
+			)
 		}
 		if w.Rest.IdleInTx > 0 {
 			r.violated("PostgreSQL", "%d connections are idle in a transaction", w.Rest.IdleInTx)

@@ -26,7 +26,13 @@ var schedule = Invariant{
 				r.Checked++
 				w.checkRequestsOf(d, a, r)
 				if w.Strict && a.ScheduledAt != nil && a.StartedAt.After(a.ScheduledAt.Add(latest)) {
-					r.violated(d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number, a.StartedAt.Sub(*a.ScheduledAt))
+					r.violated(
+						d.ID,
+						"attempt %d.%d began %s after its time",
+						a.Run,
+						a.Number,
+						a.StartedAt.Sub(*a.ScheduledAt),
+					)
 				}
 			}
 			wishes := w.wishes(d)
@@ -34,8 +40,14 @@ var schedule = Invariant{
 				a, b := gap[0], gap[1]
 				var wished bool
 				if wishes, wished = granted(wishes, a, b); !wished {
-					r.violated(d.ID, "attempt %d.%d began %s after the end of the one before, and %s is the schedule", b.Run, b.Number,
-						b.StartedAt.Sub(ended(a)).Round(time.Millisecond), w.retryDelay(d, a.Number))
+					r.violated(
+						d.ID,
+						"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
+						b.Run,
+						b.Number,
+						b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
+						w.retryDelay(d, a.Number),
+					)
 				}
 			}
 		}
@@ -90,7 +102,8 @@ func (w *world) wishes(d *Delivery) []time.Time {
 	for _, run := range w.runs[d.ID] {
 		times = append(times, run.RetryNow...)
 	}
-	known := d.HurriedAt != nil && slices.ContainsFunc(times, func(t time.Time) bool { return t.Sub(*d.HurriedAt).Abs() < wishTime })
+	known := d.HurriedAt != nil &&
+		slices.ContainsFunc(times, func(t time.Time) bool { return t.Sub(*d.HurriedAt).Abs() < wishTime })
 	if d.HurriedAt != nil && !known {
 		times = append(times, *d.HurriedAt)
 	}

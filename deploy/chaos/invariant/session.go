@@ -107,9 +107,21 @@ func (w *world) operated(id string, ops ...string) bool {
 // readSessions reads the sessions and their transactions, charges, payouts and stored requests.
 func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	err := collect(ctx, tx, &f.Sessions, `
-		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), created_at, expires_at, ended_at, xmin::text
+		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), created_at,
+			expires_at, ended_at, xmin::text
 		FROM checkout_session ORDER BY id`, func(row pgx.CollectableRow) (s Session, err error) {
-		err = row.Scan(&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.CreatedAt, &s.ExpiresAt, &s.EndedAt, &s.version)
+		err = row.Scan(
+			&s.ID,
+			&s.MerchantID,
+			&s.Mode,
+			&s.Status,
+			&s.InFlight,
+			&s.Key,
+			&s.CreatedAt,
+			&s.ExpiresAt,
+			&s.EndedAt,
+			&s.version,
+		)
 		return s, err
 	})
 	if err != nil {
@@ -117,26 +129,42 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 
 	err = collect(ctx, tx, &f.Transactions, `
-		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at FROM transaction ORDER BY id`,
+		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at
+			FROM transaction ORDER BY id`,
 		func(row pgx.CollectableRow) (t Transaction, err error) {
-			err = row.Scan(&t.ID, &t.SessionID, &t.MerchantID, &t.Mode, &t.Status, &t.SessionStatus, &t.CreatedAt, &t.CompletedAt)
+			err = row.Scan(
+				&t.ID,
+				&t.SessionID,
+				&t.MerchantID,
+				&t.Mode,
+				&t.Status,
+				&t.SessionStatus,
+				&t.CreatedAt,
+				&t.CompletedAt,
+			)
 			return t, err
 		})
 	if err != nil {
 		return err
 	}
 
-	err = collect(ctx, tx, &f.Charges, `SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
+	err = collect(
+		ctx,
+		tx,
+		&f.Charges,
+		`SELECT transaction_id, session_id, outcome FROM sandbox_charge ORDER BY transaction_id`,
 		func(row pgx.CollectableRow) (c Charge, err error) {
 			err = row.Scan(&c.TransactionID, &c.SessionID, &c.Outcome)
 			return c, err
-		})
+		},
+	)
 	if err != nil {
 		return err
 	}
 
 	err = collect(ctx, tx, &f.Payouts, `
-		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
+		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*)
+			FROM sandbox_transfer t WHERE t.payout_id = payout.id)
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
 		err = row.Scan(&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Transfers)
 		return p, err
@@ -145,17 +173,24 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		return err
 	}
 
-	err = collect(ctx, tx, &f.KeptRequests, `SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
+	err = collect(
+		ctx,
+		tx,
+		&f.KeptRequests,
+		`SELECT merchant_id, mode, route, key, coalesce(status, 0) FROM idempotent_request`,
 		func(row pgx.CollectableRow) (k KeptRequest, err error) {
 			err = row.Scan(&k.MerchantID, &k.Mode, &k.Route, &k.Key, &k.Status)
 			return k, err
-		})
+		},
+	)
 	if err != nil {
 		return err
 	}
 	return collect(ctx, tx, &f.Constraints, `
-		SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass, 'transaction'::regclass, 'payout'::regclass)
-		UNION SELECT indexrelid::regclass::text FROM pg_index WHERE indisunique AND indisvalid AND indrelid = 'transaction'::regclass`,
+		SELECT conname FROM pg_constraint WHERE convalidated AND conrelid IN ('checkout_session'::regclass,
+			'transaction'::regclass, 'payout'::regclass)
+		UNION SELECT indexrelid::regclass::text FROM pg_index WHERE indisunique AND indisvalid
+			AND indrelid = 'transaction'::regclass`,
 		pgx.RowTo[string])
 }
 

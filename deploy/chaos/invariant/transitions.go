@@ -9,7 +9,8 @@ import (
 // guards are the constraints with which PostgreSQL itself prevents a second end of a session. The
 // service's compare-and-set statements come first.
 var guards = []string{
-	"checkout_session_status_check", "checkout_session_ended_check", "checkout_session_in_flight_check", "transaction_succeeded_key", "transaction_in_flight_key",
+	"checkout_session_status_check", "checkout_session_ended_check", "checkout_session_in_flight_check",
+	"transaction_succeeded_key", "transaction_in_flight_key",
 }
 
 var transitions = Invariant{

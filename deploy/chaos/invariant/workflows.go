@@ -25,7 +25,8 @@ var workflows = Invariant{
 			r.Checked++
 			runs := w.runs[d.ID]
 			switch {
-			case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled && w.endpoints[d.EndpointID].DeletedAt != nil:
+			case len(runs) == 0 && d.Run == 0 && d.Status == webhook.DeliveryCanceled &&
+				w.endpoints[d.EndpointID].DeletedAt != nil:
 				// The registration was deleted before a run was started.
 			case len(runs) == 0:
 				r.violated(d.ID, "is %s and has no workflow", d.Status)
@@ -45,7 +46,8 @@ var workflows = Invariant{
 				continue
 			}
 			r.Checked++
-			if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
+			if last.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING &&
+				last.ClosedAt.Before(w.At.Add(-w.DeliveryRetention)) {
 				continue // the row may be gone
 			}
 			r.violated(id, "is a workflow (%s) without a row", last.Status)
@@ -61,16 +63,19 @@ func (w *world) foundOnly(d *Delivery, first Run) bool {
 	ofParent := w.sessionRuns[e.SessionID]
 	found := strings.HasPrefix(first.Parent, runs.ScheduleReconcile+"-")
 	ofSession := e.Type == webhook.CheckoutCompleted || e.Type == webhook.CheckoutFailed
-	if !found || !ofSession || len(ofParent) == 0 || w.operated(e.SessionID, OpTerminate, OpReset) || w.operated(d.ID, OpTerminate, OpReset) {
+	if !found || !ofSession || len(ofParent) == 0 || w.operated(e.SessionID, OpTerminate, OpReset) ||
+		w.operated(d.ID, OpTerminate, OpReset) {
 		return false
 	}
 	parent := ofParent[len(ofParent)-1]
-	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED && parent.ClosedAt.Before(first.StartedAt)
+	return parent.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED &&
+		parent.ClosedAt.Before(first.StartedAt)
 }
 
 // runsGone reports whether Temporal may have removed all runs of a delivery.
 func (w *world) runsGone(d *Delivery) bool {
-	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil && d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
+	return len(w.runs[d.ID]) == 0 && d.FinishedAt != nil &&
+		d.FinishedAt.Before(w.At.Add(-w.RunRetention+time.Hour))
 }
 
 // activityResets returns how many more runs the row may count than Temporal. When an operator

@@ -58,8 +58,18 @@ func run(ctx context.Context, args []string) error {
 // parse reads the flags. Its errors say how to correct the call.
 func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
-	flags.StringVar(&o.Dir, "data", defaultDir(), "directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it")
-	flags.BoolVar(&o.Fresh, "fresh", false, "start empty: remove what an earlier start left in the data directory")
+	flags.StringVar(
+		&o.Dir,
+		"data",
+		defaultDir(),
+		"directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it",
+	)
+	flags.BoolVar(
+		&o.Fresh,
+		"fresh",
+		false,
+		"start empty: remove what an earlier start left in the data directory",
+	)
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
@@ -68,8 +78,18 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.UI, "ui-port", 8233, "port of Temporal's UI")
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
-	flags.StringVar(&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h")
-	flags.StringVar(&o.RetrySchedule, "retry-schedule", "", `retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default 30s,5m,30m,2h,12h`)
+	flags.StringVar(
+		&o.SessionLifetime,
+		"session-lifetime",
+		"",
+		"lifetime of test sessions, such as 2m; default 1h",
+	)
+	flags.StringVar(
+		&o.RetrySchedule,
+		"retry-schedule",
+		"",
+		`retry delays of test deliveries, such as "5s,10s,15s,20s,30s"; default 30s,5m,30m,2h,12h`,
+	)
 	if parseErr := flags.Parse(args); parseErr != nil {
 		return o, false, parseErr
 	}
@@ -121,7 +141,11 @@ func defaultDir() string {
 
 func greet(s *devstack.Stack, dir string) {
 	if os.Getenv("OTEL_METRICS_EXPORTER") == "prometheus" {
-		fmt.Printf("\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n", s.MetricsAddress("api"), s.MetricsAddress("worker"))
+		fmt.Printf(
+			"\nMetrics for Prometheus: http://%s/metrics (API), http://%s/metrics (worker)\n",
+			s.MetricsAddress("api"),
+			s.MetricsAddress("worker"),
+		)
 	}
 	fmt.Printf(`
 The service runs. Ctrl-C stops it.
@@ -145,5 +169,6 @@ export $(xargs < %s)
 
 Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
 
-`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password, s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
+`, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password,
+		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
 }

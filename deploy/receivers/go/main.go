@@ -1,5 +1,5 @@
-// Receiver is a merchant's server for webhooks, to start from: it verifies the signature, keeps each event once, answers
-// and does the work afterwards. It uses the standard library only.
+// Receiver is a merchant's server for webhooks, to start from: it verifies the signature, keeps
+// each event once, answers and does the work afterwards. It uses the standard library only.
 //
 //	WEBHOOK_SECRET=whsec_… PORT=3000 go run ./deploy/receivers/go
 //
@@ -10,7 +10,8 @@
 //   - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
 //   - 405 to another method than POST.
 //   - 400 to a body that did not arrive as a whole, has more than 1 MiB or is not signed, or was signed more than five
-//     minutes ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte order mark, at most 100 levels deep)
+//     minutes ago, and to what is signed and not an event: an object in JSON (UTF-8, no byte
+//     order mark, at most 100 levels deep)
 //     whose id is evt_ and 1 to 64 of 0-9, A-Z, a-z and _. Of two members of a name the last counts.
 //   - 200 to an event, also when it comes again.
 //
@@ -49,8 +50,8 @@ const maxBody = 1 << 20
 // maxDepth is far more levels than an event has.
 const maxDepth = 100
 
-// verify reports whether the header signs the body, which must be the raw bytes as they arrived: JSON that was parsed and
-// written again has other bytes.
+// verify reports whether the header signs the body, which must be the raw bytes as they arrived:
+// JSON that was parsed and written again has other bytes.
 func verify(secret, header string, body []byte, now time.Time) bool {
 	var times, signatures []string
 	for part := range strings.SplitSeq(header, ",") {
@@ -134,9 +135,10 @@ func process(e event) {
 	fmt.Println("processed", e.ID, e.Type)
 }
 
-// inbox is a directory with a file for each event that was ever accepted, and an empty file .done beside it when it has
-// been processed. A real shop has a table instead, in its own database: the event's id in a unique column, inserted in the
-// same transaction as the effect. Here a crash between process and .done makes the work happen twice, there it cannot.
+// inbox is a directory with a file for each event that was ever accepted, and an empty file .done
+// beside it when it has been processed. A real shop has a table instead, in its own database: the
+// event's id in a unique column, inserted in the same transaction as the effect. Here a crash
+// between process and .done makes the work happen twice, there it cannot.
 type inbox string
 
 // keep stores an event and reports whether it is new. It is on disk before it is answered: after a 200 it never comes

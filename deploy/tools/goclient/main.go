@@ -1,5 +1,6 @@
-// Goclient is what a merchant writes around a Go client that oapi-codegen generated from api/openapi.yaml. The test of the
-// package api generates the client beside it, in a copy of this directory; without the client it does not compile.
+// Goclient is what a merchant writes around a Go client that oapi-codegen generated from
+// api/openapi.yaml. The test of the package api generates the client beside it, in a copy of this
+// directory; without the client it does not compile.
 package main
 
 import (
@@ -25,10 +26,13 @@ func main() {
 
 // run creates a session for each of amounts, reads it again and prints the amount that came back.
 func run(ctx context.Context, url, key string) error {
-	client, err := NewClientWithResponses(url, WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+key)
-		return nil
-	}))
+	client, err := NewClientWithResponses(
+		url,
+		WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+key)
+			return nil
+		}),
+	)
 	if err != nil {
 		return err
 	}
@@ -38,7 +42,9 @@ func run(ctx context.Context, url, key string) error {
 			return err
 		}
 		created, err := client.CreateSessionWithResponse(ctx, nil, SessionRequest{
-			Amount: number[Amount](amount), Currency: "EUR", PayoutCurrency: "USDC", Metadata: &Metadata{"items": items},
+			Amount: number[Amount](
+				amount,
+			), Currency: "EUR", PayoutCurrency: "USDC", Metadata: &Metadata{"items": items},
 		})
 		if err != nil {
 			return err
