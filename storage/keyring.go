@@ -9,8 +9,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -71,9 +69,6 @@ func NewMasterKey(id string) string {
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return id + ":" + base64.StdEncoding.EncodeToString(b[:])
 }
-
-// ids returns the ids of the keys, in any order.
-func (k *Keyring) ids() []string { return slices.Collect(maps.Keys(k.aeads)) }
 
 // seal encrypts plain and binds it to owner. A sealed value does not unseal in another owner's row.
 func (k *Keyring) seal(owner string, plain []byte) (keyID string, sealed []byte) {

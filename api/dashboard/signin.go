@@ -93,7 +93,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !same || unknown {
 		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
-		return nil
+		return nil //nolint:nilerr // an unknown member is told the same as a wrong password
 	}
 	return s.startSession(w, r, member, hash, safeNext(form.Next))
 }

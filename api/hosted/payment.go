@@ -34,15 +34,18 @@ func (s *server) readPayment(
 		return card, false, err
 	}
 	here := s.path(v.Session.ID)
+	redirect := func(to string) { // #nosec G710 -- a path of this page
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	}
 	switch attempt := r.PostForm.Get(fieldAttempt); {
 	case v.Session.Status.Final():
-		http.Redirect(w, r, here, http.StatusSeeOther)
+		redirect(here)
 		return card, false, nil
 	case v.Session.PaymentInFlight:
-		http.Redirect(w, r, here+"?"+paramProcessing, http.StatusSeeOther)
+		redirect(here + "?" + paramProcessing)
 		return card, false, nil
 	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // see fieldAttempt
-		http.Redirect(w, r, here, http.StatusSeeOther)
+		redirect(here)
 		return card, false, nil
 	}
 
@@ -78,7 +81,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	if err != nil {
 		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID)
 		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NetworkAway)
-		return nil
+		return nil //nolint:nilerr // the page has told the customer
 	}
 
 	next, err := s.payWith(ctx, r, storage.NewPayment{

@@ -74,7 +74,7 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 
 // about returns a random duration from d/2 to 3d/2. Callers that come at the same time are then
 // refused at different times, and do not come again at the same time.
-func about(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+func about(d time.Duration) time.Duration { return d/2 + rand.N(d) } // #nosec G404 -- no secret
 
 // enter waits for a turn. The caller must call leave once, to end the turn.
 func (g *Gate) enter(ctx context.Context) (leave func(), err error) {

@@ -197,13 +197,8 @@ func (c *chaos) look(ctx context.Context, m *merchant, id string) {
 		return
 	}
 	began := time.Now()
-	got := request(
-		ctx,
-		http.MethodGet,
-		c.rig.pages[rand.IntN(len(c.rig.pages))]+"/"+id+"/status",
-		http.Header{},
-		"",
-	) //nolint:gosec // which of two processes
+	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
+	got := request(ctx, http.MethodGet, page+"/"+id+"/status", http.Header{}, "")
 	told := checkout.Status("")
 	if got.status == http.StatusOK {
 		told = checkout.Status(got.field("status"))

@@ -143,9 +143,7 @@ func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
 func (c *chaos) work(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range c.customers {
-		random := rand.New(
-			rand.NewPCG(c.seed, uint64(i)+1),
-		) //nolint:gosec // the same seed must give the same numbers
+		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.session(random)

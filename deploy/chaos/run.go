@@ -280,9 +280,7 @@ func (c *chaos) inject(ctx context.Context) {
 		if !ok {
 			continue // all of its parts are broken already
 		}
-		own := rand.New(
-			rand.NewPCG(c.seed, random.Uint64()),
-		) //nolint:gosec // the same seed must give the same numbers
+		own := rand.New(rand.NewPCG(c.seed, random.Uint64())) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			if p != nil {
 				defer p.Unlock()

@@ -170,5 +170,6 @@ export $(xargs < %s)
 Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
 
 `, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password,
-		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(), s.ReceiverLogFile())
+		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(),
+		s.ReceiverLogFile())
 }
