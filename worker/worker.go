@@ -81,7 +81,7 @@ func options(buildID string) worker.Options {
 		deployment = worker.DeploymentOptions{
 			UseVersioning: true,
 			Version:       worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
-			// A session lives an hour and a delivery fifteen: no run must change its code.
+			// Runs are short, so each stays on its build: a session 1 hour, a delivery 15 hours.
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
 	}

@@ -92,7 +92,7 @@ func sendOptions(made int, host string) workflow.ActivityOptions {
 		Summary:             "attempt to " + host,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    webhook.FallbackDelay(made + 1),
-			BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: 12 * time.Hour,
+			BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: webhook.LongestFallback,
 			MaximumAttempts: int32(webhook.MaxAttempts - made), //nolint:gosec // 1 to 6
 		},
 	}

@@ -20,10 +20,11 @@ var (
 	errBitcoin          = errors.New("is not a Bitcoin address: a character is wrong or missing")
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
+	errNetwork          = errors.New("is of a network that is not supported")
 )
 
-// sandboxAddress begins the addresses of the sandbox's chain. Each of them gives another outcome.
-// Source: api/README.md, "Test cards".
+// sandboxAddress begins the addresses of the sandbox's chain. Three of them make a payout fail.
+// Source: api/README.md, "Test payout addresses".
 const sandboxAddress = "sandbox:"
 
 // checkPayoutAddress returns the fault of an address on a currency's network, nil for none. Test
@@ -37,9 +38,10 @@ func checkPayoutAddress(mode checkout.Mode, network, address string) error {
 		return nil
 	case network == "bitcoin":
 		return checkBitcoin(mode, address)
-	default:
+	case network == "ethereum":
 		return checkEthereum(address)
 	}
+	return errNetwork
 }
 
 func checkBitcoin(mode checkout.Mode, address string) error {

@@ -47,3 +47,13 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 		require.Equal(t, c.live, checkPayoutAddress(checkout.ModeLive, c.network, c.address), "%s in live mode", c.address)
 	}
 }
+
+func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
+	t.Parallel()
+	for _, c := range checkout.PayoutCurrencies {
+		err := checkPayoutAddress(checkout.ModeLive, c.Network(), "x")
+		require.Error(t, err, c)
+		require.NotErrorIs(t, err, errNetwork, c)
+	}
+	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, "solana", "x"), errNetwork)
+}

@@ -101,7 +101,7 @@ var english = language{
 		CompletedStays:   "You stay on this page. The button takes you to %s.",
 		CompletedClose:   "You can close this page now.",
 		CompletedPrint:   "Print receipt",
-		Paid:             "Amount paid",
+		AmountPaid:       "Amount paid",
 		PaidTo:           "Paid to",
 		PaidWith:         "Card",
 		PaidAt:           "Date",

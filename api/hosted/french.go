@@ -102,7 +102,7 @@ var french = language{
 		CompletedStays:   "Vous restez sur cette page. Le bouton vous conduit à %s.",
 		CompletedClose:   "Vous pouvez maintenant fermer cette page.",
 		CompletedPrint:   "Imprimer le reçu",
-		Paid:             "Montant payé",
+		AmountPaid:       "Montant payé",
 		PaidTo:           "Bénéficiaire",
 		PaidWith:         "Carte",
 		PaidAt:           "Date",

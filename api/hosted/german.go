@@ -101,7 +101,7 @@ var german = language{
 		CompletedStays:   "Sie bleiben auf dieser Seite. Die Schaltfläche führt Sie zu %s.",
 		CompletedClose:   "Sie können diese Seite jetzt schließen.",
 		CompletedPrint:   "Beleg drucken",
-		Paid:             "Gezahlter Betrag",
+		AmountPaid:       "Gezahlter Betrag",
 		PaidTo:           "Empfänger",
 		PaidWith:         "Karte",
 		PaidAt:           "Datum",

@@ -19,8 +19,8 @@ type language struct {
 	script string // messages for checkout.js as JSON; languages sets it
 }
 
-// languages are in the order of the page's switch. The first one is for customers whose language is
-// missing.
+// languages are in the order of the page's switch. A customer whose language is
+// missing gets the first one.
 var languages = func() []*language {
 	all := []*language{&english, &german, &french, &spanish}
 	for _, l := range all {

@@ -101,7 +101,7 @@ var spanish = language{
 		CompletedStays:   "Permanece en esta página. El botón le lleva a %s.",
 		CompletedClose:   "Ya puede cerrar esta página.",
 		CompletedPrint:   "Imprimir el recibo",
-		Paid:             "Importe pagado",
+		AmountPaid:       "Importe pagado",
 		PaidTo:           "Beneficiario",
 		PaidWith:         "Tarjeta",
 		PaidAt:           "Fecha",

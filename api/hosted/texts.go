@@ -9,7 +9,8 @@ import (
 )
 
 // texts are all texts for customers in one language. Texts with %s or %d are formats; every
-// language has the same ones. Each language has its own file.
+// language has the same ones. Each language has its own file. A new text is a field here, a line in
+// each language, and its place in a template.
 type texts struct {
 	Skip, Language                                                  string
 	TestBadge, TestLead, TestBefore, TestCard, TestAfter            string
@@ -31,7 +32,7 @@ type texts struct {
 	CheckingHeading, CheckingText, CheckingCancel                   string
 	CompletedHeading, CompletedText, CompletedBack, CompletedSoon   string
 	CompletedStay, CompletedStays, CompletedClose, CompletedPrint   string
-	Paid, PaidWith, PaidTo, PaidAt, PaymentReference                string
+	AmountPaid, PaidWith, PaidTo, PaidAt, PaymentReference          string
 	FailedHeading, FailedText, ExpiredHeading, ExpiredText          string
 	UnknownTitle, UnknownText, MethodTitle, MethodText              string
 	ForbiddenTitle, ForbiddenText, TooLargeTitle, TooLargeText      string

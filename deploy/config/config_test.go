@@ -3,11 +3,13 @@ package config_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/webhook"
 )
 
 func good(changes ...string) []string {
@@ -53,4 +55,14 @@ func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 	for _, name := range []string{"DATABASE_URL is not set", "CHECKOUT_MASTER_KEYS is not set", "CHECKOUT_LOG_LEVEL", "CHECKOUT_PAGE_URL", "CHECKOUT_DATABASE_MAX_CONNS"} {
 		require.ErrorContains(t, err, name)
 	}
+}
+
+func TestRetention_OutlastsADelivery(t *testing.T) {
+	t.Parallel()
+	longest := time.Duration(0)
+	for _, delay := range webhook.RetrySchedule {
+		longest += delay + webhook.AttemptTimeout
+	}
+	_, err := config.Load(good("CHECKOUT_DELIVERY_RETENTION=" + longest.String()))
+	require.ErrorContains(t, err, "CHECKOUT_DELIVERY_RETENTION", "the log of a delivery that is still under way")
 }

@@ -45,28 +45,25 @@ const (
 // document.
 var PayoutCurrencies = []PayoutCurrency{USDT, USDC, BTC, ETH}
 
+// payoutTerms are the terms of each payout currency. A currency without them is not valid.
+var payoutTerms = map[PayoutCurrency]struct {
+	places  int32
+	network string
+}{
+	USDT: {6, "ethereum"},
+	USDC: {6, "ethereum"},
+	BTC:  {8, "bitcoin"},
+	ETH:  {18, "ethereum"},
+}
+
 // Valid reports whether c is one of PayoutCurrencies.
 func (c PayoutCurrency) Valid() bool { return slices.Contains(PayoutCurrencies, c) }
 
 // Places returns the number of decimal places of a payout in c.
-func (c PayoutCurrency) Places() int32 {
-	switch c {
-	case BTC:
-		return 8
-	case ETH:
-		return 18
-	default:
-		return 6
-	}
-}
+func (c PayoutCurrency) Places() int32 { return payoutTerms[c].places }
 
 // Network returns the chain on which c is paid out.
-func (c PayoutCurrency) Network() string {
-	if c == BTC {
-		return "bitcoin"
-	}
-	return "ethereum"
-}
+func (c PayoutCurrency) Network() string { return payoutTerms[c].network }
 
 // Amount is money in minor units (cents, pence). Always store it with its Currency.
 type Amount int64

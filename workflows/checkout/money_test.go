@@ -122,3 +122,11 @@ func TestParseAmount_SaysWhatCameAndHowToMendIt(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 }
+
+func TestPayoutCurrencies_HaveTerms(t *testing.T) {
+	t.Parallel()
+	for _, c := range checkout.PayoutCurrencies {
+		require.Positive(t, c.Places(), c)
+		require.NotEmpty(t, c.Network(), c)
+	}
+}

@@ -6,13 +6,17 @@ import "time"
 // the delay before attempt 2.
 type Schedule []time.Duration
 
+// retryDelays are the delays of RetrySchedule.
+var retryDelays = [...]time.Duration{
+	30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, LongestFallback,
+}
+
 // RetrySchedule is the schedule of every live delivery. Source: interface
 // document, "Delivery and retries".
-var RetrySchedule = Schedule{30 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
-	12 * time.Hour}
+var RetrySchedule = Schedule(retryDelays[:])
 
-// MaxAttempts counts the first attempt and one for each entry of the schedule.
-const MaxAttempts = 6
+// MaxAttempts counts the first attempt and one for each delay of the schedule.
+const MaxAttempts = len(retryDelays) + 1
 
 // AttemptTimeout is how long an attempt may take before Temporal assumes that its worker died. It
 // is ResponseTimeout plus time for this service.
@@ -25,13 +29,16 @@ const AttemptTimeout = 15 * time.Second
 func FallbackDelay(n int) time.Duration {
 	delay := 30 * time.Second
 	for ; n > 1; n-- {
-		delay = min(time.Duration(float64(delay)*FallbackFactor), 12*time.Hour)
+		delay = min(time.Duration(float64(delay)*FallbackFactor), LongestFallback)
 	}
 	return delay
 }
 
-// FallbackFactor is the factor by which FallbackDelay grows.
-const FallbackFactor = 6.16
+// FallbackDelay grows by FallbackFactor up to LongestFallback, the last delay of the schedule.
+const (
+	FallbackFactor  = 6.16
+	LongestFallback = 12 * time.Hour
+)
 
 // ResponseTimeout is how long a receiver has to answer. Source: interface
 // document, "Delivery and retries".
