@@ -24,7 +24,9 @@ import (
 // go test ./deploy/e2e/history -run TestHistories -record-histories $PWD/workflows/testdata/histories
 
 // historiesDir lets the same tests replay histories that were recorded just now.
-var historiesDir = flag.String("histories", "testdata/histories", "directory of the histories")
+var historiesDir = flag.String("histories", storedHistories, "directory of the histories")
+
+const storedHistories = "testdata/histories"
 
 // history is one recorded run.
 type history struct {
@@ -115,9 +117,13 @@ func TestReplay_EveryStoredHistory(t *testing.T) {
 }
 
 // TestReplay_SessionsStayWithinTheirBudget holds the stored histories of sessions that have
-// ended against the table of README.md.
+// ended against the table of README.md. Histories that were recorded just now may have a task more:
+// on a busy machine a message or a child's end comes in a task of its own.
 func TestReplay_SessionsStayWithinTheirBudget(t *testing.T) {
 	t.Parallel()
+	if *historiesDir != storedHistories {
+		t.Skip("the budget is that of the stored histories")
+	}
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	budgets := map[string]int{}

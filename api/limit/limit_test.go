@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,20 +78,23 @@ func TestGate_TwoKindsShareAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := newGate(1, 4), newGate(1, 4)
 		other.processors = one.processors
-		var turns []string
+		var (
+			turns []string
+			all   sync.WaitGroup
+		)
 		for _, g := range []struct {
 			name string
 			*Gate
 		}{{"one", one}, {"one", one}, {"one", one}, {"other", other}} {
-			go func() {
+			all.Go(func() {
 				_ = g.Do(t.Context(), func() {
 					turns = append(turns, g.name)
 					time.Sleep(10 * time.Millisecond)
 				})
-			}()
+			})
 			synctest.Wait()
 		}
-		time.Sleep(time.Second)
+		all.Wait()
 		require.Equal(t, []string{"one", "other", "one", "one"}, turns)
 	})
 }
@@ -121,14 +125,15 @@ func TestRefusals_OfACrowdComeOneAfterTheOther(t *testing.T) {
 			func() error { _, err := s.Enter(t.Context(), "a"); return err },
 		} {
 			refused := make(chan time.Time, 100)
+			var all sync.WaitGroup
 			for range cap(refused) {
-				go func() {
+				all.Go(func() {
 					if errors.Is(enter(), ErrBusy) {
 						refused <- time.Now()
 					}
-				}()
+				})
 			}
-			time.Sleep(2 * patience)
+			all.Wait()
 			close(refused)
 			at := map[time.Time]bool{}
 			for when := range refused {
