@@ -1,0 +1,97 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// SigningKeys holds the present and the previous digest of one registration's secret, or of the
+// secret for the webhook_url of one session.
+type SigningKeys struct {
+	EndpointID string
+	SessionID  string // not empty: the secret is for this session's webhook_url
+	Deleted    bool   // the registration was deleted
+	Current    []byte
+	Previous   []byte     // nil when never rotated, or when it stopped signing more than ExplainedFor ago
+	Until      *time.Time // when Previous stops or stopped signing
+}
+
+// ExplainedFor is how long a previous secret can still explain a signature after it stopped
+// signing. A merchant that deploys the new secret late has a week to find out.
+const ExplainedFor = 7 * 24 * time.Hour
+
+// SigningKeys returns the digests that sign for the merchant's registrations. It adds the digests
+// that signed the deliveries of the event eventID, also of deleted registrations; eventID may be
+// empty. Callers use them to find out which secret made a signature. The digests must not leave the
+// process.
+func (s *Store) SigningKeys(
+	ctx context.Context, owner checkout.Owner, eventID string,
+) ([]SigningKeys, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, coalesce(session_id, ''), deleted_at IS NOT NULL,
+			master_key_id, sealed_digest, CASE WHEN recent THEN previous_master_key_id END,
+				CASE WHEN recent THEN previous_sealed_digest END, previous_expires_at
+		FROM webhook_endpoint, LATERAL (
+			SELECT previous_expires_at > clock_timestamp() - $4::interval AS recent) AS previous
+		WHERE merchant_id = $1 AND mode = $2 AND (session_id IS NULL AND deleted_at IS NULL
+			OR id IN (SELECT d.endpoint_id FROM webhook_delivery d
+				WHERE d.event_id = $3 AND d.merchant_id = $1 AND d.mode = $2)
+			OR id IN (SELECT s.signing_endpoint_id FROM checkout_session s
+				JOIN event e ON e.session_id = s.id
+				WHERE e.id = $3 AND s.merchant_id = $1 AND s.mode = $2))
+		ORDER BY deleted_at IS NOT NULL, id`, owner.MerchantID, owner.Mode, eventID, ExplainedFor)
+	if err != nil {
+		return nil, fmt.Errorf("signing keys: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, s.scanSigningKeys)
+	if err != nil {
+		return nil, fmt.Errorf("signing keys: %w", err)
+	}
+	return got, nil
+}
+
+func (s *Store) scanSigningKeys(row pgx.CollectableRow) (SigningKeys, error) {
+	var (
+		k  SigningKeys
+		by = signature{Signer: &k.EndpointID}
+	)
+	if err := row.Scan(&k.EndpointID, &k.SessionID, &k.Deleted, &by.KeyID, &by.Sealed,
+		&by.PreviousKeyID, &by.Previous, &k.Until); err != nil {
+		return k, err
+	}
+	digests, err := s.unsealDigests(by)
+	if err != nil {
+		return k, err
+	}
+	k.Current = digests[0]
+	if len(digests) > 1 {
+		k.Previous = digests[1]
+	}
+	return k, nil
+}
+
+// SigningEndpoint returns the id of the registration whose secret signs the events of a session
+// with the webhook_url url. It prefers the oldest enabled registration with exactly this URL, then
+// the oldest enabled one. It returns "" when the merchant has no enabled registration in this mode.
+// Source: api/decisions.md, "which secret signs".
+func (s *Store) SigningEndpoint(
+	ctx context.Context, owner checkout.Owner, url string,
+) (string, error) {
+	var id string
+	err := s.pool.QueryRow(ctx, `
+		SELECT id FROM webhook_endpoint
+		WHERE merchant_id = $1 AND mode = $2 AND session_id IS NULL AND deleted_at IS NULL
+			AND status = 'enabled'
+		ORDER BY url = $3 DESC, created_at, id LIMIT 1`,
+		owner.MerchantID, owner.Mode, url).Scan(&id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("signing registration: %w", err)
+	}
+	return id, nil
+}
