@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"unicode/utf8"
 
@@ -24,10 +23,8 @@ var passwordParams = &argon2id.Params{
 	KeyLength:   32,
 }
 
-var hashers = max(1, runtime.GOMAXPROCS(0)/2)
-
 // hashing bounds the processor time for passwords. About a second's work may wait.
-var hashing = limit.NewGate(hashers, 8*hashers)
+var hashing = limit.NewGate(limit.HeavyProcessors, 8*limit.HeavyProcessors)
 
 // Limits of a password in characters. maxPassword only bounds the time of hashing.
 const (
@@ -110,8 +107,7 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 		return "", err
 	}
 	return "Your password is not right.", s.Store.Audit(
-		v.Context(),
-		v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
+		v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
 	)
 }
 

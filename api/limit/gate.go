@@ -15,9 +15,11 @@ import (
 // ErrBusy means that there is no free place now. Nothing was done. A later try may find a place.
 var ErrBusy = errors.New("too many callers at once")
 
-// processors bounds the processors that all gates of this process use together: half of them, at
-// least one.
-var processors = semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2)))
+// HeavyProcessors is how many processors all gates of this process use together: half of them, at least
+// one.
+var HeavyProcessors = max(1, runtime.GOMAXPROCS(0)/2)
+
+var processors = semaphore.NewWeighted(int64(HeavyProcessors))
 
 // Gate bounds how much heavy work of one kind this process does at once. A few callers may wait for
 // their turn. Gate refuses the next ones soon: a client that waits long has gone before its turn
