@@ -68,8 +68,7 @@ func readComputed(text string) ([]byte, computedVerdict) {
 	for _, prefix := range []string{"v1=", "sha256="} {
 		if rest, ok := strings.CutPrefix(text, prefix); ok {
 			text, form = rest, miscomputed(
-				computedPrefixed,
-				"It is right but for "+prefix+" in front; compare the digits only.",
+				computedPrefixed, "It is right but for "+prefix+" in front; compare the digits only.",
 			)
 		}
 	}

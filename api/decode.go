@@ -110,8 +110,7 @@ func checkMediaType(h http.Header) error {
 		}
 	}
 	return refuse(
-		failure.UnsupportedMedia,
-		codeMediaType,
+		failure.UnsupportedMedia, codeMediaType,
 		"The body must be sent with Content-Type: application/json.",
 	)
 }

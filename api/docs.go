@@ -147,8 +147,7 @@ func (s *Server) serveAsset(a asset) http.Handler {
 func names(values []string, want string) bool {
 	for _, value := range values {
 		if slices.ContainsFunc(
-			strings.Split(value, ","),
-			func(v string) bool { return strings.TrimSpace(v) == want },
+			strings.Split(value, ","), func(v string) bool { return strings.TrimSpace(v) == want },
 		) {
 			return true
 		}

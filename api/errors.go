@@ -78,8 +78,7 @@ func invalid(message string) *refusal { return refuse(failure.Invalid, codeInval
 
 func methodNotAllowed(allow string) *refusal {
 	e := refuse(
-		failure.MethodNotAllowed,
-		codeMethodNotAllowed,
+		failure.MethodNotAllowed, codeMethodNotAllowed,
 		"This address does not support the method; it supports "+allow+".",
 	)
 	e.header["Allow"] = allow
@@ -96,8 +95,7 @@ func tooLarge() *refusal {
 // notPending refuses to expire a session that has ended. The answer has the session's status.
 func notPending(status checkout.Status) *refusal {
 	e := refuse(
-		failure.Conflict,
-		codeNotPending,
+		failure.Conflict, codeNotPending,
 		"The session is "+string(status)+"; only a pending session can be expired.",
 	)
 	e.body.Status = status

@@ -70,10 +70,7 @@ const keepTimeout = 4 * time.Second
 // keep works on a claimed request and keeps its answer. It forgets a refused request. It releases a
 // request with an unknown outcome, so that the client may repeat it.
 func (s *Server) keep(
-	ctx context.Context,
-	request storage.IdempotentRequest,
-	r *http.Request,
-	h handler,
+	ctx context.Context, request storage.IdempotentRequest, r *http.Request, h handler,
 ) (int, any, error) {
 	status, body, err := call(h, r)
 
@@ -85,11 +82,7 @@ func (s *Server) keep(
 		refused := refusalOf(err).kind.Status() < http.StatusInternalServerError
 		if releaseErr := s.Store.ReleaseRequest(done, request, refused); releaseErr != nil {
 			s.Log.WarnContext(
-				ctx,
-				"request not released",
-				"error",
-				releaseErr,
-				"request_id",
+				ctx, "request not released", "error", releaseErr, "request_id",
 				exchangeFrom(ctx).requestID,
 			)
 		}

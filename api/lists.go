@@ -43,10 +43,7 @@ func newPage[T any](found []T, limit int, id func(T) string) page[T] {
 // answerList reads pageParameters and serves that page. find gets a limit of one more than the page
 // has.
 func answerList[T any](
-	q query,
-	prefix string,
-	id func(T) string,
-	find func(storage.Page) ([]T, error),
+	q query, prefix string, id func(T) string, find func(storage.Page) ([]T, error),
 ) (int, any, error) {
 	chosen := q.page(prefix)
 	if err := q.err(); err != nil {

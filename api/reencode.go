@@ -29,10 +29,7 @@ func reencodings(body string) []reencoding {
 	compact, _ := reformat(body, pythonNumber) // the body parsed above, so it cannot fail
 	spaced, _ := reformat(body, pythonNumber, jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 	sorted, err := jsontext.AppendFormat(
-		nil,
-		[]byte(asJavaScript),
-		jsontext.ReorderRawObjects(true),
-		jsontext.EscapeForHTML(true),
+		nil, []byte(asJavaScript), jsontext.ReorderRawObjects(true), jsontext.EscapeForHTML(true),
 	)
 	if err != nil {
 		return nil

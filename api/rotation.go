@@ -26,18 +26,13 @@ func (s *Server) rotateSecret(r *http.Request) (int, any, error) {
 	}
 	var found faults
 	hours := newFields(
-		&found,
-		members,
-		"overlap_hours",
+		&found, members, "overlap_hours",
 	).whole("overlap_hours", 0, maxOverlapHours, defaultOverlapHours)
 	if err := found.err(); err != nil {
 		return 0, nil, err
 	}
 	got, err := s.Store.RotateSecret(
-		r.Context(),
-		e.Ref,
-		newSecret(r.Context()),
-		time.Duration(hours)*time.Hour,
+		r.Context(), e.Ref, newSecret(r.Context()), time.Duration(hours)*time.Hour,
 		audit(r, "webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
 	)
 	return http.StatusOK, got, err

@@ -269,12 +269,7 @@ func call(h handler, r *http.Request) (status int, body any, err error) {
 // log writes the request's one log line. It leaves out path, query, headers and body: they may hold
 // merchants' secrets or customers' data.
 func (s *Server) log(
-	ctx context.Context,
-	r *http.Request,
-	ex *exchange,
-	status int,
-	took time.Duration,
-	err error,
+	ctx context.Context, r *http.Request, ex *exchange, status int, took time.Duration, err error,
 ) {
 	level := web.Level(status, err)
 	if status < http.StatusInternalServerError && (r.Pattern == "/healthz" || r.Pattern == "/readyz") {

@@ -79,9 +79,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 
 // newSession reads the body of a create. The error has all faults of the body.
 func (s *Server) newSession(
-	ctx context.Context,
-	caller storage.Caller,
-	members []member,
+	ctx context.Context, caller storage.Caller, members []member,
 ) (storage.NewSession, error) {
 	var found faults
 	mode := caller.Key.Mode
@@ -134,11 +132,7 @@ func (s *Server) newSession(
 
 // receiver reads a URL that the service will send events to.
 func (s *Server) receiver(
-	ctx context.Context,
-	f fields,
-	name string,
-	mode checkout.Mode,
-	required bool,
+	ctx context.Context, f fields, name string, mode checkout.Mode, required bool,
 ) *string {
 	read := f.optionalText
 	if required {

@@ -243,8 +243,7 @@ func (v verification) judge(s signer, sig webhook.Signature) verdict {
 			problemInFuture,
 			fmt.Sprintf(
 				"The signature is right, but its timestamp is %d s in the future; receivers refuse more than %d s.",
-				-age,
-				tolerance,
+				-age, tolerance,
 			),
 		)
 	}

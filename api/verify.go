@@ -17,8 +17,7 @@ import (
 func (s *Server) verifySignature(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
 	allowance, err := s.Store.Allow(
-		ctx,
-		storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify},
+		ctx, storage.Bucket{Owner: caller.Merchant.ID, Kind: bucketVerify, Rate: s.Limits.Verify},
 	)
 	if err != nil {
 		return 0, nil, err

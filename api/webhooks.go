@@ -28,9 +28,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	got, err := s.Store.CreateEndpoint(
-		r.Context(),
-		e,
-		audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
+		r.Context(), e, audit(r, "webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
 	)
 	if err != nil {
 		return 0, nil, err
@@ -40,9 +38,7 @@ func (s *Server) createEndpoint(r *http.Request) (int, any, error) {
 
 // newEndpoint reads the body of a registration. The error has all faults of the body.
 func (s *Server) newEndpoint(
-	ctx context.Context,
-	caller storage.Caller,
-	members []member,
+	ctx context.Context, caller storage.Caller, members []member,
 ) (webhook.Endpoint, error) {
 	var found faults
 	f := newFields(&found, members, "url", "events", "description")
@@ -126,9 +122,7 @@ func (s *Server) changeEndpoint(r *http.Request) (int, any, error) {
 
 // endpointChange reads the body of a change. The error has all faults of the body.
 func (s *Server) endpointChange(
-	ctx context.Context,
-	mode checkout.Mode,
-	members []member,
+	ctx context.Context, mode checkout.Mode, members []member,
 ) (storage.EndpointChange, error) {
 	var (
 		found faults
@@ -168,9 +162,7 @@ func (s *Server) resumeEndpoint(r *http.Request) (int, any, error) {
 }
 
 func (s *Server) setEndpointStatus(
-	r *http.Request,
-	status webhook.EndpointStatus,
-	what string,
+	r *http.Request, status webhook.EndpointStatus, what string,
 ) (int, any, error) {
 	e, err := s.endpoint(r)
 	if err != nil {
@@ -183,10 +175,7 @@ func (s *Server) setEndpointStatus(
 }
 
 func (s *Server) change(
-	r *http.Request,
-	e webhook.Endpoint,
-	c storage.EndpointChange,
-	what string,
+	r *http.Request, e webhook.Endpoint, c storage.EndpointChange, what string,
 ) (int, any, error) {
 	got, err := s.webhooks().ChangeEndpoint(r.Context(), e, c, audit(r, what, e.ID, ""))
 	return http.StatusOK, got, err

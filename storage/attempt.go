@@ -90,10 +90,8 @@ func (s *Store) takeTurn(
 // rollback ends a transaction that was not committed, and returns the connection to the pool.
 func rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' {
-		_, _ = conn.Exec(
-			context.WithoutCancel(ctx),
-			`ROLLBACK`,
-		) // if this fails, Release closes the connection: the same effect
+		// If this fails, Release closes the connection, which has the same effect.
+		_, _ = conn.Exec(context.WithoutCancel(ctx), `ROLLBACK`)
 	}
 	conn.Release()
 }
@@ -160,19 +158,13 @@ const readLocked = `
 // lockDelivery begins a transaction, locks the delivery and reads it. Lock and read are two
 // statements, so that the read sees the changes of the transaction that held the lock before.
 func lockDelivery(
-	ctx context.Context,
-	conn *pgxpool.Conn,
-	ref checkout.Ref,
-	now time.Time,
+	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, now time.Time,
 ) (d lockedDelivery, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`BEGIN`)
-	batch.Queue(
-		`SELECT FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
-		ref.ID,
-		ref.MerchantID,
-		ref.Mode,
-	)
+	batch.Queue(`
+		SELECT FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+		ref.ID, ref.MerchantID, ref.Mode)
 	batch.Queue(readLocked, ref.ID, ref.MerchantID, ref.Mode, orNull(now)).
 		Query(func(rows pgx.Rows) (err error) {
 			d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[lockedDelivery])
@@ -302,14 +294,9 @@ func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
 // nothing.
 func (s *Store) FinishAttempt(
-	ctx context.Context,
-	ref checkout.Ref,
-	a webhook.Attempt,
-	nextIn time.Duration,
+	ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration,
 ) error {
-	_, err := s.pool.Exec(
-		ctx,
-		`
+	_, err := s.pool.Exec(ctx, `
 		WITH locked AS ( -- lock the delivery first, as every transaction does
 			SELECT id FROM webhook_delivery WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE
 		), attempt AS (
@@ -326,17 +313,8 @@ func (s *Store) FinishAttempt(
 			sending_until = NULL, held = d.held AND $8 <> ''
 		FROM attempt
 		WHERE d.id = attempt.delivery_id AND d.merchant_id = $2 AND d.mode = $3 AND d.run = $4 AND d.status = 'pending'`,
-		ref.ID,
-		ref.MerchantID,
-		ref.Mode,
-		a.Run,
-		a.Number,
-		a.Duration.Milliseconds(),
-		a.StatusCode,
-		string(a.ErrorKind),
-		a.ResponseBody,
-		nextIn,
-	)
+		ref.ID, ref.MerchantID, ref.Mode, a.Run, a.Number, a.Duration.Milliseconds(), a.StatusCode,
+		string(a.ErrorKind), a.ResponseBody, nextIn)
 	if err != nil {
 		return fmt.Errorf("finish attempt: %w", err)
 	}
@@ -358,9 +336,7 @@ func (s *Store) DeferAttempt(ctx context.Context, ref checkout.Ref, wait time.Du
 // LastAttempts returns the newest attempt of each delivery, by delivery id, without the answer's
 // body. A delivery without attempts is missing from the map.
 func (s *Store) LastAttempts(
-	ctx context.Context,
-	owner checkout.Owner,
-	deliveryIDs []string,
+	ctx context.Context, owner checkout.Owner, deliveryIDs []string,
 ) (map[string]webhook.Attempt, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT d.id, a.run, a.number, a.scheduled_at, a.started_at, a.duration_ms, a.status_code, a.error_kind, NULL::bytea

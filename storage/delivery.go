@@ -55,8 +55,7 @@ func (s *Store) delivery(ctx context.Context, where string, args ...any) (webhoo
 			FROM webhook_attempt WHERE delivery_id = $1 ORDER BY run DESC, number DESC LIMIT $2) a
 		ORDER BY run, number`, args[0], maxAttemptsShown).Query(func(rows pgx.Rows) (err error) {
 		d.Attempts, err = pgx.CollectRows(
-			rows,
-			func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) },
+			rows, func(row pgx.CollectableRow) (webhook.Attempt, error) { return scanAttempt(row) },
 		)
 		return err
 	})
@@ -76,21 +75,8 @@ const maxAttemptsShown = 60
 
 func scanDelivery(row pgx.CollectableRow) (d webhook.Delivery, err error) {
 	err = row.Scan(
-		&d.ID,
-		&d.EventID,
-		&d.EventType,
-		&d.SessionID,
-		&d.MerchantID,
-		&d.Mode,
-		&d.EndpointID,
-		&d.URL,
-		&d.Status,
-		&d.Held,
-		&d.Run,
-		&d.NextAttemptAt,
-		&d.CreatedAt,
-		&d.FinishedAt,
-		&d.EndpointDeleted,
+		&d.ID, &d.EventID, &d.EventType, &d.SessionID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL,
+		&d.Status, &d.Held, &d.Run, &d.NextAttemptAt, &d.CreatedAt, &d.FinishedAt, &d.EndpointDeleted,
 		&d.SessionURL,
 	)
 	return d, err
@@ -130,10 +116,7 @@ type DeliveryFilter struct {
 
 // Deliveries lists deliveries, newest first, without their attempts.
 func (s *Store) Deliveries(
-	ctx context.Context,
-	owner checkout.Owner,
-	f DeliveryFilter,
-	p Page,
+	ctx context.Context, owner checkout.Owner, f DeliveryFilter, p Page,
 ) ([]webhook.Delivery, error) {
 	q := newList(owner, "d")
 	q.equal("d.status", string(f.Status))
@@ -267,10 +250,7 @@ type DeliveryEnd struct {
 // any run) or if the delivery has already ended. Repeating the call changes nothing. It returns
 // the delivery's state afterwards, or checkout.ErrNotFound.
 func (s *Store) EndDelivery(
-	ctx context.Context,
-	ref checkout.Ref,
-	runID string,
-	status webhook.DeliveryStatus,
+	ctx context.Context, ref checkout.Ref, runID string, status webhook.DeliveryStatus,
 ) (DeliveryEnd, error) {
 	return s.endDelivery(ctx, ref, runID, status, 0)
 }

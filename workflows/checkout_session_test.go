@@ -321,8 +321,8 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 	}
 }
 
-// The worker may die between the charge and the note of it. Whoever learns of the
-// charge then knows at what rate it is paid out.
+// The worker may die after the charge and before it is noted. The rate was stored before the
+// charge, so the payout still has it.
 func TestCheckoutSession_AChargeWhoseNoteIsLostIsPaidOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -55,7 +55,7 @@ func TestCheckoutSession_AnExpireOfASessionWithoutARowIsAnswered(t *testing.T) {
 	require.Equal(t, workflows.ErrTypeSessionNotPending, errType(refused.err))
 }
 
-// Whoever asks while the card network is being asked gets the answer to the question after.
+// Messages that come while the card network is asked share the answer to the next question.
 func TestCheckoutSession_ThoseWhoAskAtOnceShareAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -98,10 +98,8 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 
 	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.Host)))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
-	_ = workflow.Await(
-		ctx,
-		func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 },
-	) // a cancel ends the attempts too
+	// A cancel ends the attempts too.
+	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 })
 	if !attempts.IsReady() {
 		hurry() // ends the wait between attempts; Get waits for an attempt under way
 	}

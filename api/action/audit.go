@@ -35,10 +35,7 @@ func DeliveryDetail(d webhook.Delivery) string {
 // ReplayDetail names the deliveries of a bulk replay. A reader sees their number before this text.
 func ReplayDetail(r webhook.Replay) string {
 	return fmt.Sprintf(
-		"%s deliveries of %s, %s to %s",
-		r.Filter,
-		r.EndpointID,
-		checkout.FormatTime(r.Since),
+		"%s deliveries of %s, %s to %s", r.Filter, r.EndpointID, checkout.FormatTime(r.Since),
 		checkout.FormatTime(r.Until),
 	)
 }

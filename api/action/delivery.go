@@ -15,9 +15,7 @@ type Steering func(ctx context.Context, ref checkout.Ref, by checkout.AuditEntry
 // delivery pending again. It returns the changed delivery. Errors: checkout.ErrNotFound,
 // webhook.ErrDeliveryInProgress, webhook.ErrEndpointDeleted and runs.ErrOutcomeUnknown.
 func (w Webhooks) ReplayDelivery(
-	ctx context.Context,
-	ref checkout.Ref,
-	by checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
 ) (webhook.Delivery, error) {
 	d, err := w.Store.Delivery(ctx, ref)
 	switch {
@@ -66,9 +64,7 @@ func (w Webhooks) startRun(ctx context.Context, ref checkout.Ref, d webhook.Deli
 // Reconcile starts one. It returns the errors of storage.Store.HurryDelivery and
 // runs.ErrOutcomeUnknown.
 func (w Webhooks) RetryDelivery(
-	ctx context.Context,
-	ref checkout.Ref,
-	by checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
 ) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.HurryDelivery)
 	if err != nil {
@@ -82,9 +78,7 @@ func (w Webhooks) RetryDelivery(
 
 // HoldDelivery puts a pending delivery on hold; see storage.Store.HoldDelivery.
 func (w Webhooks) HoldDelivery(
-	ctx context.Context,
-	ref checkout.Ref,
-	by checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
 ) (webhook.Delivery, error) {
 	return w.steer(ctx, ref, by, w.Store.HoldDelivery)
 }
@@ -92,9 +86,7 @@ func (w Webhooks) HoldDelivery(
 // ResumeDelivery ends a hold and wakes a waiting run. If the run cannot be reached now, Reconcile
 // wakes it.
 func (w Webhooks) ResumeDelivery(
-	ctx context.Context,
-	ref checkout.Ref,
-	by checkout.AuditEntry,
+	ctx context.Context, ref checkout.Ref, by checkout.AuditEntry,
 ) (webhook.Delivery, error) {
 	d, err := w.steer(ctx, ref, by, w.Store.ResumeDelivery)
 	if err != nil {

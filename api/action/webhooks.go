@@ -27,10 +27,7 @@ type Webhooks struct {
 // ChangeEndpoint changes a registration and returns it. When the change enables the registration,
 // its waiting deliveries go on. Errors: checkout.ErrNotFound and *storage.ChangedError.
 func (w Webhooks) ChangeEndpoint(
-	ctx context.Context,
-	e webhook.Endpoint,
-	c storage.EndpointChange,
-	by checkout.AuditEntry,
+	ctx context.Context, e webhook.Endpoint, c storage.EndpointChange, by checkout.AuditEntry,
 ) (webhook.Endpoint, error) {
 	got, err := w.Store.ChangeEndpoint(ctx, e.Ref, c, by)
 	if err != nil {
@@ -55,9 +52,7 @@ func (w Webhooks) DeleteEndpoint(ctx context.Context, e webhook.Endpoint, by che
 // PublishTest sends a test event to one registration. The event has retries, a log and replays like
 // a real event. A disabled registration holds it. Error: checkout.ErrNotFound.
 func (w Webhooks) PublishTest(
-	ctx context.Context,
-	t storage.TestEvent,
-	by checkout.AuditEntry,
+	ctx context.Context, t storage.TestEvent, by checkout.AuditEntry,
 ) (webhook.Event, webhook.Delivery, error) {
 	event, ref, err := w.Store.PublishTest(ctx, t, by)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 // test mode.
 func (s *server) showRoot(v visit) (answer, error) {
 	addresses, err := s.Store.PayoutAddresses(
-		v.Context(),
-		checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive},
+		v.Context(), checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive},
 	)
 	if err != nil {
 		return answer{}, err
@@ -29,8 +28,7 @@ func (s *server) showAccount(v visit) (answer, error) {
 }
 
 var passwordChanged = notice(
-	"password_changed",
-	"Your password was changed, and every other browser is signed out.",
+	"password_changed", "Your password was changed, and every other browser is signed out.",
 )
 
 // changePassword serves POST /account/password. It signs out every browser and signs this one in

@@ -16,8 +16,7 @@ const pageSize = 50
 // listAudit serves GET /{mode}/audit.
 func (s *server) listAudit(v visit) (answer, error) {
 	entries, err := s.Store.AuditEntries(
-		v.Context(),
-		v.Owner(),
+		v.Context(), v.Owner(),
 		storage.Page{Before: v.before(checkout.PrefixAuditEntry), Limit: pageSize + 1},
 	)
 	if err != nil {

@@ -46,10 +46,7 @@ func (s *server) changeBrand(v visit) (answer, error) {
 	change, detail, err := brandChange(v)
 	if err == nil && detail != "" {
 		err = s.Store.SetBrand(
-			v.Context(),
-			v.MerchantID(),
-			change,
-			v.auditBoth("brand.changed", v.MerchantID(), detail),
+			v.Context(), v.MerchantID(), change, v.auditBoth("brand.changed", v.MerchantID(), detail),
 		)
 	}
 	conflict, faster := errors.AsType[*storage.ChangedError](err)

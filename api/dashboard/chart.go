@@ -90,11 +90,8 @@ func sessionsChart(id, title, layout string, periods []storage.Period) chart {
 	}
 
 	c.Desc = fmt.Sprintf(
-		"%d completed, %d failed and %d expired. The highest bar has %d.",
-		c.Legend[0].Total,
-		c.Legend[1].Total,
-		c.Legend[2].Total,
-		highest,
+		"%d completed, %d failed and %d expired. The highest bar has %d.", c.Legend[0].Total,
+		c.Legend[1].Total, c.Legend[2].Total, highest,
 	)
 	return c
 }

@@ -129,14 +129,10 @@ func (s *server) routes() {
 	s.webhookRoutes()
 
 	s.router.NotFoundHandler = web.Route(
-		serverName,
-		"not found",
-		web.Serve(s.entrance.Limited(notFound), s.fail),
+		serverName, "not found", web.Serve(s.entrance.Limited(notFound), s.fail),
 	)
 	s.router.MethodNotAllowedHandler = web.Route(
-		serverName,
-		"method not allowed",
-		s.failing(failure.MethodNotAllowed),
+		serverName, "method not allowed", s.failing(failure.MethodNotAllowed),
 	)
 }
 

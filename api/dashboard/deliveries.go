@@ -39,14 +39,8 @@ func (r deliveryRow) Version() string {
 	if r.NextAttemptAt != nil {
 		next = checkout.FormatTime(*r.NextAttemptAt)
 	}
-	return fmt.Sprintf(
-		"%s-%d.%d-%t-%s",
-		r.State,
-		r.Run,
-		r.Last.Number,
-		r.Last.Finished,
-		next,
-	) // part of an address
+	// Part of an address.
+	return fmt.Sprintf("%s-%d.%d-%t-%s", r.State, r.Run, r.Last.Number, r.Last.Finished, next)
 }
 
 // state returns the status of a delivery. For a pending one it also says what the delivery waits
@@ -133,8 +127,7 @@ func (f *deliveryForm) day(name, text string) time.Time {
 func (f *deliveryForm) id(text, what, prefix string) {
 	if text != "" && !checkout.IsID(prefix, text) {
 		f.Fault = fmt.Sprintf(
-			"That is not the id of a %s: it begins with %s_ and has 26 characters after that.",
-			what,
+			"That is not the id of a %s: it begins with %s_ and has 26 characters after that.", what,
 			prefix,
 		)
 	}

@@ -96,8 +96,7 @@ func byRun(attempts []webhook.Attempt) []run {
 		}
 		last := &all[len(all)-1]
 		last.Attempts = append(
-			last.Attempts,
-			attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse},
+			last.Attempts, attemptRow{a, readable(a.ResponseBody), len(a.ResponseBody) >= maxResponse},
 		)
 	}
 	return all
@@ -129,8 +128,7 @@ func indented(body []byte) string {
 var (
 	deliveryRetried = notice("delivery_retried", "The next attempt is being made now.")
 	deliveryHeld    = notice(
-		"delivery_held",
-		"The delivery is on hold. No attempt is made or used up until you resume it.",
+		"delivery_held", "The delivery is on hold. No attempt is made or used up until you resume it.",
 	)
 	deliveryResumed  = notice("delivery_resumed", "The delivery goes on.")
 	deliveryReplayed = notice(

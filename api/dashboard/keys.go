@@ -89,16 +89,12 @@ func (s *server) createKey(v visit) (answer, error) {
 	}
 	secret := checkout.NewAPIKey(k.Mode)
 	note := v.audit(
-		"api_key.created",
-		k.ID,
+		"api_key.created", k.ID,
 		"“"+k.Label+"”, ends in "+secret[len(secret)-4:]+", may "+scopeWords(k.Scopes),
 	)
 	page := func(id string) string { return v.Path("/keys/" + id + "/secret") }
 	return s.made(
-		v,
-		k.ID,
-		secret,
-		page,
+		v, k.ID, secret, page,
 		func() error { return s.Store.CreateAPIKey(v.Context(), k, secret, note) },
 	)
 }

@@ -62,10 +62,7 @@ func (s *server) inviteMember(v visit) (answer, error) {
 	token, hash := checkout.NewToken()
 	got, err := s.made(v, m.ID, token, linkOfInvitation(v), func() error {
 		return s.Store.InviteMember(
-			v.Context(),
-			m,
-			hash,
-			time.Now().Add(checkout.InvitationLifetime),
+			v.Context(), m, hash, time.Now().Add(checkout.InvitationLifetime),
 			v.auditBoth("member.invited", m.ID, email+" as "+string(role)),
 		)
 	})
@@ -108,9 +105,7 @@ func (s *server) renewInvitation(v visit) (answer, error) {
 		return answer{}, err
 	}
 	page, err := s.unconfirmedOwner(
-		v,
-		m.Role == checkout.RoleOwner,
-		"Another link lets "+m.Email+" sign in as an owner.",
+		v, m.Role == checkout.RoleOwner, "Another link lets "+m.Email+" sign in as an owner.",
 	)
 	if page != nil || err != nil {
 		return orNone(page), err
@@ -118,11 +113,7 @@ func (s *server) renewInvitation(v visit) (answer, error) {
 	token, hash := checkout.NewToken()
 	return s.made(v, m.ID, token, linkOfInvitation(v), func() error {
 		return s.Store.RenewInvitation(
-			v.Context(),
-			v.MerchantID(),
-			m.ID,
-			hash,
-			time.Now().Add(checkout.InvitationLifetime),
+			v.Context(), v.MerchantID(), m.ID, hash, time.Now().Add(checkout.InvitationLifetime),
 			v.auditBoth("member.invited", m.ID, m.Email+" as "+string(m.Role)+", again"),
 		)
 	})
@@ -163,17 +154,13 @@ func (s *server) removeMember(v visit) (answer, error) {
 		return answer{}, err
 	}
 	page, err := s.unconfirmedOwner(
-		v,
-		m.Role == checkout.RoleOwner,
-		m.Email+", an owner, will not be able to sign in any more.",
+		v, m.Role == checkout.RoleOwner, m.Email+", an owner, will not be able to sign in any more.",
 	)
 	if page != nil || err != nil {
 		return orNone(page), err
 	}
 	err = s.Store.RemoveMember(
-		v.Context(),
-		v.MerchantID(),
-		m.ID,
+		v.Context(), v.MerchantID(), m.ID,
 		v.auditBoth("member.removed", m.ID, m.Email+", "+string(m.Role)),
 	)
 	return s.memberChanged(v, err, memberRemoved)
@@ -192,18 +179,14 @@ func (s *server) memberChanged(v visit, err error, notice string) (answer, error
 // Accept accepts an invitation with a first password. It returns
 // checkout.ErrNotFound when the invitation is unknown or has run out.
 func Accept(
-	ctx context.Context,
-	accounts *storage.Accounts,
-	token, password string,
+	ctx context.Context, accounts *storage.Accounts, token, password string,
 ) (checkout.Member, error) {
 	return accept(ctx, accounts, token, password, "")
 }
 
 // accept is Accept with the person's IP address for the audit log.
 func accept(
-	ctx context.Context,
-	accounts *storage.Accounts,
-	token, password, address string,
+	ctx context.Context, accounts *storage.Accounts, token, password, address string,
 ) (checkout.Member, error) {
 	hash, err := hashPassword(ctx, password)
 	if err != nil {
@@ -231,9 +214,7 @@ func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderProblem(
-			w,
-			r,
-			failure.NotFound,
+			w, r, failure.NotFound,
 			problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."},
 		)
 		return nil

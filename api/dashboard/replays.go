@@ -109,9 +109,7 @@ func (s *server) showReplays(v visit) (answer, error) {
 // replaysPage shows a form and the earlier bulk replays.
 func (s *server) replaysPage(v visit, p replaysPage) (answer, error) {
 	replays, err := s.Store.Replays(
-		v.Context(),
-		v.Owner(),
-		p.ID,
+		v.Context(), v.Owner(), p.ID,
 		storage.Page{Before: v.before(checkout.PrefixReplay), Limit: pageSize + 1},
 	)
 	if err != nil {

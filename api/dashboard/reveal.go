@@ -16,10 +16,7 @@ import (
 // end a secret that is in use. subject is the id of the created object. page returns the page's
 // address for that id.
 func (s *server) made(
-	v visit,
-	subject, secret string,
-	page func(subject string) string,
-	create func() error,
+	v visit, subject, secret string, page func(subject string) string, create func() error,
 ) (answer, error) {
 	once := v.PostFormValue("once")
 	if once == "" {

@@ -94,8 +94,7 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 }
 
 var settingsChanged = notice(
-	"settings_changed",
-	"The settings were changed, and your webhooks are told (merchant.updated).",
+	"settings_changed", "The settings were changed, and your webhooks are told (merchant.updated).",
 )
 
 // changeSettings serves POST /{mode}/settings, the settings of both modes. It writes only the
@@ -157,8 +156,7 @@ func (s *server) readSettings(v visit, c *storage.MerchantChange, faults map[str
 		c.PaymentAttempts = &attempts
 		if attempts < checkout.MinPaymentAttempts || attempts > checkout.MaxPaymentAttempts {
 			faults["payment_attempts"] = fmt.Sprintf(
-				"Choose a number from %d to %d.",
-				checkout.MinPaymentAttempts,
+				"Choose a number from %d to %d.", checkout.MinPaymentAttempts,
 				checkout.MaxPaymentAttempts,
 			)
 		}
@@ -215,9 +213,7 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	for i := range p.Addresses {
 		f := &p.Addresses[i]
 		stored := f.Before
-		f.Address, f.Before = strings.TrimSpace(
-			v.PostFormValue(f.Name()),
-		), strings.TrimSpace(
+		f.Address, f.Before = strings.TrimSpace(v.PostFormValue(f.Name())), strings.TrimSpace(
 			v.PostFormValue(f.BeforeName()),
 		)
 		if !f.Changed() {

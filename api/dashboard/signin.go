@@ -47,11 +47,7 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	s.renderOpen(
-		w,
-		r,
-		http.StatusOK,
-		"signin",
-		"Sign in",
+		w, r, http.StatusOK, "signin", "Sign in",
 		signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")},
 	)
 	return nil
@@ -117,8 +113,7 @@ func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error)
 		owner = ownerOf(email, cookie.Value)
 	}
 	got, err := s.Store.Allow(
-		r.Context(),
-		storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate},
+		r.Context(), storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate},
 	)
 	return got.OK, err
 }
@@ -140,10 +135,7 @@ func knownBrowser(hash string) string {
 // startSession signs member in. passwordHash is the hash of the member's password. The browser gets
 // a new token, so that a token planted by another person is useless.
 func (s *server) startSession(
-	w http.ResponseWriter,
-	r *http.Request,
-	member checkout.Member,
-	passwordHash, next string,
+	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string,
 ) error {
 	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
@@ -204,11 +196,7 @@ func (s *server) setCookie(w http.ResponseWriter, name, value string, maxAge int
 
 // renderOpen renders a page for a visitor who is not signed in.
 func (s *server) renderOpen(
-	w http.ResponseWriter,
-	r *http.Request,
-	status int,
-	page, title string,
-	data any,
+	w http.ResponseWriter, r *http.Request, status int, page, title string, data any,
 ) {
 	s.render(w, r, status, page, s.view(visit{Request: r, Mode: checkout.ModeTest}, title, data))
 }

@@ -74,9 +74,8 @@ func (s *server) mayListen(r *http.Request) (visit, error) {
 // tellChanges writes an event for each change until the stream ends.
 func (s *server) tellChanges(w http.ResponseWriter, v visit, sub *storage.Subscription) {
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(
-		time.Time{},
-	) // the server's deadline is for short requests; an error means that there is none
+	// The server's deadline is for short requests; an error means that there is none.
+	_ = control.SetReadDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // tells proxies not to buffer the stream
 

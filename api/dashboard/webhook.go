@@ -51,9 +51,7 @@ func (s *server) showWebhook(v visit) (answer, error) {
 		return answer{}, err
 	}
 	rows, err := s.deliveryRows(
-		v,
-		storage.DeliveryFilter{EndpointID: e.ID},
-		storage.Page{Limit: recentDeliveries},
+		v, storage.DeliveryFilter{EndpointID: e.ID}, storage.Page{Limit: recentDeliveries},
 	)
 	if err != nil {
 		return answer{}, err
@@ -65,8 +63,7 @@ func (s *server) showWebhook(v visit) (answer, error) {
 		}
 	}
 	return show(
-		"webhook",
-		"Webhook",
+		"webhook", "Webhook",
 		webhookPage{Endpoint: e, Health: health[e.ID], Deliveries: rows, Overlaps: overlaps, Types: types},
 	)
 }
@@ -88,13 +85,11 @@ var (
 		"The webhook was changed. Attempts to come of its pending deliveries follow it.",
 	)
 	webhookHeld = notice(
-		"webhook_held",
-		"The webhook is on hold. Its events are kept, and no attempt is used up.",
+		"webhook_held", "The webhook is on hold. Its events are kept, and no attempt is used up.",
 	)
 	webhookResumed = notice("webhook_resumed", "The webhook is enabled. What waited for it is being sent.")
 	webhookDeleted = notice(
-		"webhook_deleted",
-		"The webhook was deleted, and its pending deliveries are canceled.",
+		"webhook_deleted", "The webhook was deleted, and its pending deliveries are canceled.",
 	)
 )
 
@@ -194,9 +189,7 @@ func (s *server) resumeWebhook(v visit) (answer, error) {
 }
 
 func (s *server) setWebhookStatus(
-	v visit,
-	status webhook.EndpointStatus,
-	what, notice string,
+	v visit, status webhook.EndpointStatus, what, notice string,
 ) (answer, error) {
 	e, err := s.endpoint(v)
 	if err != nil {
@@ -248,10 +241,7 @@ func (s *server) rotateSecret(v visit) (answer, error) {
 	secret := webhook.NewSecret()
 	return s.made(v, e.ID, secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.RotateSecret(
-			v.Context(),
-			e.Ref,
-			secret,
-			time.Duration(hours)*time.Hour,
+			v.Context(), e.Ref, secret, time.Duration(hours)*time.Hour,
 			v.audit("webhook.secret_rotated", e.ID, action.RotationDetail(hours)),
 		)
 		return err

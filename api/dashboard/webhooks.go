@@ -195,9 +195,7 @@ func (s *server) createWebhook(v visit) (answer, error) {
 
 	got, err := s.made(v, e.ID, e.Secret, secretOfWebhook(v), func() error {
 		_, err := s.Store.CreateEndpoint(
-			v.Context(),
-			e,
-			v.audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
+			v.Context(), e, v.audit("webhook.created", e.ID, "for "+webhook.HostPortOf(e.URL)),
 		)
 		return err
 	})

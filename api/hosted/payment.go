@@ -26,9 +26,7 @@ const (
 // readPayment reads the form of a payment. It returns false when it has answered the customer
 // already; no card must be tried then.
 func (s *server) readPayment(
-	w http.ResponseWriter,
-	r *http.Request,
-	v *view,
+	w http.ResponseWriter, r *http.Request, v *view,
 ) (card checkout.Card, ok bool, err error) {
 	if err := readForm(w, r); err != nil {
 		return card, false, err
@@ -97,9 +95,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 // payWith adds the payment to the session and asks the workflow to charge it. It returns the
 // customer's next address.
 func (s *server) payWith(
-	ctx context.Context,
-	r *http.Request,
-	p storage.NewPayment,
+	ctx context.Context, r *http.Request, p storage.NewPayment,
 ) (next string, err error) {
 	mine, err := s.createPayment(ctx, p)
 	if err != nil || !mine {
@@ -129,11 +125,8 @@ func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool,
 	err := s.Store.CreatePayment(ctx, p)
 	switch {
 	case errors.Is(err, checkout.ErrPaymentExists):
-		return s.Store.HasPayment(
-			ctx,
-			p.SessionID,
-			p.ID,
-		) // a customer may invent an id, and another session may have it
+		// A customer may invent an id, and another session may have it.
+		return s.Store.HasPayment(ctx, p.SessionID, p.ID)
 	case errors.Is(err, checkout.ErrNotPending):
 		return false, nil
 	}
@@ -142,9 +135,7 @@ func (s *server) createPayment(ctx context.Context, p storage.NewPayment) (bool,
 
 // tokenize exchanges a card for a token. Never log its error: it may quote the card.
 func tokenize(
-	ctx context.Context,
-	cards checkout.CardNetwork,
-	card checkout.Card,
+	ctx context.Context, cards checkout.CardNetwork, card checkout.Card,
 ) (string, checkout.PaymentMethod, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenizeTimeout)
 	defer cancel()
@@ -156,8 +147,7 @@ func tokenize(
 // cannot charge twice. charge drops a payment that the workflow refused, so that it can never be
 // charged.
 func (s *server) charge(
-	ctx context.Context,
-	sessionID, transactionID string,
+	ctx context.Context, sessionID, transactionID string,
 ) (workflows.PaymentResult, error) {
 	got, err := s.Workflows.Pay(ctx, sessionID, transactionID)
 	log := s.Log.With("session_id", sessionID, "transaction_id", transactionID)
@@ -268,16 +258,8 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error 
 	if transactionID != "" && s.decided(ctx, v.Session.Mode, transactionID) {
 		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, transactionID)
 		s.Log.InfoContext(
-			ctx,
-			"customer came back",
-			"session_id",
-			id,
-			"transaction_id",
-			transactionID,
-			"outcome",
-			got.Outcome,
-			"error",
-			err,
+			ctx, "customer came back", "session_id", id, "transaction_id", transactionID, "outcome",
+			got.Outcome, "error", err,
 		)
 	}
 	http.Redirect(w, r, s.path(id), http.StatusSeeOther)

@@ -85,11 +85,7 @@ func (c console) createKey(ctx context.Context, k checkout.APIKey) error {
 	fmt.Fprintf(
 		c.notes,
 		"%s of %s: %s mode, label %q, scopes %s.\nThis is the key. Keep it now: it is not shown again.\n",
-		k.ID,
-		k.MerchantID,
-		k.Mode,
-		k.Label,
-		strings.Join(k.Scopes, ","),
+		k.ID, k.MerchantID, k.Mode, k.Label, strings.Join(k.Scopes, ","),
 	)
 	if _, err := fmt.Fprintln(c.out, secret); err != nil {
 		return fmt.Errorf("the key could not be shown; revoke %s and create another: %w", k.ID, err)
@@ -169,10 +165,7 @@ func (c console) revokeKey(ctx context.Context, id string) error {
 			ctx,
 			k.Ref,
 			operatorsEntry(
-				k.MerchantID,
-				&k.Mode,
-				"api_key.revoked",
-				k.ID,
+				k.MerchantID, &k.Mode, "api_key.revoked", k.ID,
 				fmt.Sprintf("“%s”, ends in %s", k.Label, k.Last4),
 			),
 		)
@@ -188,12 +181,7 @@ func (c console) revokeKey(ctx context.Context, id string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(
-		c.out,
-		"revoked %s (%s mode, label %q, …%s) of %s\n",
-		k.ID,
-		k.Mode,
-		k.Label,
-		k.Last4,
+		c.out, "revoked %s (%s mode, label %q, …%s) of %s\n", k.ID, k.Mode, k.Label, k.Last4,
 		k.MerchantID,
 	)
 	return err

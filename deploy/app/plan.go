@@ -81,9 +81,7 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 		return err
 	}
 	said := fmt.Sprintf(
-		"%s has the plan %s: %s of each payment",
-		merchantID,
-		plan.Name,
+		"%s has the plan %s: %s of each payment", merchantID, plan.Name,
 		checkout.FeePercent(plan.FeeBasisPoints),
 	)
 	if len(events) == 0 {

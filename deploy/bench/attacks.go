@@ -163,11 +163,7 @@ func (r *rig) newNeighbour(ctx context.Context) (string, error) {
 
 // beside measures the neighbour's requests during an attack.
 func (r *rig) beside(
-	ctx context.Context,
-	of attack,
-	key string,
-	rate int,
-	period time.Duration,
+	ctx context.Context, of attack, key string, rate int, period time.Duration,
 ) ([]time.Duration, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", of.name, period)
 	attacking, stop := context.WithCancel(ctx)
@@ -261,11 +257,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	discard(
 		owner,
 		send(
-			ctx,
-			http.MethodPost,
-			at+"/signin",
-			[]byte(credentials),
-			"Content-Type",
+			ctx, http.MethodPost, at+"/signin", []byte(credentials), "Content-Type",
 			"application/x-www-form-urlencoded",
 		),
 	)
@@ -297,9 +289,7 @@ func (a *attacker) prepare(ctx context.Context) error {
 	a.form, a.formType = form.Bytes(), w.FormDataContentType()
 	a.question, err = json.Marshal(map[string]string{
 		"header": webhook.Sign(
-			[]byte("whsec_unknown"),
-			time.Now(),
-			nil,
+			[]byte("whsec_unknown"), time.Now(), nil,
 		), "body": strings.Repeat("[1]", 10_000), "computed": strings.Repeat("ab", 32),
 	})
 	if err != nil {

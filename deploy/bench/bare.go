@@ -44,9 +44,7 @@ func (b *bareApplication) payOne(ctx context.Context) error {
 	b.done.Store(id, done)
 	defer b.done.Delete(id)
 	_, err := b.temporal.ExecuteWorkflow(
-		ctx,
-		client.StartWorkflowOptions{ID: id, TaskQueue: b.queue},
-		bareSession,
+		ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue}, bareSession,
 	)
 	if err != nil {
 		return err
@@ -104,14 +102,11 @@ func bareSession(ctx workflow.Context) error {
 	}
 
 	ctx = workflow.WithChildOptions(
-		ctx,
-		workflow.ChildWorkflowOptions{ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON},
+		ctx, workflow.ChildWorkflowOptions{ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON},
 	)
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
 	first, second := workflow.ExecuteChildWorkflow(
-		ctx,
-		bareDelivery,
-		id,
+		ctx, bareDelivery, id,
 	), workflow.ExecuteChildWorkflow(
 		ctx,
 		bareDelivery,
@@ -138,7 +133,6 @@ func bareActivity(ctx workflow.Context) workflow.Context {
 
 func bareLocal(ctx workflow.Context) workflow.Context {
 	return workflow.WithLocalActivityOptions(
-		ctx,
-		workflow.LocalActivityOptions{StartToCloseTimeout: bareTimeout},
+		ctx, workflow.LocalActivityOptions{StartToCloseTimeout: bareTimeout},
 	)
 }

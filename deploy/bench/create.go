@@ -156,10 +156,7 @@ func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
 
 // load repeats a function with several clients for a period, and returns the duration of each call.
 func load(
-	ctx context.Context,
-	do func(context.Context) error,
-	clients int,
-	period time.Duration,
+	ctx context.Context, do func(context.Context) error, clients int, period time.Duration,
 ) ([]time.Duration, error) {
 	var (
 		mu   sync.Mutex
@@ -194,10 +191,7 @@ func (r *rig) createOverREST(clients int) func(context.Context) (string, error) 
 	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 	try := func(ctx context.Context, body string) (id string, status int, err error) {
 		request, err := http.NewRequestWithContext(
-			ctx,
-			http.MethodPost,
-			r.stack.APIURL()+"/v1/checkout",
-			strings.NewReader(body),
+			ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", strings.NewReader(body),
 		)
 		if err != nil {
 			return "", 0, err
@@ -239,9 +233,7 @@ func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
 			Ref: checkout.Owner{
 				MerchantID: r.stack.Demo.MerchantID,
 				Mode:       checkout.ModeTest,
-			}.Ref(
-				checkout.NewID(checkout.PrefixSession),
-			),
+			}.Ref(checkout.NewID(checkout.PrefixSession)),
 			Currency: checkout.USD, ExpiresAt: now.Add(checkout.SessionLifetime),
 		}
 		_, err := pool.Exec(ctx, `

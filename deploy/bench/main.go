@@ -132,8 +132,7 @@ func run(ctx context.Context, args []string) error {
 
 // named adds the benchmark's name to the reports of measure.
 func named(
-	bench benchmark,
-	measure func(context.Context) (report, error),
+	bench benchmark, measure func(context.Context) (report, error),
 ) func(context.Context) (report, error) {
 	return func(ctx context.Context) (report, error) {
 		fmt.Fprintln(os.Stderr, "==>", bench.name)

@@ -91,8 +91,7 @@ func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
 			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging)}, memory},
 			Result: fmt.Sprintf(
 				"p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone.",
-				at(2)/at(1),
-				2*at(2)/(at(0)+at(3)),
+				at(2)/at(1), 2*at(2)/(at(0)+at(3)),
 			),
 		}, nil
 	}
@@ -139,9 +138,7 @@ func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) (
 			Ref: checkout.Owner{
 				MerchantID: merchant,
 				Mode:       checkout.ModeTest,
-			}.Ref(
-				checkout.NewID(checkout.PrefixEndpoint),
-			), URL: fmt.Sprintf("%s/%d", base, i),
+			}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", base, i),
 			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 		})
 		if err != nil {
@@ -177,10 +174,7 @@ func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhoo
 // measure publishes at rate to a healthy endpoint of its own. It returns the time from publish to
 // receipt of each event, and how many other attempts were under way.
 func (n *neighbourhood) measure(
-	ctx context.Context,
-	name string,
-	rate int,
-	period time.Duration,
+	ctx context.Context, name string, rate int, period time.Duration,
 ) ([]time.Duration, int, error) {
 	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", name, period)
 	var (

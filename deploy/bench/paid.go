@@ -151,10 +151,7 @@ func (c *customers) pay(ctx context.Context, id string) error {
 		"email":       {"ann@example.com"},
 	}
 	request, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodPost,
-		c.stack.PageURL()+"/"+id,
-		strings.NewReader(form.Encode()),
+		ctx, http.MethodPost, c.stack.PageURL()+"/"+id, strings.NewReader(form.Encode()),
 	)
 	if err != nil {
 		return err

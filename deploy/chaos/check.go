@@ -73,9 +73,7 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
 	)
 	flags.BoolVar(
-		&o.sources.Strict,
-		"strict",
-		false,
+		&o.sources.Strict, "strict", false,
 		"also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long",
 	)
 	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")

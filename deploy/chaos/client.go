@@ -115,11 +115,7 @@ func request(ctx context.Context, method, address string, header http.Header, bo
 // create creates a session. It repeats the request with the same key until an answer gives the
 // outcome, at most tries times. Without such an answer it returns "".
 func (c *chaos) create(
-	ctx context.Context,
-	m *merchant,
-	key, body string,
-	tries int,
-	api ...int,
+	ctx context.Context, m *merchant, key, body string, tries int, api ...int,
 ) (id string, expiresAt time.Time) {
 	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
 	for n := range tries {
@@ -179,11 +175,8 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
 	began := time.Now()
 	got := request(
-		ctx,
-		http.MethodPost,
-		address,
-		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}},
-		"answer=confirm",
+		ctx, http.MethodPost, address,
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer=confirm",
 	)
 	c.note(
 		invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status},

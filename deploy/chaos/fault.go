@@ -200,8 +200,7 @@ func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand
 			for range 3 {
 				limited, cancel := context.WithTimeout(ctx, patience)
 				c.call(
-					limited,
-					m,
+					limited, m,
 					call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: m.terms(key, "", "")},
 				)
 				cancel()

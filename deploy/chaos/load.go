@@ -67,15 +67,13 @@ var scripts = []script{
 	{"pay × expire", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(
 			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
-			80*time.Millisecond,
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 80*time.Millisecond,
 		)
 	}},
 	{"pay × advance", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(
 			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
-			120*time.Millisecond,
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 120*time.Millisecond,
 		)
 	}},
 	{"pay × signal", 5, 2, func(ctx context.Context, c *chaos, s *scene) {
@@ -92,15 +90,13 @@ var scripts = []script{
 	{"expire × advance", 3, 2, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(
 			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
-			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
-			30*time.Millisecond,
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 30*time.Millisecond,
 		)
 	}},
 	{"pay × pay", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
 		s.race(
 			func() { c.pay(ctx, s.m, s.id, goodCard) },
-			func() { c.pay(ctx, s.m, s.id, "4100000000000019") },
-			60*time.Millisecond,
+			func() { c.pay(ctx, s.m, s.id, "4100000000000019") }, 60*time.Millisecond,
 		)
 	}},
 }
@@ -120,20 +116,12 @@ func (c *chaos) signal(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	c.noteOperator(invariant.OpSignal, id)
+	// No session is paid by a signal.
 	_ = c.rig.temporal.SignalWorkflow(
-		ctx,
-		id,
-		"",
-		workflows.SignalComplete,
-		workflows.CompleteInput{TransactionID: "txn_none"},
-	) // no session is paid by a signal
-	_ = c.rig.temporal.SignalWorkflow(
-		ctx,
-		id,
-		"",
-		workflows.SignalExpire,
-		nil,
-	) // an error means that the session has ended
+		ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"},
+	)
+	// An error means that the session has ended.
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
 }
 
 // nextKey returns a new Idempotency-Key.
@@ -209,8 +197,7 @@ func (c *chaos) steer(ctx context.Context) {
 			id := ids[random.IntN(len(ids))]
 			for _, verb := range verbs {
 				c.call(
-					ctx,
-					m,
+					ctx, m,
 					call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb},
 				)
 				pause(ctx, between(random, 0, 2*time.Second))

@@ -114,9 +114,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 			Ref: checkout.Owner{
 				MerchantID: m.id,
 				Mode:       checkout.ModeTest,
-			}.Ref(
-				checkout.NewID(checkout.PrefixAPIKey),
-			),
+			}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
 			Label: "chaos",
 		},
 		m.key,
@@ -151,11 +149,7 @@ func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*
 
 // addEndpoint registers a receiver, with or without a listener.
 func (c *chaos) addEndpoint(
-	ctx context.Context,
-	store *storage.Store,
-	m *merchant,
-	secret string,
-	types []webhook.EventType,
+	ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType,
 	listens bool,
 ) error {
 	c.canaries = append(
@@ -178,9 +172,7 @@ func (c *chaos) addEndpoint(
 		Ref: checkout.Owner{
 			MerchantID: m.id,
 			Mode:       checkout.ModeTest,
-		}.Ref(
-			checkout.NewID(checkout.PrefixEndpoint),
-		), URL: address, Events: types,
+		}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Events: types,
 		Status: webhook.EndpointEnabled, Secret: secret,
 	})
 	return err

@@ -193,12 +193,8 @@ func (r *rig) again(ctx context.Context, p *part) {
 		}
 		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			_, _ = fmt.Fprintf(
-				r.out,
-				"%s does not start yet: %s\n",
-				p.name,
-				first,
-			) // a lost line of progress does no harm
+			// A lost line of progress does no harm.
+			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first)
 		}
 		select {
 		case <-ctx.Done():

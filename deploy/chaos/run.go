@@ -79,22 +79,15 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
 	flags.DurationVar(
-		&o.think,
-		"think",
-		500*time.Millisecond,
+		&o.think, "think", 500*time.Millisecond,
 		"how long a customer at most waits before the next session",
 	)
 	flags.DurationVar(
-		&o.within,
-		"within",
-		30*time.Second,
+		&o.within, "within", 30*time.Second,
 		"how long the service may take to come to rest, beside retries that are not due",
 	)
 	flags.DurationVar(
-		&o.wait,
-		"wait",
-		4*time.Minute,
-		"how long to wait at the end for everything to come to rest",
+		&o.wait, "wait", 4*time.Minute, "how long to wait at the end for everything to come to rest",
 	)
 	flags.IntVar(&o.histories, "histories", 300, "how many histories to replay on this build, about")
 	flags.BoolVar(&o.keep, "keep", false, "keep the data of the run, whatever came of it")
@@ -345,12 +338,10 @@ func (c *chaos) ended(name string) {
 
 // say writes a progress line.
 func (c *chaos) say(format string, args ...any) {
+	// A lost line of progress does no harm.
 	_, _ = fmt.Fprintf(
-		c.out,
-		"%6.1f s  %s\n",
-		time.Since(c.began).Seconds(),
-		fmt.Sprintf(format, args...),
-	) // a lost line of progress does no harm
+		c.out, "%6.1f s  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...),
+	)
 }
 
 func (c *chaos) progress() {
@@ -361,12 +352,8 @@ func (c *chaos) progress() {
 	}
 	c.mu.Unlock()
 	c.say(
-		"%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown",
-		c.created.Load(),
-		c.delivered.Load(),
-		c.injected.Load(),
-		counts[invariant.CallOK],
-		counts[invariant.CallRefused],
+		"%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(),
+		c.delivered.Load(), c.injected.Load(), counts[invariant.CallOK], counts[invariant.CallRefused],
 		counts[invariant.CallUnknown],
 	)
 }

@@ -154,39 +154,24 @@ func (r *runReport) print(out io.Writer) error {
 	fmt.Fprintf(
 		out,
 		"\nseed %d: %s under load, %d sessions (%.1f a second), %d deliveries, %d attempts, %d faults\n",
-		r.Seed,
-		r.Load.Round(time.Second),
-		r.Sessions,
-		float64(r.Sessions)/r.Load.Seconds(),
-		r.Deliveries,
-		r.Attempts,
-		faults,
+		r.Seed, r.Load.Round(time.Second), r.Sessions, float64(r.Sessions)/r.Load.Seconds(),
+		r.Deliveries, r.Attempts, faults,
 	)
 	fmt.Fprintf(
-		out,
-		"at rest %s after the last fault; %d deliveries hastened\n",
-		r.Rest.After.Round(100*time.Millisecond),
-		r.Hastened,
+		out, "at rest %s after the last fault; %d deliveries hastened\n",
+		r.Rest.After.Round(100*time.Millisecond), r.Hastened,
 	)
 	for _, h := range r.Rest.Held {
 		fmt.Fprintf(
-			out,
-			"%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n",
-			h.Process,
-			h.After.Files,
-			h.After.Goroutines,
-			h.After.Memory,
-			h.Before.Files,
-			h.Before.Goroutines,
+			out, "%s holds %d files, %d goroutines, %.0f MB; before the load %d, %d, %.0f\n", h.Process,
+			h.After.Files, h.After.Goroutines, h.After.Memory, h.Before.Files, h.Before.Goroutines,
 			h.Before.Memory,
 		)
 	}
 
 	fmt.Fprintf(out, "sessions: %s; deliveries: %s\n", listed(r.Statuses), listed(r.Delivered))
 	fmt.Fprintf(
-		out,
-		"receivers: %d requests, %d deliveries accepted once more than asked for\n\n",
-		r.Requests,
+		out, "receivers: %d requests, %d deliveries accepted once more than asked for\n\n", r.Requests,
 		r.Duplicates,
 	)
 	fmt.Fprintf(out, "faults: %s\n\n", listed(r.Faults))
@@ -195,11 +180,7 @@ func (r *runReport) print(out io.Writer) error {
 	for _, op := range slices.Sorted(maps.Keys(r.Calls)) {
 		of := r.Calls[op]
 		fmt.Fprintf(
-			table,
-			"%s\t%d\t%d\t%d\n",
-			op,
-			of[invariant.CallOK],
-			of[invariant.CallRefused],
+			table, "%s\t%d\t%d\t%d\n", op, of[invariant.CallOK], of[invariant.CallRefused],
 			of[invariant.CallUnknown],
 		)
 	}

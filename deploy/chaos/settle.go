@@ -135,8 +135,7 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
 		case checkout.IsID(checkout.PrefixDelivery, w.ID):
 			got := c.call(
-				ctx,
-				m,
+				ctx, m,
 				call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What},
 			)
 			if w.What == "retry_now" && got.status == http.StatusAccepted {

@@ -166,8 +166,7 @@ func goBuild(ctx context.Context, source, output string, tell func(string)) erro
 		ctx,
 		source,
 		slices.Concat(
-			[]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"},
-			buildFlags,
+			[]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, buildFlags,
 			[]string{"."},
 		)...)
 	stale, err := eachLine(list, func(line string) {

@@ -81,8 +81,7 @@ func checkOurs(path string) error {
 		if e.Name() != lockFile && !slices.Contains(ourEntries, e.Name()) {
 			return fmt.Errorf(
 				"-fresh: %s holds %q, which is not the stack's; choose another directory with -data",
-				path,
-				e.Name(),
+				path, e.Name(),
 			)
 		}
 	}

@@ -60,9 +60,7 @@ func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo,
 	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		return Demo{}, fmt.Errorf(
-			"the database was set up by a stack whose %s is gone; use another database: %w",
-			path,
-			err,
+			"the database was set up by a stack whose %s is gone; use another database: %w", path, err,
 		)
 	}
 	if err != nil {
@@ -94,9 +92,7 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 		Ref: checkout.Owner{
 			MerchantID: d.MerchantID,
 			Mode:       checkout.ModeTest,
-		}.Ref(
-			checkout.NewID(checkout.PrefixAPIKey),
-		),
+		}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
 		Label: "local",
 	}
 	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {

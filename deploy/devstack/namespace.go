@@ -105,8 +105,7 @@ func (f frontend) register(ctx context.Context, retention time.Duration) error {
 		return err
 	}
 	there, err := f.workflow.DescribeNamespace(
-		ctx,
-		&workflowservice.DescribeNamespaceRequest{Namespace: f.namespace},
+		ctx, &workflowservice.DescribeNamespaceRequest{Namespace: f.namespace},
 	)
 	if err != nil || there.Config.WorkflowExecutionRetentionTtl.AsDuration() >= retention {
 		return err
@@ -121,8 +120,7 @@ func (f frontend) register(ctx context.Context, retention time.Duration) error {
 // addAttributes adds the attributes that are missing.
 func (f frontend) addAttributes(ctx context.Context, wanted map[string]enumspb.IndexedValueType) error {
 	there, err := f.operator.ListSearchAttributes(
-		ctx,
-		&operatorservice.ListSearchAttributesRequest{Namespace: f.namespace},
+		ctx, &operatorservice.ListSearchAttributesRequest{Namespace: f.namespace},
 	)
 	if err != nil {
 		return err

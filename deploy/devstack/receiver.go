@@ -294,10 +294,11 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().
 		Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	// An error means that the browser has gone.
 	_ = receiverPage.Execute(
 		w,
 		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300},
-	) // an error means that the browser has gone
+	)
 }
 
 func pretty(body []byte) string {

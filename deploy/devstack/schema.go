@@ -48,11 +48,7 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 // createDatabase makes a database with its tables. The database gets its name only when it is
 // complete: after a kill, the tool cannot repeat every statement of a half-made schema.
 func createDatabase(
-	ctx context.Context,
-	conn *pgx.Conn,
-	program string,
-	admin *url.URL,
-	database, schema string,
+	ctx context.Context, conn *pgx.Conn, program string, admin *url.URL, database, schema string,
 ) error {
 	unfinished := database + "_unfinished"
 	for _, sql := range []string{

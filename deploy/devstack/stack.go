@@ -194,10 +194,7 @@ func (s *Stack) prepare(ctx context.Context) error {
 	}
 	var err error
 	s.Demo, err = loadDemo(
-		ctx,
-		filepath.Join(s.options.Dir, "demo.json"),
-		s.DatabaseURL(),
-		s.ReceiverURL()+webhookPath,
+		ctx, filepath.Join(s.options.Dir, "demo.json"), s.DatabaseURL(), s.ReceiverURL()+webhookPath,
 	)
 	return err
 }
@@ -370,11 +367,8 @@ func (s *Stack) Supervise(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		_, _ = fmt.Fprintf(
-			s.options.Out,
-			"%s ended; starting it again\n",
-			name,
-		) // a lost line of progress does no harm
+		// A lost line of progress does no harm.
+		_, _ = fmt.Fprintf(s.options.Out, "%s ended; starting it again\n", name)
 		if err := again(ctx); err != nil && ctx.Err() == nil {
 			_, _ = fmt.Fprintf(s.options.Out, "%s: %v\n", name, err)
 			_ = pause(ctx, time.Second) // the loop looks at ctx

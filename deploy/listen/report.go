@@ -68,9 +68,8 @@ func (r *reporter) encode(l line) {
 	l.Time = checkout.FormatTime(r.now())
 	text, err := checkout.EncodeJSON(l)
 	if err != nil {
-		text, _ = json.Marshal(
-			map[string]string{"kind": "notice", "message": err.Error()},
-		) // no error: only strings
+		// No error: only strings.
+		text, _ = json.Marshal(map[string]string{"kind": "notice", "message": err.Error()})
 	}
 	r.print(string(text))
 }

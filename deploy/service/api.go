@@ -83,15 +83,12 @@ func API(ctx context.Context, cfg config.Config) error {
 	})
 	group.Go(func() error {
 		return serve(
-			ctx,
-			"dashboard",
-			cfg.DashboardAddress,
+			ctx, "dashboard", cfg.DashboardAddress,
 			behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
 		)
 	})
-	group.Go(
-		func() error { feed.Run(ctx); return nil },
-	) // Run ends the streams at a stop: the stop need not wait for them
+	// Run ends the streams at a stop: the stop need not wait for them.
+	group.Go(func() error { feed.Run(ctx); return nil })
 	return group.Wait()
 }
 

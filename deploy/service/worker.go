@@ -44,9 +44,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
 		},
 		Deliveries: activities.NewDeliveries(
-			store,
-			activities.NewAddressGuard(cfg.AllowLoopback),
-			cfg.TestSchedule,
+			store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule,
 		),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 		BuildID:      cfg.BuildID,
@@ -59,8 +57,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 
 	err = wait(ctx, "Temporal's schedules", func() error {
 		return flows.EnsureSchedules(
-			ctx,
-			runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention},
+			ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention},
 		)
 	}, func(error) bool { return ctx.Err() == nil })
 	if err != nil {

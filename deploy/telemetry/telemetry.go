@@ -57,9 +57,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 		service = "checkout-" + o.Service
 	}
 	res, err := resource.New(
-		ctx,
-		resource.WithFromEnv(),
-		resource.WithTelemetrySDK(),
+		ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
 		resource.WithAttributes(semconv.ServiceName(service)),
 	)
 	if err != nil {
@@ -84,9 +82,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
 		provider := metric.NewMeterProvider(
-			metric.WithReader(reader),
-			metric.WithResource(res),
-			metric.WithView(inSeconds),
+			metric.WithReader(reader), metric.WithResource(res), metric.WithView(inSeconds),
 		)
 		otel.SetMeterProvider(provider)
 		shutdowns = append(shutdowns, provider.Shutdown)

@@ -39,8 +39,7 @@ type runTracing struct {
 
 // InterceptWorkflow implements interceptor.WorkerInterceptor.
 func (*runTracing) InterceptWorkflow(
-	_ workflow.Context,
-	next interceptor.WorkflowInboundInterceptor,
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
 ) interceptor.WorkflowInboundInterceptor {
 	return &tracedRun{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}}
 }

@@ -234,10 +234,8 @@ func (s *Server) awaitReady(ctx context.Context) error {
 			return nil
 		case errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000"):
 			return fmt.Errorf(
-				"the server on port %d does not know the password in %s: %w",
-				s.port,
-				s.cluster.password(),
-				err,
+				"the server on port %d does not know the password in %s: %w", s.port,
+				s.cluster.password(), err,
 			)
 		}
 		select {

@@ -104,12 +104,8 @@ func (w *world) checkAttemptArrived(d *Delivery, a webhook.Attempt, r *Result) {
 	for _, one := range got {
 		if a.StatusCode != 0 && one.Status != a.StatusCode {
 			r.violated(
-				d.ID,
-				"attempt %d.%d says that %d was answered, the receiver says %d",
-				a.Run,
-				a.Number,
-				a.StatusCode,
-				one.Status,
+				d.ID, "attempt %d.%d says that %d was answered, the receiver says %d", a.Run, a.Number,
+				a.StatusCode, one.Status,
 			)
 		}
 	}

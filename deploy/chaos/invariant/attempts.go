@@ -28,9 +28,7 @@ var attempts = Invariant{
 			r.Checked++
 			if a.attempt == nil {
 				r.violated(
-					a.Delivery,
-					"no attempt %q was noted before its request came at %s",
-					a.Attempt,
+					a.Delivery, "no attempt %q was noted before its request came at %s", a.Attempt,
 					checkout.FormatTime(a.At),
 				)
 			}

@@ -19,9 +19,7 @@ var expiries = Invariant{
 					r.violated(s.ID, "is expired, and %s succeeded", t.ID)
 				case !t.CreatedAt.Before(s.ExpiresAt):
 					r.violated(
-						s.ID,
-						"was paid by %s, which began %s after its time",
-						t.ID,
+						s.ID, "was paid by %s, which began %s after its time", t.ID,
 						t.CreatedAt.Sub(s.ExpiresAt).Round(time.Millisecond),
 					)
 				}
@@ -32,8 +30,7 @@ var expiries = Invariant{
 			early := s.EndedAt.Before(s.ExpiresAt.Add(-clockSkew))
 			if early && w.Called && !w.operated(s.ID, OpExpire, OpAdvance, OpSignal, OpCancel) {
 				r.violated(
-					s.ID,
-					"expired %s before its time, and nobody wished it",
+					s.ID, "expired %s before its time, and nobody wished it",
 					s.ExpiresAt.Sub(*s.EndedAt).Round(time.Millisecond),
 				)
 			}

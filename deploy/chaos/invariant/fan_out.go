@@ -14,8 +14,7 @@ var fanOut = Invariant{
 		for _, e := range w.Endpoints {
 			if !e.OfSession {
 				byMerchant[owner(e.MerchantID, string(e.Mode))] = append(
-					byMerchant[owner(e.MerchantID, string(e.Mode))],
-					e,
+					byMerchant[owner(e.MerchantID, string(e.Mode))], e,
 				)
 			}
 		}

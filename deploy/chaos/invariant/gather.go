@@ -57,9 +57,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 
 	s.Progress(
 		fmt.Sprintf(
-			"PostgreSQL: %d sessions, %d events, %d deliveries",
-			len(f.Sessions),
-			len(f.Events),
+			"PostgreSQL: %d sessions, %d events, %d deliveries", len(f.Sessions), len(f.Events),
 			len(f.Deliveries),
 		),
 	)

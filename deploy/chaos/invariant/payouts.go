@@ -25,12 +25,8 @@ var payouts = Invariant{
 			case p.Status == checkout.PayoutFailed && sent == 0 && failed == 1 && p.Transfers == 0:
 			default:
 				r.violated(
-					p.ID,
-					"is %s with %d transfers, %d payout.sent and %d payout.failed",
-					p.Status,
-					p.Transfers,
-					sent,
-					failed,
+					p.ID, "is %s with %d transfers, %d payout.sent and %d payout.failed", p.Status,
+					p.Transfers, sent, failed,
 				)
 			}
 		}

@@ -41,16 +41,8 @@ func readEvents(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 	f.Events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
 		err = row.Scan(
-			&e.ID,
-			&e.MerchantID,
-			&e.Mode,
-			&e.Type,
-			&e.SubjectID,
-			&e.SessionID,
-			&e.CreatedAt,
-			&e.BodySHA256,
-			&e.WebhookURL,
-			&e.SigningEndpoint,
+			&e.ID, &e.MerchantID, &e.Mode, &e.Type, &e.SubjectID, &e.SessionID, &e.CreatedAt,
+			&e.BodySHA256, &e.WebhookURL, &e.SigningEndpoint,
 		)
 		return e, err
 	})
@@ -66,14 +58,7 @@ func readEndpoints(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 	f.Endpoints, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Endpoint, err error) {
 		err = row.Scan(
-			&e.ID,
-			&e.MerchantID,
-			&e.Mode,
-			&e.URL,
-			&e.Events,
-			&e.OfSession,
-			&e.CreatedAt,
-			&e.ChangedAt,
+			&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.OfSession, &e.CreatedAt, &e.ChangedAt,
 			&e.DeletedAt,
 		)
 		return e, err
@@ -91,19 +76,8 @@ func readDeliveries(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 	f.Deliveries, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
 		err = row.Scan(
-			&d.ID,
-			&d.EventID,
-			&d.MerchantID,
-			&d.Mode,
-			&d.EndpointID,
-			&d.URL,
-			&d.SessionURL,
-			&d.Status,
-			&d.Run,
-			&d.HurriedAt,
-			&d.CreatedAt,
-			&d.FinishedAt,
-			&d.version,
+			&d.ID, &d.EventID, &d.MerchantID, &d.Mode, &d.EndpointID, &d.URL, &d.SessionURL, &d.Status,
+			&d.Run, &d.HurriedAt, &d.CreatedAt, &d.FinishedAt, &d.version,
 		)
 		return d, err
 	})

@@ -33,19 +33,13 @@ var requests = Invariant{
 			}
 			if !a.SignatureOK {
 				r.violated(
-					d.ID,
-					"attempt %s at %s does not verify with the secret of %s",
-					a.Attempt,
-					checkout.FormatTime(a.At),
-					a.Listener,
+					d.ID, "attempt %s at %s does not verify with the secret of %s", a.Attempt,
+					checkout.FormatTime(a.At), a.Listener,
 				)
 			}
 			if !fresh(a) {
 				r.violated(
-					d.ID,
-					"attempt %s came at %s, signed at %s",
-					a.Attempt,
-					checkout.FormatTime(a.At),
+					d.ID, "attempt %s came at %s, signed at %s", a.Attempt, checkout.FormatTime(a.At),
 					checkout.FormatTime(time.Unix(a.T, 0)),
 				)
 			}
@@ -61,23 +55,14 @@ var requests = Invariant{
 func checkBody(a arrival, e Event, r *Result) {
 	if a.BodySHA256 != e.BodySHA256 {
 		r.violated(
-			a.Delivery,
-			"attempt %s at %s does not carry the bytes of %s",
-			a.Attempt,
-			checkout.FormatTime(a.At),
-			e.ID,
+			a.Delivery, "attempt %s at %s does not carry the bytes of %s", a.Attempt,
+			checkout.FormatTime(a.At), e.ID,
 		)
 	}
 	if a.EventID != e.ID || a.HeaderEvent != e.ID || a.Type != string(e.Type) {
 		r.violated(
-			a.Delivery,
-			"attempt %s says %s %s (header: %s) and is of %s %s",
-			a.Attempt,
-			a.Type,
-			a.EventID,
-			a.HeaderEvent,
-			e.Type,
-			e.ID,
+			a.Delivery, "attempt %s says %s %s (header: %s) and is of %s %s", a.Attempt, a.Type,
+			a.EventID, a.HeaderEvent, e.Type, e.ID,
 		)
 	}
 }

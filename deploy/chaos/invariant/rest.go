@@ -73,10 +73,8 @@ var rest = Invariant{
 		}
 		if bound := w.Rest.Within + w.Rest.LongestRetry; w.Rest.After > bound {
 			r.violated(
-				"everything",
-				"came to rest after %s, and %s was the time for it",
-				w.Rest.After.Round(time.Second),
-				bound.Round(time.Second),
+				"everything", "came to rest after %s, and %s was the time for it",
+				w.Rest.After.Round(time.Second), bound.Round(time.Second),
 			)
 		}
 		if w.Rest.IdleInTx > 0 {

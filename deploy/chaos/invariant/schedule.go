@@ -27,10 +27,7 @@ var schedule = Invariant{
 				w.checkRequestsOf(d, a, r)
 				if w.Strict && a.ScheduledAt != nil && a.StartedAt.After(a.ScheduledAt.Add(latest)) {
 					r.violated(
-						d.ID,
-						"attempt %d.%d began %s after its time",
-						a.Run,
-						a.Number,
+						d.ID, "attempt %d.%d began %s after its time", a.Run, a.Number,
 						a.StartedAt.Sub(*a.ScheduledAt),
 					)
 				}
@@ -43,9 +40,7 @@ var schedule = Invariant{
 					r.violated(
 						d.ID,
 						"attempt %d.%d began %s after the end of the one before, and %s is the schedule",
-						b.Run,
-						b.Number,
-						b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
+						b.Run, b.Number, b.StartedAt.Sub(ended(a)).Round(time.Millisecond),
 						w.retryDelay(d, a.Number),
 					)
 				}

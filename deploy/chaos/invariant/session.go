@@ -111,16 +111,8 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 			expires_at, ended_at, xmin::text
 		FROM checkout_session ORDER BY id`, func(row pgx.CollectableRow) (s Session, err error) {
 		err = row.Scan(
-			&s.ID,
-			&s.MerchantID,
-			&s.Mode,
-			&s.Status,
-			&s.InFlight,
-			&s.Key,
-			&s.CreatedAt,
-			&s.ExpiresAt,
-			&s.EndedAt,
-			&s.version,
+			&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.CreatedAt, &s.ExpiresAt,
+			&s.EndedAt, &s.version,
 		)
 		return s, err
 	})
@@ -133,13 +125,7 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 			FROM transaction ORDER BY id`,
 		func(row pgx.CollectableRow) (t Transaction, err error) {
 			err = row.Scan(
-				&t.ID,
-				&t.SessionID,
-				&t.MerchantID,
-				&t.Mode,
-				&t.Status,
-				&t.SessionStatus,
-				&t.CreatedAt,
+				&t.ID, &t.SessionID, &t.MerchantID, &t.Mode, &t.Status, &t.SessionStatus, &t.CreatedAt,
 				&t.CompletedAt,
 			)
 			return t, err

@@ -59,15 +59,11 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
 	flags.StringVar(
-		&o.Dir,
-		"data",
-		defaultDir(),
+		&o.Dir, "data", defaultDir(),
 		"directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it",
 	)
 	flags.BoolVar(
-		&o.Fresh,
-		"fresh",
-		false,
+		&o.Fresh, "fresh", false,
 		"start empty: remove what an earlier start left in the data directory",
 	)
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
@@ -79,10 +75,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")
 	flags.StringVar(
-		&o.SessionLifetime,
-		"session-lifetime",
-		"",
-		"lifetime of test sessions, such as 2m; default 1h",
+		&o.SessionLifetime, "session-lifetime", "", "lifetime of test sessions, such as 2m; default 1h",
 	)
 	flags.StringVar(
 		&o.RetrySchedule,

@@ -18,7 +18,7 @@ import (
 // case leaves out is taken from Defaults.
 type corpusFile struct {
 	Category string
-	Note     string // what all cases have in common, for whoever reads the file
+	Note     string // for the reader of the file: the rule behind all cases
 	Defaults corpusCase
 	Values   [][3]string // cases in short: name, value, why
 	Cases    []corpusCase

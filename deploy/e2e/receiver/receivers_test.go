@@ -144,7 +144,7 @@ func (x *example) processed() map[string]int {
 	return times
 }
 
-// post sends what a delivery, or whoever pretends to be one, sends.
+// post sends the request of a delivery, or of an attacker who imitates one.
 func (x *example) post(body string, signatures ...string) int {
 	x.t.Helper()
 	req, err := http.NewRequestWithContext(x.t.Context(), http.MethodPost, x.url, strings.NewReader(body))
