@@ -111,8 +111,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// TransferRequest asks the network to sign the transfer of a payout. PayoutID is the idempotency
-// key.
+// TransferRequest asks a network for the transfer of a payout. PayoutID is the idempotency key.
 type TransferRequest struct {
 	PayoutID      string
 	TransactionID string
@@ -120,6 +119,7 @@ type TransferRequest struct {
 	Network       string
 	Destination   string
 	Gross         string // decimal in Currency, before the network's fee
+	FeeRate       string // decimal: Currency for one unit of the chain's own currency; "" in test mode
 }
 
 // Transfer is a signed transfer, ready to send. It is stored before it is sent. So a repeat sends

@@ -1,0 +1,117 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a
+// node's errors have no fixed texts, and a refused transaction may already be mined. Look tells the
+// state, and the state decides.
+type Chain interface {
+	// Account returns the treasury's account.
+	Account() TreasuryAccount
+	// Check reports why nothing must be sent to destination. "" means that a transfer of a payout
+	// in c may be signed.
+	Check(ctx context.Context, c PayoutCurrency, destination string) (PayoutFailure, error)
+	// Plan prices a transfer. It changes nothing. It returns ErrFeeTooHigh when the fee is above
+	// its limit, and ErrTooSmall when the fee leaves nothing or too little of the payout.
+	Plan(ctx context.Context, req TransferRequest) (TransferPlan, error)
+	// Bump prices the next version of a transfer that the network does not take: the same nonce,
+	// destination and amount, and a higher fee. It returns ErrFeeTooHigh.
+	Bump(ctx context.Context, last TransferVersion) (TransferPlan, error)
+	// Sign signs the plan with the nonce. It sends nothing. The same input gives the same bytes. It
+	// compares every field of what the signer returned with the plan.
+	Sign(ctx context.Context, plan TransferPlan, nonce uint64) (TransferVersion, error)
+	// Send gives a signed version to the network. Its error decides nothing.
+	Send(ctx context.Context, v TransferVersion) error
+	// Look returns the state of a transfer: of the nonce and all its versions together.
+	Look(ctx context.Context, nonce uint64, versions []TransferVersion) (Sighting, error)
+	// Standing returns the account's state on the chain.
+	Standing(ctx context.Context) (AccountStanding, error)
+	// Outflows returns the transfers out of the account that the chain has from block from on, up to
+	// its last final block, oldest first.
+	Outflows(ctx context.Context, from uint64) (Outflows, error)
+}
+
+// Errors of Chain.
+var (
+	ErrFeeTooHigh = errors.New("the network's fee is above the limit")
+	ErrTooSmall   = errors.New("the payout is too small for the network's fee")
+)
+
+// TreasuryAccount is an account from which payouts are sent.
+type TreasuryAccount struct {
+	Network string // as PayoutCurrency.Network: "ethereum"
+	ChainID string // CAIP-2, such as "eip155:1"
+	Address string
+}
+
+// TransferPlan is a priced transfer, ready to be signed.
+type TransferPlan struct {
+	Currency    PayoutCurrency
+	Destination string
+	Amount      string          // decimal in Currency: what the destination receives
+	Fee         string          // decimal in Currency: what the merchant pays for the network
+	MaxCost     string          // decimal in the chain's own currency: the fee at most
+	Terms       json.RawMessage // the chain's own fields: gas, tip, cap, and so on
+}
+
+// TransferVersion is one signed transaction of a transfer. All versions of a transfer have the same
+// nonce, so the chain accepts at most one of them.
+type TransferVersion struct {
+	TransferPlan
+
+	Nonce  uint64
+	TxHash string
+	Raw    []byte // the signed bytes. They move money: never log them
+}
+
+// SightingState is what the chain knows of a transfer.
+type SightingState string
+
+// States of a transfer on its chain. The last three are final: they hold at the depth at which the
+// chain never goes back.
+const (
+	SightingUnknown   SightingState = "unknown"   // no node knows a version: send the bytes again
+	SightingPending   SightingState = "pending"   // waits in the pool
+	SightingMined     SightingState = "mined"     // in a block that may still disappear
+	SightingConfirmed SightingState = "confirmed" // paid
+	SightingReverted  SightingState = "reverted"  // in a block, but the destination received nothing
+	SightingDead      SightingState = "dead"      // another transaction took the nonce: none of them can be mined
+)
+
+// Sighting is the state of a transfer on its chain.
+type Sighting struct {
+	State     SightingState
+	TxHash    string // of the version in the block; "" unless mined, confirmed or reverted
+	Height    uint64 // of that block
+	BlockHash string
+	Depth     uint64 // blocks on top of it
+	Cost      string // decimal in the chain's own currency: the fee that was paid; "" unless in a block
+}
+
+// AccountStanding is the state of the treasury's account on its chain.
+type AccountStanding struct {
+	NextNonce  uint64            // the first nonce that no mined or pooled transaction has
+	FinalNonce uint64            // the same, of the last final block
+	Balances   map[string]string // decimal by currency: ETH, USDC, USDT; of the latest block
+	Height     uint64
+}
+
+// Outflow is a transfer out of the treasury's account that the chain has.
+type Outflow struct {
+	TxHash      string
+	Nonce       uint64
+	Currency    PayoutCurrency
+	Destination string
+	Amount      string // decimal in Currency
+	Height      uint64
+}
+
+// Outflows are the transfers out of the account in a range of final blocks.
+type Outflows struct {
+	All  []Outflow
+	Next uint64 // the first block of the next range
+}
