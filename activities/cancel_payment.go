@@ -14,15 +14,27 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	_, actionURL, err := a.Store.PaymentAction(ctx, in.ID)
+	c, err := a.charge(ctx, in)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
 	reason := checkout.FailureProcessingError
-	if actionURL != "" {
+	if c.ActionURL != "" {
 		reason = checkout.FailureThreeDSAbandoned
 	}
-	result, err := network.Cards.Cancel(ctx, in.TransactionID, reason)
+
+	if c.Reference == "" { // it may begin at this moment; the row decides
+		ended, err := a.Store.GiveUpPayment(ctx, in.Ref, in.TransactionID, reason)
+		switch {
+		case err != nil:
+			return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
+		case !ended:
+			return PaymentAnswer{}, asFinal(ctx, errBegunElsewhere, "")
+		}
+		return PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: reason}, nil
+	}
+
+	result, err := network.Cards.Cancel(ctx, c.Reference, reason)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}

@@ -2,21 +2,29 @@ package activities
 
 import (
 	"context"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // ErrTypePaymentUnknownToNetwork: the card network does not know the charge or the card. The
 // workflow then cancels the payment, so that it cannot be charged later.
 const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
 
-// ConfirmPayment asks the card network for the outcome of a payment in flight.
+// ConfirmPayment asks the card network for the outcome of a payment in flight. When the customer's
+// bank has agreed, it charges the card. It does not begin a charge that was never tried: the customer
+// may have gone long ago.
 func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	network, err := a.networks(in.Mode)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	result, err := network.Cards.Payment(ctx, in.TransactionID)
+	c, err := a.charge(ctx, in)
 	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
+		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	return a.recordCharge(ctx, in, result)
+	if c.Reference == "" {
+		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, ErrTypePaymentUnknownToNetwork)
+	}
+	agreed := func(o checkout.PaymentOutcome) bool { return o == checkout.OutcomeAgreed }
+	return a.goOn(ctx, network, in, c, agreed)
 }

@@ -18,19 +18,28 @@ import (
 
 // Error types that workflows look at. Temporal never retries them.
 const (
-	ErrTypeSessionNotFound   = "SessionNotFound"
-	ErrTypeSessionNotPending = "SessionNotPending"
-	ErrTypePaymentNotFound   = "PaymentNotFound"
-	ErrTypePaymentInFlight   = "PaymentInFlight"
-	ErrTypePaymentUndecided  = "PaymentUndecided"
-	ErrTypePayoutNotFound    = "PayoutNotFound"
-	ErrTypeDeliveryNotFound  = "DeliveryNotFound"
+	ErrTypeSessionNotFound    = "SessionNotFound"
+	ErrTypeSessionNotPending  = "SessionNotPending"
+	ErrTypePaymentNotFound    = "PaymentNotFound"
+	ErrTypePaymentInFlight    = "PaymentInFlight"
+	ErrTypePaymentUndecided   = "PaymentUndecided"
+	ErrTypePaymentNotPossible = "PaymentNotPossible"
+	ErrTypePayoutNotFound     = "PayoutNotFound"
+	ErrTypeDeliveryNotFound   = "DeliveryNotFound"
 )
 
-// Networks holds the card network and the payout network of one mode.
+// Networks holds what one mode needs of the outside.
 type Networks struct {
 	Cards   checkout.CardNetwork
-	Payouts checkout.PayoutNetwork
+	Rates   checkout.RateSource
+	Payouts PayoutSender
+}
+
+// PayoutSender sends payouts. A repeat never sends a payout twice. An error means that the outcome is
+// unknown and that the caller must repeat the call.
+type PayoutSender interface {
+	// Transfer sends a pending payout, or says why not. It returns checkout.ErrNotFound.
+	Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error)
 }
 
 // Payments holds the activities of sessions and payouts.
@@ -42,7 +51,7 @@ type Payments struct {
 	Now func() time.Time
 }
 
-// ErrNoNetwork: no live card or payout network is configured. Temporal retries it, so a session
+// ErrNoNetwork: no live card network, rate source or treasury is configured. Temporal retries it, so a session
 // waits for the configuration. A live session is never charged in the sandbox instead.
 var ErrNoNetwork = errors.New("no network is configured for this mode")
 
@@ -51,7 +60,7 @@ func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
 	if mode.Live() {
 		n = a.Live
 	}
-	if n.Cards == nil || n.Payouts == nil {
+	if n.Cards == nil || n.Rates == nil || n.Payouts == nil {
 		return Networks{}, ErrNoNetwork
 	}
 	return n, nil
@@ -78,10 +87,17 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
 			"no final answer of the card network is stored", ErrTypePaymentUndecided, nil)
+	case errors.Is(err, checkout.ErrNoRate):
+		return temporal.NewNonRetryableApplicationError(checkout.ErrNoRate.Error(), ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending",
 			ErrTypeSessionNotPending, nil)
 	}
+	return asUnavailable(ctx, err)
+}
+
+// asUnavailable returns an error that Temporal retries.
+func asUnavailable(ctx context.Context, err error) error {
 	// Only the log gets the error chain: it may quote values that Temporal's UI must not show.
 	logger(ctx).WarnContext(ctx, "activity failed", "error", err)
 	return temporal.NewApplicationError(publicReason(err), "Unavailable")
@@ -92,6 +108,8 @@ func publicReason(err error) string {
 	switch {
 	case errors.Is(err, ErrNoNetwork):
 		return ErrNoNetwork.Error()
+	case errors.Is(err, checkout.ErrNoRate):
+		return checkout.ErrNoRate.Error()
 	case errors.Is(err, storage.ErrWrongMasterKey):
 		return storage.ErrWrongMasterKey.Error()
 	case storage.Unavailable(err):

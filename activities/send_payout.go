@@ -7,7 +7,7 @@ import (
 )
 
 // SendPayout calls BroadcastPayout and FinishPayout. It fails with their errors. After an error it
-// may be repeated, and so may each of the two.
+// may be repeated, and so may each of the two. It is for test mode, whose payouts never wait.
 func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
 	sent, err := a.BroadcastPayout(ctx, in)
 	if err != nil {

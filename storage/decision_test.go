@@ -362,7 +362,10 @@ func (f fixture) asks(t *testing.T, s checkout.Session) string {
 
 func (f fixture) begins(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		got, err := f.BeginPayment(ctx, ref(s), id, "1.08")
+		if _, err := f.BeginPayment(ctx, ref(s), id, checkout.Quote{Rate: "1.08"}, id); err != nil {
+			return struct{ Attempt int }{}, err
+		}
+		got, err := f.Charge(ctx, ref(s), id)
 		return struct{ Attempt int }{got.Attempt}, err
 	}
 }

@@ -101,92 +101,160 @@ func (s *Store) PaymentAction(
 	return transactionID, actionURL, nil
 }
 
-// PaymentCurrencies returns the currency of a payment and the currency of its payout. It returns
-// checkout.ErrNotFound.
-func (s *Store) PaymentCurrencies(
-	ctx context.Context, ref checkout.Ref, transactionID string,
-) (from checkout.Currency, to checkout.PayoutCurrency, err error) {
-	err = s.pool.QueryRow(ctx, `
-		SELECT s.currency, s.payout_currency FROM checkout_session s
-		JOIN transaction t ON t.session_id = s.id AND t.id = $4
-		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(&from, &to)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", "", checkout.ErrNotFound
-	}
-	if err != nil {
-		return "", "", fmt.Errorf("payment currencies: %w", err)
-	}
-	return from, to, nil
+// Charge is what the card network must know about a payment, and what was stored about its charge.
+type Charge struct {
+	checkout.ChargeRequest
+
+	PayoutCurrency checkout.PayoutCurrency
+	Reference      string // the network's name of the charge; "" before BeginPayment
+	Confirms       int    // the number of the last confirmation that was sent or was about to be
+	ActionURL      string // where the customer confirms (3-D Secure); "" when nothing needs confirming
 }
 
-// BeginPayment marks the payment as in flight, locks its exchange rate and returns the charge to
-// make, without ReturnURL. The rate is the payout currency for one unit of the payment's currency,
-// a decimal. This is the last check of the session's time: afterwards the session does not expire
-// until the payment is decided. A repeat returns the same charge and keeps the first rate.
+// Began reports whether BeginPayment has accepted the payment.
+func (c Charge) Began() bool { return c.Attempt > 0 }
+
+// Charge returns a payment's charge, without ReturnURL. It returns checkout.ErrNotFound. Older builds
+// stored no reference: they knew the sandbox only, which knows a payment by its own id.
+func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID string) (Charge, error) {
+	c := Charge{ChargeRequest: checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}}
+	err := s.pool.QueryRow(ctx, `
+		SELECT s.amount, s.currency, s.payout_currency, coalesce(t.attempt, 0), coalesce(t.card_token, ''),
+			coalesce(t.acquirer_ref, CASE t.status WHEN 'processing' THEN t.id ELSE '' END), t.confirms,
+			coalesce(t.action_url, '')
+		FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
+		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Attempt, &c.Token, &c.Reference, &c.Confirms, &c.ActionURL)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Charge{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return Charge{}, fmt.Errorf("charge: %w", err)
+	}
+	return c, nil
+}
+
+// BeginPayment marks the payment as in flight. It stores the exchange rate, the network's name of
+// the charge and the first confirmation, which the caller sends next. This is the last check of the
+// session's time: afterwards the session does not expire until the payment is decided. A repeat
+// keeps what the first call stored and returns first = false; the caller must then ask the network
+// before it confirms again.
 //
 // It returns checkout.ErrNotPending when the session has ended or its time is over,
 // checkout.ErrPaymentInFlight when another payment is in flight, and checkout.ErrNotFound when the
 // payment does not exist or was given up before it began.
 func (s *Store) BeginPayment(
-	ctx context.Context, ref checkout.Ref, transactionID, rate string,
-) (checkout.ChargeRequest, error) {
-	req := checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// Lock first, then read the clock: a reader that later sees the time over must also see
-		// this payment. Lock the payment too: DropPayment may delete it at this moment.
-		var (
-			status   checkout.Status
-			inFlight bool
-			inTime   bool
-			answered bool
-			attempts int
-		)
-
-		err := tx.QueryRow(ctx, `
-			WITH locked AS (
-				SELECT id, status, payment_in_flight, expires_at, attempts, amount, currency
-				FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
-			SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts,
-				l.amount, l.currency,
-			       coalesce(t.attempt, 0), coalesce(t.card_token, ''), t.outcome IS NOT NULL
-			FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
-			FOR NO KEY UPDATE OF t`,
-			ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-			&status, &inFlight, &inTime, &attempts, &req.Amount, &req.Currency,
-			&req.Attempt, &req.Token, &answered)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return checkout.ErrNotFound
-		case err != nil:
+	ctx context.Context, ref checkout.Ref, transactionID string, rate checkout.Quote, reference string,
+) (first bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		attempt, err := nextAttempt(ctx, tx, ref, transactionID)
+		if err != nil || attempt == 0 {
 			return err
-		case req.Attempt > 0: // the payment began in an earlier call
-			return nil
-		case answered: // CancelPayment gave it up: this call was believed dead
-			return checkout.ErrNotFound
-		case status != checkout.StatusPending:
-			return checkout.ErrNotPending
-		case inFlight:
-			return checkout.ErrPaymentInFlight
-		case !inTime:
-			return checkout.ErrNotPending
 		}
-
-		req.Attempt = attempts + 1
+		first = true
 		_, err = tx.Exec(ctx, `
 			WITH session AS (UPDATE checkout_session SET payment_in_flight = true, attempts = $4
 			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
 			                   AND status = 'pending')
-			UPDATE transaction SET status = 'processing', attempt = $4, exchange_rate = $6
+			UPDATE transaction SET status = 'processing', attempt = $4, acquirer_ref = $6, confirms = 1,
+				exchange_rate = $7, rate_at = $8, rate_sources = $9
 			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 				AND status = 'created'`,
-			ref.ID, ref.MerchantID, ref.Mode, req.Attempt, transactionID, rate)
+			ref.ID, ref.MerchantID, ref.Mode, attempt, transactionID, reference,
+			rate.Rate, orNull(rate.At), sourceRates(rate.Sources))
 		return err
 	})
 	if err != nil {
-		return checkout.ChargeRequest{}, fmt.Errorf("begin payment: %w", err)
+		return false, fmt.Errorf("begin payment: %w", err)
 	}
-	return req, nil
+	return first, nil
+}
+
+// nextAttempt locks the session and the payment and returns the number of the session's next
+// attempt, 0 when the payment began in an earlier call. Its errors are those of BeginPayment.
+func nextAttempt(ctx context.Context, tx pgx.Tx, ref checkout.Ref, transactionID string) (int, error) {
+	// Lock first, then read the clock: a reader that later sees the time over must also see
+	// this payment. Lock the payment too: DropPayment may delete it at this moment.
+	var (
+		status                     checkout.Status
+		inFlight, inTime, answered bool
+		attempts, began            int
+	)
+	err := tx.QueryRow(ctx, `
+		WITH locked AS (
+			SELECT id, status, payment_in_flight, expires_at, attempts
+			FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE)
+		SELECT l.status, l.payment_in_flight, l.expires_at > clock_timestamp(), l.attempts,
+		       coalesce(t.attempt, 0), t.outcome IS NOT NULL
+		FROM locked l JOIN transaction t ON t.session_id = l.id AND t.id = $4
+		FOR NO KEY UPDATE OF t`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
+		&status, &inFlight, &inTime, &attempts, &began, &answered)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, checkout.ErrNotFound
+	case err != nil:
+		return 0, err
+	case began > 0:
+		return 0, nil
+	case answered: // GiveUpPayment was faster: this call was believed dead
+		return 0, checkout.ErrNotFound
+	case status != checkout.StatusPending:
+		return 0, checkout.ErrNotPending
+	case inFlight:
+		return 0, checkout.ErrPaymentInFlight
+	case !inTime:
+		return 0, checkout.ErrNotPending
+	}
+	return attempts + 1, nil
+}
+
+// sourceRates returns nil, an SQL null, when there is none.
+func sourceRates(all []checkout.SourceRate) any {
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// BeginConfirm notes the next confirmation of a payment in flight, and the rate at which the
+// confirmed payment is paid out. The caller sends the confirmation next. BeginConfirm returns false
+// when the number is not the next one or the payment has a final answer: another process was faster,
+// and the caller must ask the network again.
+func (s *Store) BeginConfirm(
+	ctx context.Context, ref checkout.Ref, transactionID string, number int, rate checkout.Quote,
+) (bool, error) {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE transaction SET confirms = $5, exchange_rate = $6, rate_at = $7, rate_sources = $8
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'
+			AND confirms = $5 - 1 AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, number, rate.Rate, orNull(rate.At), sourceRates(rate.Sources))
+	if err != nil {
+		return false, fmt.Errorf("begin confirmation: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// GiveUpPayment makes sure that a payment without a charge never gets one. It stores the failure,
+// and BeginPayment then refuses the payment. It returns false when the payment has begun meanwhile:
+// only the network can give it up then. It returns checkout.ErrNotFound.
+func (s *Store) GiveUpPayment(
+	ctx context.Context, ref checkout.Ref, transactionID string, reason checkout.FailureCode,
+) (bool, error) {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE transaction SET outcome = 'failed', failure = $5
+		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
+			AND acquirer_ref IS NULL AND status = 'created'`,
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, reason)
+	if err != nil {
+		return false, fmt.Errorf("give payment up: %w", err)
+	}
+	if tag.RowsAffected() == 1 {
+		return true, nil
+	}
+	_, err = s.Charge(ctx, ref, transactionID)
+	return false, err
 }
 
 // RecordCharge stores the card network's answer about an undecided payment and returns the answer

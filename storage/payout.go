@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -45,6 +46,18 @@ func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, 
 		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
 	}
 	return got.Payout, got.Signed, nil
+}
+
+// GrossPayout converts a payout's source amount at its locked rate, before the network's fee. It rounds
+// down to the decimal places of the payout currency.
+func GrossPayout(p checkout.Payout) (string, error) {
+	rate, err := decimal.NewFromString(p.ExchangeRate)
+	if err != nil {
+		return "", fmt.Errorf("exchange rate of payout %s: %w", p.ID, err)
+	}
+	source := decimal.New(int64(p.SourceAmount), -p.SourceCurrency.Places())
+	places := p.Currency.Places()
+	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
 }
 
 // PayoutFilter selects payouts. An empty field selects all.

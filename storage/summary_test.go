@@ -151,7 +151,7 @@ func TestSessions_Search(t *testing.T) {
 	s := f.create(t, n)
 	txn := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed}))
-	_, err := f.BeginPayment(t.Context(), ref(s), txn, "1.08")
+	_, err := f.BeginPayment(t.Context(), ref(s), txn, checkout.Quote{Rate: "1.08"}, txn)
 	require.NoError(t, err)
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	settled, err := f.FinishPayment(t.Context(), ref(s), txn)

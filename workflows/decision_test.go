@@ -76,9 +76,11 @@ func final(errType string) error {
 // charge begins a payment and charges its card, as a run that is gone has done.
 func (w *world) charge(s checkout.Session, id string) {
 	w.t.Helper()
-	req, err := w.BeginPayment(w.t.Context(), s.Ref, id, "1.08")
+	_, err := w.BeginPayment(w.t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
 	require.NoError(w.t, err)
-	_, err = w.cards.Charge(w.t.Context(), req)
+	c, err := w.Charge(w.t.Context(), s.Ref, id)
+	require.NoError(w.t, err)
+	_, err = w.cards.Confirm(w.t.Context(), id, 1, c.ChargeRequest)
 	require.NoError(w.t, err)
 }
 

@@ -54,6 +54,7 @@ const (
 	ErrTypeSessionNotPending         = string(checkout.RefusedNotPending)
 	ErrTypePaymentInFlight           = string(checkout.RefusedPaymentInFlight)
 	ErrTypePaymentNotFound           = string(checkout.RefusedPaymentNotFound)
+	ErrTypePaymentNotPossible        = string(checkout.RefusedNotPossible)
 	ErrTypeDeliveryPermanentlyFailed = "DeliveryPermanentlyFailed"
 	ErrTypeDeliveryWithoutRow        = "DeliveryWithoutRow"
 	ErrTypePayoutWithoutRow          = "PayoutWithoutRow"

@@ -41,7 +41,7 @@ var decideOptions = workflow.LocalActivityOptions{
 // chargeOptions limit how long a payment waits for a card network that does not answer. After that
 // the workflow cancels the payment with cancelOptions.
 var chargeOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    20 * time.Second, // the network's adapter answers within 15 s
+	StartToCloseTimeout:    40 * time.Second, // two requests to the network of at most 15 s each
 	ScheduleToCloseTimeout: 2 * time.Minute,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2,
@@ -49,10 +49,22 @@ var chargeOptions = workflow.ActivityOptions{
 	},
 }
 
+// watchOptions are for the one activity that watches a live payment until it has news or the
+// payment is decided. It asks every few seconds and sends a heartbeat each time. Any failure makes
+// Temporal start it again.
+var watchOptions = workflow.ActivityOptions{
+	Summary:             "watch for the bank's or the card network's answer",
+	StartToCloseTimeout: 2 * ActionTimeout,
+	HeartbeatTimeout:    30 * time.Second,
+	RetryPolicy: &temporal.RetryPolicy{
+		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
+	},
+}
+
 // cancelOptions have no end: only the network knows whether it charged the card, so the activity
 // asks until the network answers.
 var cancelOptions = workflow.ActivityOptions{
-	StartToCloseTimeout: 20 * time.Second,
+	StartToCloseTimeout: 40 * time.Second,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 	},

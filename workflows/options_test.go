@@ -59,10 +59,13 @@ func TestOptions_AreThese(t *testing.T) {
 			startToClose: 10 * time.Second, scheduleToClose: forever, first: 200 * ms, factor: 2, longest: 5 * time.Second,
 		}},
 		"chargeOptions": {ofActivity(chargeOptions), optionsRow{
-			startToClose: 20 * time.Second, scheduleToClose: 2 * time.Minute, first: 500 * ms, factor: 2, longest: 10 * time.Second,
+			startToClose: 40 * time.Second, scheduleToClose: 2 * time.Minute, first: 500 * ms, factor: 2, longest: 10 * time.Second,
 		}},
 		"cancelOptions": {ofActivity(cancelOptions), optionsRow{
-			startToClose: 20 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
+			startToClose: 40 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
+		}},
+		"watchOptions": {ofActivity(watchOptions), optionsRow{
+			startToClose: 20 * time.Minute, heartbeat: 30 * time.Second, first: time.Second, factor: 2, longest: 30 * time.Second,
 		}},
 		"broadcastOptions": {ofActivity(broadcastOptions), optionsRow{
 			startToClose: 30 * time.Second, first: time.Second, factor: 2, longest: time.Minute,

@@ -15,17 +15,19 @@ type PayoutInput struct {
 
 // PayoutResult says how the payout ended.
 type PayoutResult struct {
-	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent
+	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the payout was sent, or when it waits
+	Held    checkout.PayoutHold    `json:"held,omitempty"`    // why the payout waits
 }
 
 // sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
 // fails. It also does so when the customer has no answer yet (answered is false): the answer leaves
-// only at the end of the workflow task. It returns the started children, without waiting for them.
+// only at the end of the workflow task. A live payout always has a Payout: a real chain takes longer
+// than a workflow task may. It returns the started children, without waiting for them.
 func sendPayout(
 	ctx workflow.Context, in PayoutInput, answered bool,
 ) []workflow.ChildWorkflowFuture {
-	if answered {
+	if answered && !in.Mode.Live() {
 		var (
 			a       *activities.Payments
 			settled activities.Settlement
@@ -42,6 +44,9 @@ func sendPayout(
 
 // Payout sends the crypto payout of a completed session when the session could not send it at once.
 // It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
+//
+// A live payout may have to wait, for example until the treasury is topped up. The run then ends,
+// because a run that waits for days would pin its build. Reconcile starts the payout again.
 func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	var (
 		a    *activities.Payments
@@ -64,6 +69,10 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	if err != nil {
 		return PayoutResult{}, err
 	}
+	if sent.Held != "" {
+		workflow.SetCurrentDetails(ctx, "The payout waits: "+string(sent.Held)+".")
+		return PayoutResult{Held: sent.Held}, nil
+	}
 
 	var settled activities.Settlement
 	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
@@ -71,6 +80,6 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err
 	}
-	return PayoutResult{sent.Failure},
+	return PayoutResult{Failure: sent.Failure},
 		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
 }

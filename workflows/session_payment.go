@@ -58,6 +58,10 @@ func (s *session) adopt(ctx workflow.Context, transactionID string, first questi
 // follow asks about a payment until it is decided. It asks when a message wants an answer. Each
 // time ActionTimeout passes without a decision, it asks the network to give the payment up.
 func (s *session) follow(ctx workflow.Context, p *payment) {
+	watching, stop := workflow.WithCancel(ctx)
+	defer stop()
+	s.watch(watching, p)
+
 	var deadline workflow.Future
 	options := workflow.TimerOptions{Summary: "gives the payment up"}
 	for s.payment == p {
@@ -76,6 +80,30 @@ func (s *session) follow(ctx workflow.Context, p *payment) {
 		}
 		s.ask(ctx, p, next)
 	}
+}
+
+// watch asks about a live payment as soon as the card network has something to say. Nothing tells
+// the service that a bank has agreed, and the customer may have closed the window. In test mode the
+// customer's browser and the sandbox tell.
+func (s *session) watch(ctx workflow.Context, p *payment) {
+	if !s.in.Mode.Live() {
+		return
+	}
+	options := workflow.WithActivityOptions(ctx, watchOptions)
+	workflow.GoNamed(ctx, "watch", func(ctx workflow.Context) {
+		var a *activities.Payments
+		for s.payment == p && p.asked < maxQuestions {
+			if err := workflow.ExecuteActivity(options, a.WatchPayment, s.paymentRef(p)).Get(ctx, nil); err != nil {
+				return // canceled: the payment is decided
+			}
+			p.wanted = true
+			next := p.asked + 1
+			asked := func() bool { return p.answered >= next || s.payment != p }
+			if err := workflow.Await(ctx, asked); err != nil {
+				return
+			}
+		}
+	})
 }
 
 // nextAnswer waits for the answer to the next question, or for the decision. Messages that wait
@@ -104,6 +132,9 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	case isType(p.err, activities.ErrTypePaymentNotFound): // no row: nothing was charged
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedPaymentNotFound)
+	case isType(p.err, activities.ErrTypePaymentNotPossible): // no rate: the payment never began
+		s.payment = nil
+		p.err = s.refusal(checkout.RefusedNotPossible)
 	case isType(p.err, activities.ErrTypeSessionNotPending, activities.ErrTypeSessionNotFound):
 		// By PostgreSQL's clock the time is over, or the session has already ended.
 		// endInTime reads the status when it expires the session.
@@ -162,7 +193,7 @@ func (s *session) askNetwork(
 	ctx = workflow.WithActivityOptions(ctx, options)
 	err := workflow.ExecuteActivity(ctx, run, s.paymentRef(p)).Get(ctx, &answer)
 	refused := isType(err, activities.ErrTypePaymentNotFound, activities.ErrTypeSessionNotPending,
-		activities.ErrTypePaymentInFlight)
+		activities.ErrTypePaymentInFlight, activities.ErrTypePaymentNotPossible)
 	if err != nil && !refused && q != giveUp {
 		s.log.Warn("the card network's answer stays unknown",
 			"transaction_id", p.transactionID, "question", q, "error", err)

@@ -13,7 +13,7 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// CardNetwork implements checkout.CardNetwork for test mode.
+// CardNetwork implements checkout.CardNetwork and checkout.Tokenizer for test mode.
 type CardNetwork struct {
 	Store *storage.Store
 	// ChallengeURL is the base of Challenge's pages, where a customer confirms a payment (3-D
@@ -33,7 +33,7 @@ const callbacks = 3
 // errLost is the caller's error when the answer was lost.
 var errLost = errors.New("sandbox: the card network did not answer")
 
-// Tokenize implements checkout.CardNetwork. It does not store the card number: the token stands for
+// Tokenize implements checkout.Tokenizer. It does not store the card number: the token stands for
 // the behavior of the number.
 func (n *CardNetwork) Tokenize(
 	ctx context.Context, c checkout.Card,
@@ -51,9 +51,15 @@ func (n *CardNetwork) Tokenize(
 		storage.SandboxCard{Token: token, Behavior: meaning, Method: method})
 }
 
-// Charge implements checkout.CardNetwork.
-func (n *CardNetwork) Charge(
-	ctx context.Context, req checkout.ChargeRequest,
+// Prepare implements checkout.CardNetwork. The sandbox knows a payment by its own id, so there is
+// nothing to name.
+func (n *CardNetwork) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
+	return req.TransactionID, nil
+}
+
+// Confirm implements checkout.CardNetwork. A repeat returns the first outcome.
+func (n *CardNetwork) Confirm(
+	ctx context.Context, _ string, _ int, req checkout.ChargeRequest,
 ) (checkout.ChargeResult, error) {
 	card, err := n.Store.SandboxCard(ctx, req.Token)
 	if err != nil {
@@ -97,10 +103,19 @@ func (n *CardNetwork) Charge(
 
 // Payment implements checkout.CardNetwork.
 func (n *CardNetwork) Payment(
-	ctx context.Context, transactionID string,
+	ctx context.Context, reference string,
 ) (checkout.ChargeResult, error) {
-	c, err := n.Store.SandboxCharge(ctx, transactionID)
+	c, err := n.Store.SandboxCharge(ctx, reference)
+	undecided := behavior(c.Behavior) == failsTwiceFirst && c.Outcome == checkout.OutcomeProcessing
+	if errors.Is(err, checkout.ErrNotFound) || undecided {
+		return checkout.ChargeResult{Outcome: checkout.OutcomeUntried}, nil
+	}
 	return n.result(c), err
+}
+
+// Refund implements checkout.CardNetwork. Test payments are not refunded.
+func (n *CardNetwork) Refund(context.Context, string, string) (checkout.RefundResult, error) {
+	return checkout.RefundResult{Status: checkout.RefundFailed}, nil
 }
 
 // Cancel implements checkout.CardNetwork. It stores an unknown transaction as failed, so that a

@@ -17,16 +17,51 @@ import (
 // PayoutNetwork implements checkout.PayoutNetwork for test mode.
 type PayoutNetwork struct{ Store *storage.Store }
 
-// Prices in US dollars. They are fixed, so that tests know the amounts.
-var (
-	fiatInUSD = map[checkout.Currency]string{
-		checkout.USD: "1", checkout.EUR: "1.08", checkout.GBP: "1.27", checkout.CAD: "0.73",
-		checkout.AUD: "0.66",
+// Payouts sends test payouts. It implements activities.PayoutSender.
+type Payouts struct {
+	Store *storage.Store
+	Chain checkout.PayoutNetwork
+}
+
+// NewPayouts returns the payouts of the sandbox's own chain.
+func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &PayoutNetwork{store}} }
+
+// Transfer signs the transfer, stores it and sends it. A repeat sends the stored transfer; the
+// network accepts the same transfer only once. It returns checkout.ErrNotFound.
+func (n *Payouts) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	p, signed, err := n.Store.Payout(ctx, ref)
+	if err != nil {
+		return checkout.TransferOutcome{}, err
 	}
-	cryptoInUSD = map[checkout.PayoutCurrency]string{
-		checkout.USDT: "1", checkout.USDC: "1", checkout.BTC: "64000", checkout.ETH: "3200",
+
+	if p.Status == checkout.PayoutPending && p.Failure == "" && signed == nil {
+		transfer, err := n.sign(ctx, p)
+		if err != nil {
+			return checkout.TransferOutcome{}, err
+		}
+		if signed, p.Failure, err = n.Store.RecordTransfer(ctx, ref, transfer); err != nil {
+			return checkout.TransferOutcome{}, err
+		}
 	}
-)
+
+	if p.Status != checkout.PayoutPending || p.Failure != "" {
+		// An earlier run or another process decided it.
+		return checkout.TransferOutcome{Failure: p.Failure}, nil
+	}
+	failure, err := n.Chain.Broadcast(ctx, ref.ID, signed)
+	return checkout.TransferOutcome{Failure: failure}, err
+}
+
+func (n *Payouts) sign(ctx context.Context, p checkout.Payout) (checkout.Transfer, error) {
+	gross, err := storage.GrossPayout(p)
+	if err != nil {
+		return checkout.Transfer{}, err
+	}
+	return n.Chain.Sign(ctx, checkout.TransferRequest{
+		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
+		Destination: p.Destination, Gross: gross,
+	})
+}
 
 // networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.
 var networkFee = decimal.RequireFromString("0.001")
@@ -37,18 +72,6 @@ const (
 	addressNetworkError = "sandbox:network-error"
 	addressNoLiquidity  = "sandbox:no-liquidity"
 )
-
-// Rate implements checkout.PayoutNetwork.
-func (n *PayoutNetwork) Rate(
-	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
-) (string, error) {
-	fiat, crypto := fiatInUSD[from], cryptoInUSD[to]
-	if fiat == "" || crypto == "" {
-		return "", fmt.Errorf("sandbox: no rate from %s to %s", from, to)
-	}
-	rate := decimal.RequireFromString(fiat).DivRound(decimal.RequireFromString(crypto), 18)
-	return rate.String(), nil
-}
 
 // transferBody is the signed content of a transfer.
 type transferBody struct {

@@ -37,7 +37,7 @@ func charge(t *testing.T, n *CardNetwork, number string) (checkout.ChargeRequest
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession), Attempt: 1,
 		Token: token, Amount: 1050, Currency: checkout.EUR, ReturnURL: "http://pay.example/return",
 	}
-	got, err := n.Charge(t.Context(), req)
+	got, err := n.Confirm(t.Context(), req.TransactionID, 1, req)
 	return req, got, err
 }
 
@@ -65,7 +65,7 @@ func TestCards_EveryDocumentedCardDoesWhatItSays(t *testing.T) {
 		require.Equal(t, want.Outcome, got.Outcome, number)
 		require.Equal(t, want.Failure, got.Failure, number)
 		require.Equal(t, number[len(number)-4:], got.Method.Last4, number)
-		again, err := n.Charge(t.Context(), req)
+		again, err := n.Confirm(t.Context(), req.TransactionID, 1, req)
 		require.NoError(t, err, number)
 		require.Equal(t, got, again, "a repeat has the first outcome: %s", number)
 	}
@@ -80,7 +80,7 @@ func TestCards_ErrorsThatPass(t *testing.T) {
 		for range lost {
 			require.Error(t, err, number)
 			var got checkout.ChargeResult
-			if got, err = n.Charge(t.Context(), req); err == nil {
+			if got, err = n.Confirm(t.Context(), req.TransactionID, 1, req); err == nil {
 				require.Equal(t, checkout.OutcomeSucceeded, got.Outcome, number)
 			}
 		}
@@ -104,7 +104,7 @@ func TestCancel_OfAnUnknownTransactionMakesALaterChargeFail(t *testing.T) {
 	got, err := n.Cancel(t.Context(), id, checkout.FailureProcessingError)
 	require.NoError(t, err)
 	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
-	got, err = n.Charge(t.Context(), checkout.ChargeRequest{TransactionID: id, Token: token})
+	got, err = n.Confirm(t.Context(), id, 1, checkout.ChargeRequest{TransactionID: id, Token: token})
 	require.NoError(t, err)
 	require.Equal(t, checkout.OutcomeFailed, got.Outcome)
 }
@@ -216,10 +216,10 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t)
 	p := &PayoutNetwork{Store: n.Store}
-	rate, err := p.Rate(t.Context(), checkout.EUR, checkout.BTC)
+	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err)
-	require.Equal(t, "0.000016875", rate)
-	_, err = p.Rate(t.Context(), "XXX", checkout.BTC)
+	require.Equal(t, "0.000016875", rate.Rate)
+	_, err = Rates{}.Quote(t.Context(), "XXX", checkout.BTC)
 	require.Error(t, err)
 
 	req, _, err := charge(t, n, "4242424242424242")

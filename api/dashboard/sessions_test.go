@@ -49,7 +49,7 @@ func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
-	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, "1.08")
+	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
 	require.NoError(d.t, err)
 	return id
 }

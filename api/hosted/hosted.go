@@ -6,6 +6,7 @@
 package hosted
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -26,8 +27,7 @@ import (
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
-	TestCards checkout.CardNetwork
-	LiveCards checkout.CardNetwork // nil: live sessions cannot be paid yet
+	TestCards TestCards
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.
 	CheckoutURL string
@@ -36,6 +36,14 @@ type Config struct {
 	// limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // nil: slog.Default()
+}
+
+// TestCards is the card network of test mode, the only one to which this page sends a card. A live
+// card goes from the customer's browser to the acquirer.
+type TestCards interface {
+	checkout.Tokenizer
+	// Payment is as in checkout.CardNetwork.
+	Payment(ctx context.Context, reference string) (checkout.ChargeResult, error)
 }
 
 type server struct {

@@ -41,7 +41,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	workers, err := worker.Start(temporal, worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL,
-			Test: activities.Networks{Cards: cards, Payouts: &sandbox.PayoutNetwork{Store: store}},
+			Test: activities.Networks{Cards: cards, Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
 		},
 		Deliveries: activities.NewDeliveries(
 			store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule,

@@ -14,6 +14,8 @@ var (
 	ErrPaymentInFlight = errors.New("a payment is in flight")
 	// ErrPaymentUndecided: no final outcome of the payment is stored.
 	ErrPaymentUndecided = errors.New("payment is undecided")
+	// ErrPaymentNotPossible: there is no exchange rate at present. Nothing was charged.
+	ErrPaymentNotPossible = errors.New("no payment is possible at present")
 	// ErrPaymentExists: a payment with this id exists already.
 	ErrPaymentExists = errors.New("payment exists")
 	// ErrOrderIDInUse: a pending or completed session has the same order id.

@@ -159,24 +159,29 @@ func (Card) MarshalJSON() ([]byte, error) { return nil, errors.New("a card is ne
 // PaymentOutcome is the card network's answer about a payment.
 type PaymentOutcome string
 
-// Outcomes of a payment. The first two are final.
+// Outcomes of a payment. The first two are final. The last two mean that nothing was charged and
+// that CardNetwork.Confirm would charge.
 const (
 	OutcomeSucceeded      PaymentOutcome = "succeeded"
 	OutcomeFailed         PaymentOutcome = "failed"
 	OutcomeActionRequired PaymentOutcome = "action_required" // the customer must confirm (3-D Secure)
 	OutcomeProcessing     PaymentOutcome = "processing"      // the network decides later and calls back
+	OutcomeUntried        PaymentOutcome = "untried"         // no confirmation has reached the network
+	OutcomeAgreed         PaymentOutcome = "agreed"          // the customer's bank has agreed
 )
 
 // Final reports whether the outcome can no longer change.
 func (o PaymentOutcome) Final() bool { return o == OutcomeSucceeded || o == OutcomeFailed }
 
-// ChargeRequest asks the network to charge a tokenized card. TransactionID is the idempotency key:
-// the network charges at most once for it.
+// Chargeable reports whether nothing was charged and a confirmation would charge.
+func (o PaymentOutcome) Chargeable() bool { return o == OutcomeUntried || o == OutcomeAgreed }
+
+// ChargeRequest describes the charge of a tokenized card.
 type ChargeRequest struct {
 	TransactionID string
 	SessionID     string
 	Attempt       int
-	Token         string
+	Token         string // from the network's own form, or from Tokenizer
 	Amount        Amount
 	Currency      Currency
 	ReturnURL     string // where the bank sends the customer after 3-D Secure
@@ -190,16 +195,47 @@ type ChargeResult struct {
 	Method    PaymentMethod
 }
 
-// CardNetwork is an acquirer's API. Any error means that the outcome is unknown and that the caller
-// must repeat the call. A decline is a result, not an error.
+// CardNetwork is an acquirer's API. Any error means that the outcome is unknown: ask with Payment. A
+// decline is a result, not an error. No method takes a card number.
+//
+// A charge has two steps, so that the name of the charge is stored before money can move: Prepare
+// returns the network's reference, and Confirm charges. Only the caller can confirm.
 type CardNetwork interface {
-	// Tokenize exchanges a card for a token that only this service can charge.
+	// Prepare names the charge at the network and returns its reference. It moves no money. A
+	// repeat may return another reference. The caller stores the first one and uses no other.
+	Prepare(ctx context.Context, req ChargeRequest) (reference string, err error)
+	// Confirm charges the card, or goes on after the customer's bank has agreed. The first
+	// confirmation of a reference has number 1. The caller uses each number once, and confirms
+	// again only when Payment says that the outcome is Chargeable.
+	Confirm(ctx context.Context, reference string, number int, req ChargeRequest) (ChargeResult, error)
+	// Payment returns the present outcome. It moves no money.
+	Payment(ctx context.Context, reference string) (ChargeResult, error)
+	// Cancel makes the outcome final: failed with the reason, or succeeded when the card was
+	// charged before. Afterwards the reference can never be charged. A declined reference must be
+	// canceled too, because a network may let it be confirmed again.
+	Cancel(ctx context.Context, reference string, reason FailureCode) (ChargeResult, error)
+	// Refund gives a charge back. refundID is the idempotency key.
+	Refund(ctx context.Context, reference, refundID string) (RefundResult, error)
+}
+
+// Tokenizer exchanges a card for a token. Only the sandbox has it: in live mode a card number never
+// reaches the service, because the card network's own form takes it.
+type Tokenizer interface {
 	Tokenize(ctx context.Context, card Card) (token string, method PaymentMethod, err error)
-	// Charge charges once per TransactionID. A repeat returns the first outcome.
-	Charge(ctx context.Context, req ChargeRequest) (ChargeResult, error)
-	// Payment returns the present outcome of a charged transaction.
-	Payment(ctx context.Context, transactionID string) (ChargeResult, error)
-	// Cancel makes the outcome final. An undecided or unknown transaction fails and can never be
-	// charged afterwards. A decided transaction keeps its outcome.
-	Cancel(ctx context.Context, transactionID string, reason FailureCode) (ChargeResult, error)
+}
+
+// RefundStatus is the state of a refund.
+type RefundStatus string
+
+// A refund is pending until the network has decided.
+const (
+	RefundPending   RefundStatus = "pending"
+	RefundSucceeded RefundStatus = "succeeded"
+	RefundFailed    RefundStatus = "failed"
+)
+
+// RefundResult is the network's answer about one refund.
+type RefundResult struct {
+	Status    RefundStatus
+	Reference string // the network's name of the refund
 }

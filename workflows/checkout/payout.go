@@ -132,11 +132,9 @@ type Transfer struct {
 	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
 }
 
-// PayoutNetwork is the API of a chain and of a source of exchange rates. Any error means that the
+// PayoutNetwork is the API of a chain that needs no treasury: the sandbox. Any error means that the
 // outcome is unknown and that the caller must repeat the call.
 type PayoutNetwork interface {
-	// Rate returns the price of one unit of from in to, a decimal.
-	Rate(ctx context.Context, from Currency, to PayoutCurrency) (string, error)
 	// Sign prices and signs a transfer. It does not send it.
 	Sign(ctx context.Context, req TransferRequest) (Transfer, error)
 	// Broadcast sends a signed transfer. A repeat of the same transfer succeeds too. A failure code

@@ -133,6 +133,8 @@ func answer(doing string, err error) error {
 		switch refused.Type() {
 		case workflows.ErrTypeSessionNotPending:
 			return fmt.Errorf("%s: %w", doing, checkout.ErrNotPending)
+		case workflows.ErrTypePaymentNotPossible:
+			return fmt.Errorf("%s: %w", doing, checkout.ErrPaymentNotPossible)
 		case workflows.ErrTypePaymentInFlight:
 			return fmt.Errorf("%s: %w", doing, checkout.ErrPaymentInFlight)
 		case workflows.ErrTypePaymentNotFound:

@@ -1,0 +1,20 @@
+package checkout
+
+// PayoutHold says why a pending payout waits. A held payout has no transfer: nothing was signed.
+type PayoutHold string
+
+// Reasons to hold a payout.
+const (
+	HoldFloat  PayoutHold = "float"  // the treasury has too little of the currency
+	HoldLimit  PayoutHold = "limit"  // a limit of the payout, the merchant or the day
+	HoldFrozen PayoutHold = "frozen" // payouts are stopped
+	HoldFee    PayoutHold = "fee"    // the network's fee is above its limit
+	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
+	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
+)
+
+// TransferOutcome says what became of a payout. Both fields are empty when it was sent.
+type TransferOutcome struct {
+	Failure PayoutFailure // it failed for good, before anything was signed
+	Held    PayoutHold    // it waits
+}
