@@ -220,7 +220,9 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "tok_1"}))
 		var wg sync.WaitGroup
 		var beginErr error
-		wg.Go(func() { _, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn) })
+		wg.Go(func() {
+			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn)
+		})
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
 		begun, _, err := h.store.PaymentAction(t.Context(), id)

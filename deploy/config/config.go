@@ -88,6 +88,9 @@ type Config struct {
 	// schedule.
 	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
+	// Live mode; see its own table.
+	Live Live
+
 	// Parsed from the above.
 	Keys         *storage.Keyring `env:"-"`
 	Level        slog.Level       `env:"-"`
@@ -148,6 +151,7 @@ func Load(environment []string) (Config, error) {
 	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	check("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	c.Live.check(check)
 	if len(faults) > 0 {
 		var all []error
 		for _, name := range slices.Sorted(maps.Keys(faults)) {
@@ -185,6 +189,9 @@ func describe(err error) map[string]error {
 
 // settingName returns the environment variable of a field of Config.
 func settingName(field string) string {
+	if name := liveSetting(field); name != "" {
+		return name
+	}
 	f, _ := reflect.TypeFor[Config]().FieldByName(field)
 	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 	return name

@@ -35,7 +35,9 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	_, after, ok := strings.Cut(rest, tableEnds)
 	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
 
-	want := before + tableBegins + settingsTable(t) + tableEnds + after
+	table := settingsTable(t, "config.go", "Config") + "\n**Live mode.** Without a key of Stripe it is off.\n\n" +
+		settingsTable(t, "live.go", "Live")
+	want := before + tableBegins + table + tableEnds + after
 	if *update {
 		require.NoError(t, os.WriteFile(operatorsGuide, []byte(want), 0o644))
 		return
@@ -44,15 +46,18 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 		"the settings have changed; write the table again with: go test ./deploy/config -run TestSettings -update")
 }
 
-// settingsTable returns a row for each field of Config that is read from the environment.
-func settingsTable(t *testing.T) string {
+// settingsTable returns a row for each field of the struct that is read from the environment.
+func settingsTable(t *testing.T, in, of string) string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), in, nil, parser.ParseComments)
 	require.NoError(t, err)
 	var table strings.Builder
 	table.WriteString("| variable | default | meaning |\n|---|---|---|\n")
 	rows := 0
-	for _, field := range configFields(t, file) {
+	for _, field := range configFields(t, file, of) {
+		if field.Tag == nil { // a struct with a table of its own
+			continue
+		}
 		name, options, _ := strings.Cut(tagOf(t, field).Get("env"), ",")
 		if name == "-" {
 			continue
@@ -76,11 +81,11 @@ func settingsTable(t *testing.T) string {
 	return table.String()
 }
 
-func configFields(t *testing.T, file *ast.File) []*ast.Field {
+func configFields(t *testing.T, file *ast.File, of string) []*ast.Field {
 	t.Helper()
 	var fields []*ast.Field
 	ast.Inspect(file, func(node ast.Node) bool {
-		if named, ok := node.(*ast.TypeSpec); ok && named.Name.Name == "Config" {
+		if named, ok := node.(*ast.TypeSpec); ok && named.Name.Name == of {
 			fields = named.Type.(*ast.StructType).Fields.List
 		}
 		return true

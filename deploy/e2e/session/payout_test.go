@@ -77,7 +77,7 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 	flows := &runs.Client{Temporal: c}
 	workers, err := worker.Start(c, worker.Options{
 		Payments: &activities.Payments{
-			Store: store, CheckoutURL: stack.PageURL(), 
+			Store: store, CheckoutURL: stack.PageURL(),
 			Test: activities.Networks{
 				Cards: &sandbox.CardNetwork{Store: store}, Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store, Chain: chain},
 			},

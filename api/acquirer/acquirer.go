@@ -1,0 +1,94 @@
+// Package acquirer takes the reports of the card network: {base_url}/acquirers/stripe/events. It is
+// not part of the merchants' interface. A report only makes the service look at the network's own
+// state, so a lost, late or repeated report changes nothing in the end.
+package acquirer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"example.com/checkout/api/web"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Path is where the card network sends its reports.
+const Path = "/acquirers/stripe/events"
+
+// MaxReport is the largest report that is read, in bytes.
+const MaxReport = 512 << 10
+
+// Config configures New.
+type Config struct {
+	Store *storage.Store
+	// Verify checks the signature of a raw report and reads it. Its error is for the log and quotes
+	// nothing of the report.
+	Verify func(payload []byte, signature string) (storage.AcquirerEvent, error)
+	// SignalComplete makes the session look at a payment in flight.
+	SignalComplete func(ctx context.Context, sessionID, transactionID string) error
+	Log            *slog.Logger
+}
+
+// signalTimeout is short: the card network waits for the answer, and the session looks by itself.
+const signalTimeout = 3 * time.Second
+
+// New returns the handler of Path. It answers 200 when the report is stored, 400 when the report is
+// not the network's, 413 when it is too large, and 503 when it cannot be stored; the network then
+// sends it again for days.
+func New(c Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		web.SetDataHeaders(w.Header())
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		status, err := c.take(w, r)
+		if err != nil {
+			c.Log.WarnContext(r.Context(), "report of the card network", "status", status, "error", err)
+		}
+		w.WriteHeader(status)
+	})
+}
+
+func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
+	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxReport))
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return http.StatusRequestEntityTooLarge, err
+	}
+	if err != nil {
+		return http.StatusBadRequest, err
+	}
+	event, err := c.Verify(payload, r.Header.Get("Stripe-Signature"))
+	if err != nil {
+		return http.StatusBadRequest, err
+	}
+	fresh, err := c.Store.NoteAcquirerEvent(r.Context(), event)
+	if err != nil {
+		return http.StatusServiceUnavailable, err
+	}
+	if fresh { // a report that comes three times asks once
+		c.hurry(r.Context(), event)
+	}
+	return http.StatusOK, nil
+}
+
+// hurry makes the session look now. Without it, the session looks a few seconds later.
+func (c Config) hurry(ctx context.Context, event storage.AcquirerEvent) {
+	if event.Reference == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
+	defer cancel()
+	session, transactionID, err := c.Store.PaymentByReference(ctx, event.Mode, event.Reference)
+	if err == nil {
+		err = c.SignalComplete(ctx, session.ID, transactionID)
+	}
+	if err != nil && !errors.Is(err, checkout.ErrNotFound) { // not found: it is decided
+		c.Log.InfoContext(ctx, "session not told; it looks by itself", "acquirer_event", event.ID, "error", err)
+	}
+}
