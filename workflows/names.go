@@ -29,6 +29,8 @@ const (
 	TypeMerchantUpdate  = "MerchantUpdate"
 	TypeReconcile       = "Reconcile"
 	TypeRetention       = "Retention"
+	TypeTreasurySync    = "TreasurySync"
+	TypeBooks           = "Books"
 )
 
 // Messages of CheckoutSession. An update is answered with the outcome. The signals of the same

@@ -80,6 +80,13 @@ var broadcastOptions = workflow.ActivityOptions{
 	},
 }
 
+// followOptions are for one round of TreasurySync. The next round does the work of a failed one.
+var followOptions = workflow.ActivityOptions{
+	Summary:             "follow the transfers",
+	StartToCloseTimeout: 2 * time.Minute,
+	RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+}
+
 // sendPayoutOptions allow one try within a workflow task. Cutting the try short is safe: the
 // transfer is stored before it is sent, and can be sent again. It is also necessary: the task takes
 // a slot of the worker, and the session gets no other message until the task ends.

@@ -67,6 +67,7 @@ func TestOptions_AreThese(t *testing.T) {
 		"watchOptions": {ofActivity(watchOptions), optionsRow{
 			startToClose: 20 * time.Minute, heartbeat: 30 * time.Second, first: time.Second, factor: 2, longest: 30 * time.Second,
 		}},
+		"followOptions": {ofActivity(followOptions), optionsRow{startToClose: 2 * time.Minute, attempts: 1}},
 		"broadcastOptions": {ofActivity(broadcastOptions), optionsRow{
 			startToClose: 30 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
 		}},

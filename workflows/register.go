@@ -14,6 +14,8 @@ func RegisterCheckout(r worker.WorkflowRegistry) {
 		workflow.RegisterOptions{Name: TypeMerchantUpdate})
 	r.RegisterWorkflowWithOptions(Reconcile, workflow.RegisterOptions{Name: TypeReconcile})
 	r.RegisterWorkflowWithOptions(Retention, workflow.RegisterOptions{Name: TypeRetention})
+	r.RegisterWorkflowWithOptions(TreasurySync, workflow.RegisterOptions{Name: TypeTreasurySync})
+	r.RegisterWorkflowWithOptions(Books, workflow.RegisterOptions{Name: TypeBooks})
 }
 
 // RegisterWebhooks registers the workflows of TaskQueueWebhooks.

@@ -28,6 +28,8 @@ const (
 	PrefixMember      = "usr"
 	PrefixAuditEntry  = "aud"
 	PrefixChange      = "chg"
+	PrefixRefund      = "re"
+	PrefixFinding     = "fnd"
 	PrefixTest        = "test" // subject of a test event
 )
 

@@ -239,3 +239,16 @@ type RefundResult struct {
 	Status    RefundStatus
 	Reference string // the network's name of the refund
 }
+
+// Charged is a card that the network has charged, as reconciliation compares it with our
+// transactions.
+type Charged struct {
+	Reference     string // the network's name of the charge
+	TransactionID string // "" when the charge was not made by this service
+	SessionID     string
+	Amount        Amount
+	Currency      Currency
+	Refunded      Amount // how much of it went back
+	Disputed      bool
+	CreatedAt     time.Time
+}

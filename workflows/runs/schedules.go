@@ -17,13 +17,22 @@ import (
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleRetention = "retention"
+	ScheduleTreasury  = "treasury"
+	ScheduleBooks     = "books"
 )
 
 // Schedules holds the settings of the schedules.
 type Schedules struct {
 	ReconcileEvery time.Duration
 	Retention      time.Duration // age at which finished deliveries leave the log
+	Live           bool          // live mode is configured
 }
+
+// Intervals of the schedules of live mode.
+const (
+	treasuryEvery = 15 * time.Second
+	booksEvery    = 5 * time.Minute
+)
 
 // EnsureSchedules creates the schedules or changes them to s. Several processes may call it at
 // once.
@@ -37,6 +46,23 @@ func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 			ID: ScheduleRetention, Workflow: workflows.TypeRetention,
 			TaskQueue: workflows.TaskQueueCheckout,
 			Args:      []any{workflows.RetentionInput{Age: s.Retention}},
+		}),
+		c.ensureLiveSchedules(ctx, s),
+	)
+}
+
+// ensureLiveSchedules leaves the schedules of live mode alone when this worker has no live mode:
+// another worker may have it.
+func (c *Client) ensureLiveSchedules(ctx context.Context, s Schedules) error {
+	if !s.Live {
+		return nil
+	}
+	return errors.Join(
+		c.ensureSchedule(ctx, ScheduleTreasury, treasuryEvery, &client.ScheduleWorkflowAction{
+			ID: ScheduleTreasury, Workflow: workflows.TypeTreasurySync, TaskQueue: workflows.TaskQueueCheckout,
+		}),
+		c.ensureSchedule(ctx, ScheduleBooks, booksEvery, &client.ScheduleWorkflowAction{
+			ID: ScheduleBooks, Workflow: workflows.TypeBooks, TaskQueue: workflows.TaskQueueCheckout,
 		}),
 	)
 }

@@ -1,0 +1,170 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Books holds the activities that compare the live books with the card network. They work for all
+// merchants.
+type Books struct {
+	Store *storage.Store
+	Cards checkout.CardNetwork
+	// Succeeded goes through the charges of the network since a time. It ends after an error.
+	Succeeded func(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error]
+}
+
+const (
+	// chargesBack is how far back each comparison looks.
+	chargesBack = 48 * time.Hour
+	// unmatchedAfter is how long a charge may be without a completed session. A payment is decided
+	// long before.
+	unmatchedAfter = 15 * time.Minute
+)
+
+// ReconcileChargesResult counts what a comparison found.
+type ReconcileChargesResult struct {
+	Charges int `json:"charges"`
+	Found   int `json:"found"` // new findings
+}
+
+// ReconcileCharges compares the charges of the card network with the transactions. The charge of a
+// transaction whose session is not completed is refunded: the customer paid for nothing. Every
+// difference becomes a finding.
+func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, error) {
+	var (
+		result     ReconcileChargesResult
+		references []string
+		now        = time.Now().UTC()
+		from       = now.Add(-chargesBack)
+	)
+	for charged, err := range b.Succeeded(ctx, from.Add(-checkout.SessionLifetime)) {
+		if err != nil {
+			return result, asFinal(ctx, err, "")
+		}
+		activity.RecordHeartbeat(ctx, result.Charges)
+		result.Charges++
+		references = append(references, charged.Reference)
+		f, err := b.judge(ctx, charged, now)
+		if err == nil {
+			err = b.note(ctx, &result, charged.Reference, f)
+		}
+		if err != nil {
+			return result, asFinal(ctx, err, "")
+		}
+	}
+
+	ids, err := b.Store.Uncharged(ctx, checkout.ModeLive, from, now.Add(-unmatchedAfter), references)
+	for _, id := range ids {
+		f := &checkout.Finding{Kind: checkout.FindingChargeMissing, Detail: "The card network knows no charge of the transaction."}
+		err = errors.Join(err, b.note(ctx, &result, id, f))
+	}
+	return result, asFinal(ctx, err, "")
+}
+
+// judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
+// without a completed session.
+func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
+	match, err := b.Store.ChargeMatch(ctx, checkout.ModeLive, c.Reference)
+	unknown := errors.Is(err, checkout.ErrNotFound)
+	switch {
+	case err != nil && !unknown:
+		return nil, err
+	case unknown && c.TransactionID == "": // another application charged it with the same account
+		return nil, nil
+	case match.Deciding || now.Sub(c.CreatedAt) < unmatchedAfter || c.Refunded == c.Amount:
+		return nil, nil
+	case unknown:
+		// After the restore of an old backup, a paid session looks like this. A person decides.
+		return &checkout.Finding{
+			Kind: checkout.FindingChargeUnknown,
+			Detail: fmt.Sprintf("%s %s were charged for %s, which is not in the database. Nothing is refunded by itself.",
+				c.Amount, c.Currency, c.TransactionID),
+		}, nil
+	case !match.Paid:
+		refund := checkout.Refund{
+			Mode: checkout.ModeLive, Reference: c.Reference, TransactionID: match.TransactionID, Reason: checkout.RefundUnmatched,
+		}
+		return &checkout.Finding{
+			Kind:   checkout.FindingChargeUnmatched,
+			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.", c.Amount, c.Currency, c.TransactionID),
+		}, b.Store.CreateRefund(ctx, refund)
+	case c.Amount != match.Amount || c.Currency != match.Currency:
+		return &checkout.Finding{
+			Kind: checkout.FindingChargeDiffers,
+			Detail: fmt.Sprintf("%s is for %s %s, and the card network charged %s %s.",
+				match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency),
+		}, nil
+	}
+	return nil, nil
+}
+
+// note opens a finding, or closes those of a charge with which all is well.
+func (b *Books) note(ctx context.Context, result *ReconcileChargesResult, subject string, f *checkout.Finding) error {
+	if f == nil {
+		return b.Store.CloseFindings(ctx, checkout.ModeLive, subject,
+			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers)
+	}
+	f.Mode, f.Subject = checkout.ModeLive, subject
+	fresh, err := b.Store.OpenFinding(ctx, *f)
+	if fresh {
+		result.Found++
+		logger(ctx).ErrorContext(ctx, "the books differ from the card network", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+	}
+	return err
+}
+
+// refundPage is how many refunds are read at once.
+const refundPage = 100
+
+// SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds
+// nothing twice: the refund's id is the network's idempotency key, and a charge has one refund.
+func (b *Books) SendRefunds(ctx context.Context) (int, error) {
+	var (
+		n      int
+		failed failures
+	)
+	err := eachPage(ctx, func(after string) (string, error) {
+		refunds, err := b.Store.PendingRefunds(ctx, checkout.ModeLive, after, refundPage)
+		if err != nil || len(refunds) == 0 {
+			return "", err
+		}
+		for _, r := range refunds {
+			activity.RecordHeartbeat(ctx, n)
+			decided, err := b.sendRefund(ctx, r)
+			if err := failed.pass(ctx, r.ID, err); err != nil {
+				return "", err
+			}
+			if decided {
+				n++
+			}
+		}
+		return refunds[len(refunds)-1].ID, nil
+	})
+	return n, asFinal(ctx, err, "")
+}
+
+func (b *Books) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
+	got, err := b.Cards.Refund(ctx, r.Reference, r.ID)
+	if err != nil || got.Status == checkout.RefundPending {
+		return false, err
+	}
+	if got.Status == checkout.RefundFailed {
+		f := checkout.Finding{
+			Mode: r.Mode, Kind: checkout.FindingRefundFailed, Subject: r.Reference,
+			Detail: "The card network refused the refund " + r.ID + ".",
+		}
+		if _, err := b.Store.OpenFinding(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	return true, b.Store.RecordRefund(ctx, r, got)
+}

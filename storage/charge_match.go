@@ -1,0 +1,60 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// ChargeMatch is what the service knows about a charge of the card network.
+type ChargeMatch struct {
+	TransactionID string
+	Amount        checkout.Amount
+	Currency      checkout.Currency
+	Paid          bool // the transaction succeeded and its session is completed
+	Deciding      bool // the payment is in flight
+}
+
+// ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
+// serves all merchants. It returns checkout.ErrNotFound when no transaction has the reference.
+func (s *Store) ChargeMatch(
+	ctx context.Context, mode checkout.Mode, reference string,
+) (ChargeMatch, error) {
+	var m ChargeMatch
+	err := s.pool.QueryRow(ctx, `
+		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing'
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
+		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return ChargeMatch{}, fmt.Errorf("charge match: %w", err)
+	}
+	return m, nil
+}
+
+// Uncharged returns the ids of the transactions that succeeded in the interval and whose charge is not
+// among the references. It serves reconciliation, which works for all merchants.
+func (s *Store) Uncharged(
+	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
+) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id FROM transaction
+		WHERE mode = $1 AND status = 'succeeded' AND completed_at BETWEEN $2 AND $3
+			AND coalesce(acquirer_ref, '') <> ALL ($4) ORDER BY id`, mode, from, to, references)
+	if err != nil {
+		return nil, fmt.Errorf("uncharged: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("uncharged: %w", err)
+	}
+	return ids, nil
+}

@@ -1,0 +1,48 @@
+package checkout
+
+import "time"
+
+// RefundReason says why a charge goes back.
+type RefundReason string
+
+// Reasons of a refund.
+const (
+	RefundUnmatched RefundReason = "unmatched" // no completed session stands behind the charge
+	RefundOperator  RefundReason = "operator"
+)
+
+// Refund is a charge that goes back to the card, whole. It may belong to no transaction.
+type Refund struct {
+	ID            string // re_…
+	Mode          Mode
+	Reference     string // the network's name of the charge
+	TransactionID string // "" when the charge belongs to no transaction
+	Reason        RefundReason
+	Status        RefundStatus
+	NetworkRef    string // the network's name of the refund; "" before it is known
+	CreatedAt     time.Time
+	EndedAt       *time.Time
+}
+
+// FindingKind is a kind of difference between the books and the world.
+type FindingKind string
+
+// Kinds of findings about charges.
+const (
+	FindingChargeUnmatched FindingKind = "charge_unmatched" // charged, and no completed session
+	FindingChargeUnknown   FindingKind = "charge_unknown"   // charged for a transaction that is not there
+	FindingChargeDiffers   FindingKind = "charge_differs"   // another amount or currency
+	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
+	FindingRefundFailed    FindingKind = "refund_failed"
+)
+
+// Finding is a difference that a person should explain. It is open until it is gone.
+type Finding struct {
+	ID       string // fnd_…
+	Mode     Mode
+	Kind     FindingKind
+	Subject  string // what differs: txn_…, or the network's name of a charge
+	Detail   string // a sentence for an operator
+	OpenedAt time.Time
+	ClosedAt *time.Time
+}
