@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"example.com/checkout/workflows/runs"
 
@@ -211,9 +212,12 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			}
 			return nil
 		},
-		LiveCards: true,
-		Limits:    plenty,
-		Log:       slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Live: &Live{
+			Currencies:   checkout.PayoutCurrencies,
+			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
+		},
+		Limits: plenty,
+		Log:    slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
 		c(&f.config)

@@ -163,6 +163,11 @@ var wordsOfError = []struct {
 		message: "A payment of the session is being decided. Only when it fails can the session be expired; try again then.",
 		header:  map[string]string{"Retry-After": "5"}, status: checkout.StatusPending,
 	}},
+	{checkout.ErrNoRate, words{
+		code:    codeUnavailable,
+		message: "There is no exchange rate at present that can be trusted. Nothing was created. Repeat the request later.",
+		header:  map[string]string{"Retry-After": "30"},
+	}},
 	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
 	{storage.ErrIdempotencyConflict, words{
 		code:    codeIdempotency,
@@ -219,13 +224,13 @@ func refusalOf(err error) *refusal {
 	return told(kind, said, err)
 }
 
-// told builds a refusal from words. It adds Retry-After where the kind has one.
+// told builds a refusal from words. It adds Retry-After where the kind has one and the words have none.
 func told(kind failure.Kind, said words, cause error) *refusal {
 	e := refuse(kind, said.code, said.message)
 	e.body.Status, e.cause = said.status, cause
-	maps.Copy(e.header, said.header)
 	if wait, ok := failure.RetryAfter(kind, cause, time.Second); ok {
 		e.header["Retry-After"] = wait
 	}
+	maps.Copy(e.header, said.header) // words may know a better wait
 	return e
 }

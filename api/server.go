@@ -35,12 +35,20 @@ type Config struct {
 	// SessionLifetime is the lifetime of test sessions; 0 means checkout.SessionLifetime. Live
 	// sessions always have checkout.SessionLifetime.
 	SessionLifetime time.Duration
-	LiveCards       bool   // a live card network is configured
+	Live            *Live  // nil: live mode is not configured
 	Limits          Limits // DefaultLimits when zero
 	// Shares bounds the requests of one merchant that the process works on at once; nil means
 	// limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // slog.Default when nil
+}
+
+// Live says what live mode offers.
+type Live struct {
+	Currencies []checkout.PayoutCurrency // what can be paid out
+	// NoQuoteSince returns since when there has been no exchange rate, the zero time while there is
+	// one.
+	NoQuoteSince func(from checkout.Currency, to checkout.PayoutCurrency) time.Time
 }
 
 // requestTimeout bounds one request. A slow but normal request waits for a name lookup, for a place

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"example.com/checkout/storage"
@@ -184,13 +186,21 @@ func quotedAmount(text string) string {
 	return "must be a number, not a string; " + err.Error()
 }
 
-// checkLive refuses a live session when there is no live acquirer or no payout address.
+// noRateFor is how long there may be no exchange rate before no live session is created. A shorter gap
+// mostly ends before the customer pays.
+const noRateFor = 2 * time.Minute
+
+// checkLive refuses a live session that cannot be paid or paid out: no live mode, a currency without a
+// treasury, no payout address, or no exchange rate.
 func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	if !n.Mode.Live() {
 		return nil
 	}
-	if !s.LiveCards {
+	if s.Live == nil {
 		return forbidden("Live mode is not available until a live card acquirer is configured.")
+	}
+	if !slices.Contains(s.Live.Currencies, n.PayoutCurrency) {
+		return forbidden(fmt.Sprintf("Live mode is not available for %s.", n.PayoutCurrency))
 	}
 	ok, err := s.Store.HasPayoutAddress(ctx, n.Owner, n.PayoutCurrency)
 	if err != nil {
@@ -200,6 +210,9 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 		return forbidden(
 			fmt.Sprintf("Live mode is not activated: there is no payout address for %s.", n.PayoutCurrency),
 		)
+	}
+	if since := s.Live.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
+		return checkout.ErrNoRate
 	}
 	return nil
 }

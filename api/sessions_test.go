@@ -188,12 +188,39 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 
 func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, func(c *Config) { c.LiveCards = false })
+	f := newFront(t, func(c *Config) { c.Live = nil })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
 	require.Equal(t, "forbidden", got.json["error"])
 	require.Contains(t, got.json["message"], "live card acquirer")
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+}
+
+func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.Live.Currencies = []checkout.PayoutCurrency{checkout.ETH} })
+	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
+	require.Equal(t, 403, got.status)
+	require.Equal(t, "Live mode is not available for USDC.", got.json["message"])
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession).status)
+}
+
+func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
+	t.Parallel()
+	var since time.Time
+	f := newFront(t, func(c *Config) {
+		c.Live.NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
+	})
+	since = time.Now().Add(-time.Minute)
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
+	since = time.Now().Add(-3 * time.Minute)
+	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with("metadata", `{}`))
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "unavailable", got.json["error"])
+	require.Contains(t, got.json["message"], "exchange rate")
+	require.Equal(t, "30", got.header.Get("Retry-After"))
+	require.Equal(t, 1, f.count("checkout_session"))
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{}`)).status)
 }
 
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
