@@ -204,6 +204,10 @@ func TestQuote_OneSourceIsNone(t *testing.T) {
 	d.poll()
 	d.none(checkout.USD, checkout.BTC, "1 of 2 sources have a fresh price, and 2 are needed "+
 		"(coinbase: BTC/USD: its answer is not JSON of the documented form)")
+	d.put(Coinbase, btcEUR, reading{err: errNotJSON})
+	d.poll()
+	d.none(checkout.EUR, checkout.BTC, "(coinbase: BTC/EUR: its answer is not JSON of the documented form; "+
+		"kraken: it has no such price)") // and not that there is no way over dollars
 	d.none("JPY", checkout.BTC, "there are no such currencies")
 	d.none(checkout.USD, "DOGE", "there are no such currencies")
 }
@@ -376,6 +380,9 @@ func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
 	d.at = d.at.Add(10 * time.Second)
 	both("100000")
 	d.rate(checkout.USD, checkout.BTC) // and back at once
+	d.at = d.at.Add(jumpHold)
+	both("50000")
+	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
 }
 
 // TestQuote_AJumpThatDoesNotHoldBeginsAgain: a level that sources lose, or that moves on, is not believed.

@@ -99,7 +99,8 @@ func TestKraken_BadBooksAreNoPrices(t *testing.T) {
 
 func TestKraken_AnotherPairIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	k := newKraken(serve(t, answer(http.StatusOK, strings.Replace(krakenAnswer, "XXBTZUSD", "XXBTZJPY", 1))))
+	k := newKraken(serve(t, answer(http.StatusOK, strings.Replace(krakenAnswer, `"XXBTZUSD"`,
+		`"":{"a":["1"],"b":["1"]},"XXBTZJPY"`, 1))))
 	got := k.read(t.Context())
 	require.ErrorIs(t, got[btcUSD].err, errNotAnswered)
 	require.NoError(t, got[pair{"USD", "CAD"}].err)
