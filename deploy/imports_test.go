@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"storage/pgtemp":     {},
 	"activities":         {"storage", leaves[0], leaves[1]},
 	"activities/sandbox": {"storage", leaves[0], leaves[1]},
+	"activities/rate":    {leaves[0]},
 	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"workflows/runs":     {"workflows", leaves[0], leaves[1]},
 	"worker":             {"workflows", "activities"},

@@ -1,0 +1,132 @@
+package rate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// A Caller asks a contract of Ethereum, at the newest block.
+type Caller interface {
+	// CallContract returns what the contract at the address to answers to data. An error means that
+	// the node could not be asked, or that the contract refused.
+	CallContract(ctx context.Context, to string, data []byte) ([]byte, error)
+}
+
+// Calls of AggregatorV3Interface.
+var (
+	callLatestRoundData = []byte{0xfe, 0xaf, 0x96, 0x8c}
+	callDecimals        = []byte{0x31, 0x3c, 0xe5, 0x67}
+)
+
+const (
+	feedDecimals = 8 // of every feed in US dollars
+	word         = 32
+	roundWords   = 5 // roundId, answer, startedAt, updatedAt, answeredInRound
+
+	// restingAge is the limit of a fiat feed at weekends: it is not updated while its market rests.
+	restingAge = 72 * time.Hour
+)
+
+// chainlink reads Chainlink's feeds through a node.
+type chainlink struct {
+	chain      Caller
+	now        func() time.Time
+	feeds      map[pair]string
+	heartbeats map[pair]time.Duration
+	offered    []pair
+
+	mu   sync.Mutex
+	sure map[pair]bool // feeds whose decimals were right; they never change
+}
+
+func newChainlink(o Options) *chainlink {
+	c := &chainlink{chain: o.Chain, now: o.Now, feeds: map[pair]string{}, heartbeats: map[pair]time.Duration{},
+		sure: map[pair]bool{}}
+	for _, of := range offers {
+		if address := o.Feeds[of.String()]; address != "" && of.heartbeat > 0 {
+			c.feeds[of.pair], c.heartbeats[of.pair] = address, of.heartbeat
+			c.offered = append(c.offered, of.pair)
+		}
+	}
+	return c
+}
+
+func (c *chainlink) name() string  { return Chainlink }
+func (c *chainlink) pairs() []pair { return c.offered }
+
+// maxAge is the feed's own heartbeat and a tenth of it.
+func (c *chainlink) maxAge(p pair, now time.Time) time.Duration {
+	if p.fiat() && weekend(now) {
+		return restingAge
+	}
+	return c.heartbeats[p] + c.heartbeats[p]/10
+}
+
+func (c *chainlink) read(ctx context.Context) map[pair]reading {
+	return readEach(c.offered, func(p pair) (price, error) {
+		if err := c.checkDecimals(ctx, p); err != nil {
+			return price{}, err
+		}
+		data, err := c.chain.CallContract(ctx, c.feeds[p], callLatestRoundData)
+		if err != nil {
+			return price{}, away(err)
+		}
+		return parseRound(p, data, c.now())
+	})
+}
+
+// checkDecimals asks each feed once for its decimals.
+func (c *chainlink) checkDecimals(ctx context.Context, p pair) error {
+	c.mu.Lock()
+	sure := c.sure[p]
+	c.mu.Unlock()
+	if sure {
+		return nil
+	}
+	data, err := c.chain.CallContract(ctx, c.feeds[p], callDecimals)
+	if err != nil {
+		return away(err)
+	}
+	decimals, ok := small(data)
+	if len(data) != word || !ok || decimals != feedDecimals {
+		return fmt.Errorf("its contract is no feed of %d decimals", feedDecimals)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sure[p] = true
+	return nil
+}
+
+// parseRound reads the ABI encoding of latestRoundData's results at the time now.
+func parseRound(p pair, data []byte, now time.Time) (price, error) {
+	if len(data) != roundWords*word {
+		return price{}, fmt.Errorf("its answer has %d bytes, not %d", len(data), roundWords*word)
+	}
+	answer, updated := data[word:2*word], data[3*word:4*word]
+	if answer[0]&0x80 != 0 { // an int256
+		return price{}, errors.New("the price is not above zero")
+	}
+	at, ok := small(updated)
+	if !ok || at == 0 || at > 1<<40 {
+		return price{}, errors.New("its time is not a time")
+	}
+	number := decimal.NewFromBigInt(new(big.Int).SetBytes(answer), -feedDecimals)
+	return newPrice(p, number, number, time.Unix(at, 0), now)
+}
+
+// small reads a word as a number, if it is one that an int64 holds.
+func small(data []byte) (int64, bool) {
+	const head = word - 8
+	if len(data) != word || !bytes.Equal(data[:head], make([]byte, head)) || data[head]&0x80 != 0 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(data[head:])), true //nolint:gosec // its top bit is zero
+}

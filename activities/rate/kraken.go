@@ -1,0 +1,108 @@
+package rate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// kraken reads Kraken's public Ticker: all prices with one request.
+//
+// Ticker says no time, so a price is as old as its reading. If Kraken stands still and goes on
+// answering, only the comparison with the other sources finds it.
+type kraken struct {
+	ticker
+	age     time.Duration
+	now     func() time.Time
+	offered []pair
+	path    string
+}
+
+func newKraken(o Options) *kraken {
+	k := &kraken{ticker: newTicker(o.KrakenURL), age: o.MaxAge, now: o.Now}
+	var names []string
+	for _, of := range offers {
+		if of.kraken != "" {
+			k.offered = append(k.offered, of.pair)
+			names = append(names, of.kraken)
+		}
+	}
+	k.path = "/0/public/Ticker?" + url.Values{"pair": {strings.Join(names, ",")}}.Encode()
+	return k
+}
+
+func (k *kraken) name() string                         { return Kraken }
+func (k *kraken) pairs() []pair                        { return k.offered }
+func (k *kraken) maxAge(pair, time.Time) time.Duration { return k.age }
+
+func (k *kraken) read(ctx context.Context) map[pair]reading {
+	asked := k.now()
+	body, err := k.get(ctx, k.path)
+	if err != nil {
+		return readAll(k.offered, err)
+	}
+	return parseKraken(k.offered, body, asked)
+}
+
+// krakenSide is [price, whole lots, lots].
+type krakenSide []string
+
+func (s krakenSide) price() string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+// parseKraken reads an answer of Ticker to a request of the time asked. It has a reading
+// for each pair that was asked for. Source: Kraken's REST API, "Get Ticker Information".
+func parseKraken(offered []pair, body []byte, asked time.Time) map[pair]reading {
+	var answer struct {
+		Error  []string                   `json:"error"`
+		Result map[string]json.RawMessage `json:"result"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return readAll(offered, errNotJSON)
+	}
+	if len(answer.Error) > 0 {
+		return readAll(offered, krakenError(answer.Error[0]))
+	}
+	got := readAll(offered, errNotAnswered)
+	for _, of := range offers {
+		if raw, ok := answer.Result[of.krakenKey]; ok && of.kraken != "" {
+			p, err := parseKrakenBook(of.pair, raw, asked)
+			got[of.pair] = reading{p, err}
+		}
+	}
+	return got
+}
+
+func parseKrakenBook(p pair, raw []byte, asked time.Time) (price, error) {
+	var book struct {
+		Ask krakenSide `json:"a"`
+		Bid krakenSide `json:"b"`
+	}
+	if json.Unmarshal(raw, &book) != nil {
+		return price{}, errNotJSON
+	}
+	return parseBook(p, book.Bid.price(), book.Ask.price(), asked, asked)
+}
+
+var (
+	errNotAnswered = errors.New("it is not in the answer")
+	errNotJSON     = errors.New("its answer is not JSON of the documented form")
+)
+
+// krakenError is what Kraken writes instead of prices. "EService:Unavailable" and "EAPI:Rate limit
+// exceeded" pass; "EQuery:Unknown asset pair" does not.
+func krakenError(text string) error {
+	if strings.HasPrefix(text, "EService:") || strings.HasPrefix(text, "EAPI:Rate limit") ||
+		strings.HasPrefix(text, "EGeneral:Too many requests") {
+		return fmt.Errorf("%w: it answers %.80q", errAway, text)
+	}
+	return fmt.Errorf("it answers %.80q", text)
+}

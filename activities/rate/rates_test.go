@@ -1,0 +1,496 @@
+package rate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shopspring/decimal"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// monday is a time at which every market is open.
+var monday = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
+
+// fakeSource is a source with prices that a test sets.
+type fakeSource struct {
+	called string
+	age    time.Duration
+	got    map[pair]reading
+	has    []pair
+	reads  atomic.Int64
+}
+
+func (f *fakeSource) name() string                         { return f.called }
+func (f *fakeSource) pairs() []pair                        { return f.has }
+func (f *fakeSource) maxAge(pair, time.Time) time.Duration { return f.age }
+func (f *fakeSource) read(context.Context) map[pair]reading {
+	f.reads.Add(1)
+	return maps.Clone(f.got)
+}
+
+// A desk is Rates over fake sources, with a clock that a test moves.
+type desk struct {
+	*Rates
+	t       *testing.T
+	at      time.Time
+	sources map[string]*fakeSource
+	log     *bytes.Buffer
+}
+
+// newDesk returns a desk whose sources have the prices "BTC/USD" and so on.
+func newDesk(t *testing.T, names ...string) *desk {
+	t.Helper()
+	d := &desk{t: t, at: monday, sources: map[string]*fakeSource{}, log: &bytes.Buffer{}}
+	o := Defaults()
+	o.Sources = []string{Kraken, Coinbase}
+	o.Now = func() time.Time { return d.at }
+	o.Log = slog.New(slog.NewTextHandler(d.log, nil))
+	r, err := New(o)
+	require.NoError(t, err)
+	r.sources, r.shelves = nil, map[string]shelf{}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		s := &fakeSource{called: name, age: time.Minute, got: map[pair]reading{}}
+		d.sources[name] = s
+		r.sources = append(r.sources, s)
+		r.shelves[name] = newShelf(s)
+	}
+	d.Rates = r
+	return d
+}
+
+// set gives a source a price of now; bid and ask are the same.
+func (d *desk) set(source string, p pair, value string) {
+	d.setBook(source, p, value, value)
+}
+
+func (d *desk) setBook(source string, p pair, bid, ask string) {
+	d.t.Helper()
+	got, err := newPrice(p, decimal.RequireFromString(bid), decimal.RequireFromString(ask), d.at, d.at)
+	require.NoError(d.t, err)
+	d.put(source, p, reading{price: got})
+}
+
+func (d *desk) put(source string, p pair, r reading) {
+	s := d.sources[source]
+	if !slices.Contains(s.has, p) {
+		s.has = append(s.has, p)
+	}
+	s.got[p] = r
+}
+
+func (d *desk) poll() { d.Rates.poll(d.t.Context()) }
+
+// touch makes all prices prices of now, and polls.
+func (d *desk) touch() {
+	for _, s := range d.sources {
+		for p, r := range s.got {
+			r.price.at = d.at
+			s.got[p] = r
+		}
+	}
+	d.poll()
+}
+
+func (d *desk) rate(from checkout.Currency, to checkout.PayoutCurrency) string {
+	d.t.Helper()
+	q, err := d.Quote(d.t.Context(), from, to)
+	require.NoError(d.t, err)
+	require.Equal(d.t, d.at, q.At)
+	return q.Rate
+}
+
+// none requires that there is no rate, for this reason.
+func (d *desk) none(from checkout.Currency, to checkout.PayoutCurrency, reason string) {
+	d.t.Helper()
+	q, err := d.Quote(d.t.Context(), from, to)
+	require.ErrorIs(d.t, err, checkout.ErrNoRate)
+	require.ErrorContains(d.t, err, reason)
+	require.Zero(d.t, q)
+}
+
+var (
+	btcUSD  = pair{"BTC", "USD"}
+	btcEUR  = pair{"BTC", "EUR"}
+	usdcUSD = pair{"USDC", "USD"}
+	eurUSD  = pair{"EUR", "USD"}
+)
+
+func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Chainlink, Kraken, Coinbase)
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64128")
+	d.set(Chainlink, btcUSD, "64100")
+	d.sources[Chainlink].got[btcUSD] = reading{price: price{bid: decimal.NewFromInt(64100),
+		ask: decimal.NewFromInt(64100), at: d.at.Add(-30 * time.Second)}}
+	d.poll()
+	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
+	require.NoError(t, err)
+	require.Equal(t, checkout.Quote{
+		Rate: "0.000015437874251496", // 1/64128 = 0.000015593812375249…, less 1 %
+		At:   monday,
+		Sources: []checkout.SourceRate{
+			{Source: Chainlink, Rate: "0.00001560062402496", At: monday.Add(-30 * time.Second)},
+			{Source: Coinbase, Rate: "0.000015593812375249", At: monday},
+			{Source: Kraken, Rate: "0.000015625", At: monday},
+		},
+	}, q)
+}
+
+func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.set(Kraken, usdcUSD, "1")
+	d.set(Coinbase, usdcUSD, "1.0001")
+	d.poll()
+	require.Equal(t, "0.994900509949005098", d.rate(checkout.USD, checkout.USDC)) // 1/1.0001 × 0.995, rounded down
+}
+
+// TestQuote_GoesOverDollars: we sell the fiat currency at the bid and buy the payout's at the ask.
+func TestQuote_GoesOverDollars(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	for name := range d.sources {
+		d.setBook(name, eurUSD, "1.08", "1.09")
+		d.setBook(name, pair{"USD", "CAD"}, "1.24", "1.25")
+		d.setBook(name, usdcUSD, "0.99", "1")
+	}
+	d.poll()
+	require.Equal(t, "1.0746", d.rate(checkout.EUR, checkout.USDC))     // 1.08 × 0.995
+	require.Equal(t, "0.796", d.rate(checkout.CAD, checkout.USDC))      // 1/1.25 × 0.995
+	d.none(checkout.GBP, checkout.USDC, "kraken: it has no such price") // and no way to it
+}
+
+func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.set(Kraken, btcEUR, "50000")
+	d.set(Kraken, btcUSD, "54001") // over dollars Kraken's rate would be another one
+	d.set(Kraken, eurUSD, "1.08")
+	d.set(Coinbase, btcUSD, "54000")
+	d.at = d.at.Add(20 * time.Second)
+	d.set(Coinbase, eurUSD, "1.08")
+	d.poll()
+	q, err := d.Quote(t.Context(), checkout.EUR, checkout.BTC)
+	require.NoError(t, err)
+	require.Equal(t, []checkout.SourceRate{
+		{Source: Coinbase, Rate: "0.00002", At: monday}, {Source: Kraken, Rate: "0.00002", At: monday},
+	}, q.Sources)
+
+	d.put(Kraken, btcEUR, reading{err: errNotJSON})
+	d.poll()
+	q, err = d.Quote(t.Context(), checkout.EUR, checkout.BTC)
+	require.NoError(t, err, "Kraken still has the way over dollars")
+	require.Equal(t, "0.000019999629636488", q.Sources[1].Rate)
+}
+
+func TestQuote_OneSourceIsNone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.none(checkout.USD, checkout.BTC, "0 of 2 sources have a fresh price, and 2 are needed")
+	d.set(Kraken, btcUSD, "64000")
+	d.put(Coinbase, btcUSD, reading{err: errNotJSON})
+	d.poll()
+	d.none(checkout.USD, checkout.BTC, "1 of 2 sources have a fresh price, and 2 are needed "+
+		"(coinbase: BTC/USD: its answer is not JSON of the documented form)")
+	d.put(Coinbase, btcEUR, reading{err: errNotJSON})
+	d.poll()
+	d.none(checkout.EUR, checkout.BTC, "(coinbase: BTC/EUR: its answer is not JSON of the documented form; "+
+		"kraken: it has no such price)") // and not that there is no way over dollars
+	d.none("JPY", checkout.BTC, "there are no such currencies")
+	d.none(checkout.USD, "DOGE", "there are no such currencies")
+}
+
+func TestQuote_MoreSourcesCanBeAskedFor(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase, Chainlink)
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	d.rate(checkout.USD, checkout.BTC)
+	d.options.MinSources = 3
+	d.none(checkout.USD, checkout.BTC, "2 of 3 sources have a fresh price, and 3 are needed")
+}
+
+func TestQuote_AStalePriceIsNone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	d.at = monday.Add(time.Minute)
+	d.rate(checkout.USD, checkout.BTC) // exactly as old as is allowed
+	d.at = d.at.Add(time.Second)
+	d.set(Kraken, btcUSD, "64000")
+	d.poll()
+	d.none(checkout.USD, checkout.BTC, "coinbase: BTC/USD is 1m1s old, older than 1m0s")
+}
+
+func TestQuote_ThePriceOfASourceThatIsAwayStaysUntilItIsOld(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	d.at = monday.Add(50 * time.Second)
+	d.set(Kraken, btcUSD, "64001")
+	d.put(Coinbase, btcUSD, reading{err: away(errors.New("connection refused"))})
+	d.poll()
+	d.rate(checkout.USD, checkout.BTC)
+	require.Contains(t, d.log.String(), "prices of an exchange rate source are missing")
+
+	d.at = monday.Add(70 * time.Second)
+	d.none(checkout.USD, checkout.BTC,
+		"coinbase: BTC/USD is 1m10s old, older than 1m0s: not reachable: connection refused")
+
+	d.set(Coinbase, btcUSD, "64002")
+	d.poll()
+	d.rate(checkout.USD, checkout.BTC) // and back
+	require.Contains(t, d.log.String(), "all prices of an exchange rate source are there again")
+}
+
+func TestQuote_AWrongAnswerTakesTheLastPriceAwayAtOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	for _, wrong := range []reading{{err: errNotJSON}, {}} { // {}: the pair is not in the answer
+		d.set(Kraken, btcUSD, "64000")
+		d.set(Coinbase, btcUSD, "64000")
+		d.poll()
+		d.rate(checkout.USD, checkout.BTC)
+		d.put(Kraken, btcUSD, wrong)
+		d.poll()
+		d.none(checkout.USD, checkout.BTC, "1 of 2 sources have a fresh price")
+	}
+}
+
+func TestQuote_SourcesMustAgree(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase, Chainlink)
+	for name, eur := range map[string]string{Kraken: "1.01", Coinbase: "1", Chainlink: "1"} {
+		d.set(name, eurUSD, eur)
+		d.set(name, usdcUSD, "1")
+		d.set(name, btcUSD, "64000")
+	}
+	d.poll()
+	require.Equal(t, "0.995", d.rate(checkout.EUR, checkout.USDC)) // exactly 1 % apart
+
+	d.set(Kraken, eurUSD, "1.0101")
+	d.poll()
+	d.none(checkout.EUR, checkout.USDC, "the sources disagree by 1.01 %, and 1 % is allowed "+
+		"(chainlink 1, coinbase 1, kraken 1.0101)")
+
+	d.set(Coinbase, btcUSD, "32000") // two against one are not enough: nobody knows which one is right
+	d.poll()
+	d.none(checkout.USD, checkout.BTC, "the sources disagree by 100 %")
+}
+
+func TestQuote_AStablecoinOffItsPegStops(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase, Chainlink)
+	eth := pair{"ETH", "USD"}
+	for name := range d.sources {
+		d.set(name, usdcUSD, "0.985")
+		d.set(name, eth, "3200")
+	}
+	d.set(Chainlink, usdcUSD, "0.98")
+	d.poll()
+	d.rate(checkout.USD, checkout.USDC) // exactly at the limit
+
+	d.set(Chainlink, usdcUSD, "0.9799")
+	d.poll()
+	d.none(checkout.USD, checkout.USDC, "USDC is off its peg: chainlink says 0.9799 USD, and 2 % is allowed")
+	d.rate(checkout.USD, checkout.ETH) // the others go on
+
+	for name := range d.sources {
+		d.set(name, usdcUSD, "1.0201")
+	}
+	d.poll()
+	d.none(checkout.USD, checkout.USDC, "USDC is off its peg")
+
+	// A peg that nobody knows is not believed, though there are prices in euros.
+	for name := range d.sources {
+		d.put(name, usdcUSD, reading{err: errNotJSON})
+		d.set(name, pair{"USDC", "EUR"}, "0.92")
+	}
+	d.poll()
+	d.none(checkout.EUR, checkout.USDC, "no source has a fresh price of USDC in USD")
+}
+
+func TestQuote_WeekendsHaveAWiderSpread(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	for name := range d.sources {
+		d.set(name, eurUSD, "1.25")
+		d.set(name, usdcUSD, "1")
+		d.set(name, pair{"ETH", "EUR"}, "2000")
+	}
+	d.poll()
+	require.Equal(t, "1.24375", d.rate(checkout.EUR, checkout.USDC)) // less 0.5 %
+	require.Equal(t, "0.000495", d.rate(checkout.EUR, checkout.ETH)) // less 1 %
+
+	d.at = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) // a Saturday
+	d.touch()
+	require.Equal(t, "1.2375", d.rate(checkout.EUR, checkout.USDC))   // less 1 %
+	require.Equal(t, "0.0004925", d.rate(checkout.EUR, checkout.ETH)) // less 1.5 %
+	require.Equal(t, "0.995", d.rate(checkout.USD, checkout.USDC))    // no fiat market in it
+}
+
+func TestQuote_AJumpMustHoldForTenMinutes(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	both := func(value string) {
+		d.set(Kraken, btcUSD, value)
+		d.set(Coinbase, btcUSD, value)
+		d.poll()
+	}
+	both("50000")
+	both("62500") // the rate falls by exactly 20 %
+	d.rate(checkout.USD, checkout.BTC)
+	last := d.at
+
+	d.at = d.at.Add(10 * time.Second)
+	both("100000") // and falls again
+	d.none(checkout.USD, checkout.BTC, "the rate is 0.00001, more than 20 % from 0.000016 at 2026-11-16T12:00:00Z")
+	require.Equal(t, last, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	for range 59 {
+		d.at = d.at.Add(10 * time.Second)
+		both("101000")
+	}
+	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000016") // 9 min 50 s
+	d.at = d.at.Add(10 * time.Second)
+	both("101000")
+	require.Equal(t, "0.000009801980198018", d.rate(checkout.USD, checkout.BTC)) // 10 min
+	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
+
+	// From here on the new level is the last good one.
+	d.at = d.at.Add(10 * time.Second)
+	both("50000")
+	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.000009900990099009")
+	d.at = d.at.Add(10 * time.Second)
+	both("100000")
+	d.rate(checkout.USD, checkout.BTC) // and back at once
+	d.at = d.at.Add(jumpHold)
+	both("50000")
+	d.none(checkout.USD, checkout.BTC, "more than 20 % from 0.00001") // the earlier visit does not count
+}
+
+// TestQuote_AJumpThatDoesNotHoldBeginsAgain: a level that sources lose, or that moves on, is not believed.
+func TestQuote_AJumpThatDoesNotHoldBeginsAgain(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(d *desk){
+		"the sources disagree": func(d *desk) { d.set(Kraken, btcUSD, "90000") },
+		"one is wrong":         func(d *desk) { d.put(Kraken, btcUSD, reading{err: errNotJSON}) },
+		"another level": func(d *desk) {
+			d.set(Kraken, btcUSD, "200000")
+			d.set(Coinbase, btcUSD, "200000")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t, Kraken, Coinbase)
+			both := func(value string) {
+				d.at = d.at.Add(jumpHold - time.Second)
+				d.set(Kraken, btcUSD, value)
+				d.set(Coinbase, btcUSD, value)
+				d.poll()
+			}
+			both("50000")
+			both("100000")
+			disturb(d)
+			d.poll()
+			both("100000")
+			d.none(checkout.USD, checkout.BTC, "more than 20 % from")
+			both("100000")
+			d.none(checkout.USD, checkout.BTC, "more than 20 % from")
+			both("100000")
+			d.rate(checkout.USD, checkout.BTC)
+		})
+	}
+}
+
+func TestNoQuoteSince(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.at = monday.Add(time.Hour)
+	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.BTC), "since it was made")
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Equal(t, monday, d.NoQuoteSince(checkout.USD, checkout.ETH), "each market for itself")
+	good := d.at
+	d.at = d.at.Add(2 * time.Minute) // the polls stand still
+	require.Equal(t, good, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	d.poll()
+	require.Equal(t, good, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Contains(t, d.log.String(), `msg="exchange rates are not available" markets="USD to BTC" reason_of_the_last=`)
+	d.touch()
+	require.Zero(t, d.NoQuoteSince(checkout.USD, checkout.BTC))
+	require.Contains(t, d.log.String(), `msg="exchange rates are available again" markets="USD to BTC"`)
+	require.Zero(t, d.NoQuoteSince("JPY", checkout.BTC), "no such market")
+}
+
+func TestRun_AsksEveryTenSecondsUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, Kraken, Coinbase)
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { d.Run(ctx) })
+		synctest.Wait()
+		require.EqualValues(t, 1, d.sources[Kraken].reads.Load(), "at once")
+		time.Sleep(31 * time.Second) // of the test's own clock: it takes no time
+		cancel()
+		run.Wait()
+		require.EqualValues(t, 4, d.sources[Kraken].reads.Load())
+		require.EqualValues(t, 4, d.sources[Coinbase].reads.Load())
+	})
+}
+
+// TestPoll_AStopIsNoFault: readings that the end of the process cut short do not count.
+func TestPoll_AStopIsNoFault(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	d.log.Reset()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.put(Kraken, btcUSD, reading{err: away(context.Canceled)})
+	d.Rates.poll(ctx)
+	require.Empty(t, d.log.String())
+}
+
+func TestNeverQuoted(t *testing.T) {
+	t.Parallel()
+	o := Defaults()
+	o.Chain = feeds{}
+	for _, c := range []struct {
+		sources []string
+		never   []string
+	}{
+		{[]string{Kraken, Coinbase, Chainlink}, nil},
+		{[]string{Kraken, Chainlink}, nil},
+		{[]string{Kraken, Coinbase}, []string{"USD to USDC", "CAD to USDT", "CAD to USDC", "CAD to BTC", "CAD to ETH",
+			"AUD to USDT", "AUD to USDC", "AUD to BTC", "AUD to ETH"}},
+		{[]string{Coinbase, Chainlink}, []string{"USD to USDC", "CAD to USDT", "CAD to USDC", "CAD to BTC", "CAD to ETH",
+			"AUD to USDT", "AUD to USDC", "AUD to BTC", "AUD to ETH"}},
+	} {
+		o.Sources = c.sources
+		r, err := New(o)
+		require.NoError(t, err)
+		require.Equal(t, c.never, r.NeverQuoted(), "%v", c.sources)
+	}
+}
