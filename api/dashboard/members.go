@@ -215,7 +215,7 @@ func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault 
 	if errors.Is(err, checkout.ErrNotFound) {
 		s.renderProblem(
 			w, r, failure.NotFound,
-			problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."},
+			problemPage{problem: problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."}},
 		)
 		return nil
 	}

@@ -3,13 +3,13 @@ package limit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"example.com/checkout/api/web"
 )
 
 // ErrBusy means that there is no free place now. Nothing was done. A later try may find a place.
@@ -25,8 +25,9 @@ var processors = semaphore.NewWeighted(int64(HeavyProcessors))
 // their turn. Gate refuses the next ones soon: a client that waits long has gone before its turn
 // comes.
 //
-// All gates of a process together use half of its processors. After a turn its processor rests
-// three times as long as the turn took, so that most of the time is left to other work.
+// All gates of a process together use half of its processors. After a turn its processor rests as
+// long as the turn took, so that half of its time is left to other work. A longer rest does not make
+// other requests faster: see deploy/bench/answers.md.
 type Gate struct {
 	turns      *semaphore.Weighted
 	places     chan struct{} // one for each caller that works or waits
@@ -42,13 +43,12 @@ const (
 	// busyAfter is about how long a caller waits for a place. If Gate refused at once,
 	// a client that retries at once would load the process all the time.
 	busyAfter = time.Second
-	restTurns = 3 // a rest is this many times as long as the turn
 	maxRest   = time.Second
 )
 
 // Do waits for a turn, does work and returns when the work has ended. The work runs on a thread
 // that lets other threads go first; see yielding. Do returns ErrBusy when too many callers wait, or
-// ctx's error. In both cases the work was not done.
+// ctx's error. In both cases the work was not done. When work panics, Do panics with a *web.Panic.
 func (g *Gate) Do(ctx context.Context, work func()) error {
 	leave, err := g.enter(ctx)
 	if err != nil {
@@ -56,12 +56,12 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 	}
 	defer leave()
 
-	panicked := make(chan any, 1)
+	panicked := make(chan *web.Panic, 1)
 	go func() {
 		defer func() {
-			p := recover()
-			if p != nil {
-				p = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			var p *web.Panic
+			if value := recover(); value != nil {
+				p = web.NewPanic(value)
 			}
 			panicked <- p
 		}()
@@ -69,7 +69,7 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 		work()
 	}()
 	if p := <-panicked; p != nil {
-		panic(p) // the request's goroutine recovers it
+		panic(p) // web.Catch recovers it in the request's goroutine
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (g *Gate) enter(ctx context.Context) (leave func(), err error) {
 	began := time.Now()
 	return func() {
 		<-g.places
-		time.AfterFunc(min(maxRest, restTurns*time.Since(began)), func() {
+		time.AfterFunc(min(maxRest, time.Since(began)), func() {
 			g.turns.Release(1)
 			g.processors.Release(1)
 		})
