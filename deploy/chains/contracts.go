@@ -42,8 +42,11 @@ func (a *Anvil) Send(ctx context.Context, tx Transaction) (string, error) {
 	return hash, err
 }
 
-// Receipt waits until a transaction is mined. It returns an error when the transaction was reverted.
+// Receipt waits until a transaction is mined, for half a minute at most. It returns an error when the
+// transaction was reverted.
 func (a *Anvil) Receipt(ctx context.Context, txHash string) (Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
 	for {
 		var r *Receipt
 		if err := a.Call(ctx, &r, "eth_getTransactionReceipt", txHash); err != nil {
