@@ -128,6 +128,11 @@ func (w witness) look(ctx context.Context) (checkout.Sighting, error) {
 		return checkout.Sighting{}, err
 	}
 
+	if headNonce < finalNonce {
+		return checkout.Sighting{}, fmt.Errorf("%s contradicts itself: the nonce is %d at block %d and %d at block %d",
+			w.node.name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
+	}
+
 	isFinal := uint64(finalNonce) > w.nonce
 	var mined []checkout.Sighting
 	for i, r := range receipts {
@@ -184,7 +189,8 @@ func (w witness) mined(
 
 	s := checkout.Sighting{
 		State: checkout.SightingMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
-		Depth: uint64(w.view.head.Number - b.Number), Cost: amountOf(cost(uint64(r.GasUsed), r.GasPrice.ToInt()), checkout.ETH),
+		Depth: uint64(w.view.head.Number - b.Number),
+		Cost:  amountOf(cost(uint64(r.GasUsed), r.GasPrice.ToInt()), checkout.ETH),
 	}
 	if isFinal && b.Number <= w.view.final.Number {
 		s.State, s.Received, err = w.outcome(r, v)

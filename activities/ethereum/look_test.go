@@ -3,6 +3,7 @@ package ethereum
 import (
 	"encoding/json"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -172,6 +173,79 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	r.sees(c, checkout.SightingDead, v)
 	p.tell(shown(nil))
 	r.sees(c, checkout.SightingDead, v)
+}
+
+// TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
+func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	paid := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), paid))
+	r.mine(1)
+	height := r.height()
+	r.use(common.HexToAddress(r.payee()), 1) // another transaction has the nonce of dead
+	dead := r.signed(c, checkout.USDC, "20", 1)
+	r.mine(1)
+	other := r.blockAt(height + 1)
+	waiting := r.signed(c, checkout.USDC, "20", 2)
+	r.mine(2)
+	r.sees(c, checkout.SightingConfirmed, paid)
+	r.sees(c, checkout.SightingDead, dead)
+	r.sees(c, checkout.SightingUnknown, waiting)
+	var truth json.RawMessage
+	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
+	receiptOf := func(v checkout.TransferVersion, b block) lie {
+		return func(method string, args []json.RawMessage, _ json.RawMessage) any {
+			if method == "eth_getTransactionReceipt" && string(args[0]) == `"`+v.TxHash+`"` {
+				return edited(truth, map[string]any{"transactionHash": v.TxHash, "blockNumber": b.Number, "blockHash": b.Hash})
+			}
+			return nil
+		}
+	}
+	nonceAfter := func(b block, nonce any, next lie) lie {
+		return func(method string, args []json.RawMessage, answer json.RawMessage) any {
+			if method == "eth_getTransactionCount" && strings.Contains(string(args[1]), b.Hash.Hex()) {
+				return nonce
+			}
+			return next(method, args, answer)
+		}
+	}
+	honest := func(string, []json.RawMessage, json.RawMessage) any { return nil }
+	final := r.blockAt(r.height() - 2)
+	require.Equal(t, other.Hash, final.Hash)
+
+	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
+	r.sees(c, checkout.SightingDead, dead)
+	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
+	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	require.ErrorContains(t, err, "it has no receipt")
+	p.tell(receiptOf(paid, block{Number: other.Number + 100, Hash: other.Hash})) // the block is above the head
+	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	require.ErrorContains(t, err, "it has no receipt")
+
+	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
+	r.sees(c, checkout.SightingMined, paid)
+	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
+	_, err = c.Look(t.Context(), 2, []checkout.TransferVersion{waiting})
+	require.ErrorContains(t, err, "contradicts itself")
+
+	next := r.signed(c, checkout.USDC, "20", 2)
+	require.NoError(t, c.Send(t.Context(), next))
+	p.tell(honest)
+	r.mine(1)
+	head := r.height()
+	// The final nonce is above, but the transaction's block is not final.
+	p.tell(nonceAfter(r.blockAt(head-2), "0x9", nonceAfter(r.blockAt(head), "0x9", honest)))
+	r.sees(c, checkout.SightingMined, next)
+}
+
+func (r *rig) blockAt(height uint64) block {
+	r.Helper()
+	var b block
+	require.NoError(r, r.anvil.Call(r.Context(), &b, "eth_getBlockByNumber", hexutil.Uint64(height), false))
+	return b
 }
 
 // TestLook_ANodeWithoutTheReceiptProvesNothing: a payout that was paid is never called dead because a node

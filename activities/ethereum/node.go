@@ -87,7 +87,8 @@ func secretsOf(u *url.URL) *strings.Replacer {
 	if user := u.User.Username(); user != "" {
 		parts = append(parts, user, shown)
 	}
-	for _, part := range strings.FieldsFunc(u.Path+"&"+u.RawQuery, func(r rune) bool { return strings.ContainsRune("/&=", r) }) {
+	separates := func(r rune) bool { return strings.ContainsRune("/&=", r) }
+	for _, part := range strings.FieldsFunc(u.Path+"&"+u.RawQuery, separates) {
 		const shortest = 6 // shorter ones are words such as "v3"
 		if len(part) >= shortest {
 			parts = append(parts, part, shown)

@@ -21,10 +21,10 @@ const (
 )
 
 // Outflows implements checkout.Chain. It has every transfer of the tokens out of the account, also one
-// that another account made with an allowance, and every transaction of the account that moved no
-// token, as ETH; its amount may be 0. A nonce that no transaction of the account used is there without
-// a hash: somebody used the key for something else. It looks at 500 blocks at most, of the first node
-// that is ready.
+// that another account made with an allowance. It has every transaction of the account that moved no
+// token, as ETH; its amount may be 0. A reverted transaction is none. A nonce that no transaction of
+// the account used is there without a hash: somebody used the key for something else. It looks at 500
+// blocks at most, of the first node that is ready.
 func (c *Chain) Outflows(ctx context.Context, from uint64) (checkout.Outflows, error) {
 	out, err := c.outflows(ctx, from)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
 }
 
 // etherOutflows returns the account's transactions that moved ether or none of the tokens. A reverted
-// one moved nothing.
+// one is not among them: it did nothing but pay for its gas.
 func (s *search) etherOutflows(ctx context.Context, tokens []checkout.Outflow) ([]checkout.Outflow, error) {
 	movedTokens := map[string]bool{}
 	for _, t := range tokens {
@@ -233,14 +233,12 @@ func (s *search) etherOutflows(ctx context.Context, tokens []checkout.Outflow) (
 		if movedTokens[hash.Hex()] && value.Sign() == 0 {
 			continue
 		}
-		if value.Sign() > 0 {
-			var r *receipt
-			if err := s.node.call(ctx, &r, "eth_getTransactionReceipt", hash); err != nil {
-				return nil, err
-			}
-			if r != nil && r.Status != 1 {
-				value = new(big.Int)
-			}
+		var r *receipt
+		if err := s.node.call(ctx, &r, "eth_getTransactionReceipt", hash); err != nil {
+			return nil, err
+		}
+		if r != nil && r.Status != 1 {
+			continue
 		}
 		o := checkout.Outflow{TxHash: hash.Hex(), Nonce: uint64(tx.Nonce), Currency: checkout.ETH,
 			Amount: amountOf(value, checkout.ETH), Height: uint64(tx.Height)}

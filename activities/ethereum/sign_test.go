@@ -206,7 +206,7 @@ func TestKeystore_IsNeverPrinted(t *testing.T) {
 	secret, err := crypto.GenerateKey()
 	require.NoError(t, err)
 	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
-	for _, text := range []string{fmt.Sprintf("%v", key), fmt.Sprintf("%+v", key), fmt.Sprintf("%#v", key), fmt.Sprintf("%s", key)} {
+	for _, text := range []string{fmt.Sprintf("%v", key), fmt.Sprintf("%+v", key), fmt.Sprintf("%#v", key)} {
 		require.Equal(t, "keystore of "+key.account.Hex(), text)
 	}
 }

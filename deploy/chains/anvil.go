@@ -41,10 +41,10 @@ type Anvil struct {
 	ChainID  uint64
 	Accounts []common.Address // ten, each with 10,000 ETH; everybody knows their keys
 
-	rpc    *rpc.Client
-	cmd    *exec.Cmd
-	exited <-chan error
-	end    sync.Once
+	rpc  *rpc.Client
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	end  sync.Once
 }
 
 // StartAnvil installs anvil if it is missing, and starts it. ctx bounds the start only. It returns
@@ -70,7 +70,12 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 		return nil, fmt.Errorf("start anvil: %w", err)
 	}
 
-	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, cmd: cmd, exited: exited}
+	a := &Anvil{URL: "http://127.0.0.1:" + strconv.Itoa(o.Port), ChainID: o.ChainID, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		for range exited { // how it ended is in its output
+		}
+		close(a.done)
+	}()
 	if err := a.ready(ctx); err != nil {
 		a.Kill()
 		return nil, fmt.Errorf("start anvil: %w\n%s", err, output.String())
@@ -133,15 +138,14 @@ func (a *Anvil) ready(ctx context.Context) error {
 		return err
 	}
 	a.rpc = client
-
 	for {
 		err := a.Call(ctx, &a.Accounts, "eth_accounts")
 		if err == nil {
 			return a.hasChain(ctx)
 		}
 		select {
-		case ended := <-a.exited:
-			return fmt.Errorf("it ended: %w", errors.Join(ended, err))
+		case <-a.done:
+			return fmt.Errorf("it ended: %w", err)
 		case <-ctx.Done():
 			return fmt.Errorf("it does not answer: %w", err)
 		case <-time.After(10 * time.Millisecond):
@@ -169,8 +173,8 @@ func (a *Anvil) Call(ctx context.Context, result any, method string, args ...any
 	return nil
 }
 
-// Done returns a channel that gets how the process ended.
-func (a *Anvil) Done() <-chan error { return a.exited }
+// Done returns a channel that is closed when the process has ended.
+func (a *Anvil) Done() <-chan struct{} { return a.done }
 
 // Stop ends the node. It writes its state to the state file first, if it has one.
 func (a *Anvil) Stop() error {
@@ -178,7 +182,7 @@ func (a *Anvil) Stop() error {
 		return err
 	}
 	select {
-	case <-a.exited:
+	case <-a.done:
 	case <-time.After(10 * time.Second):
 		a.Kill()
 		return errors.New("anvil did not stop within 10 s and was killed")
@@ -190,8 +194,10 @@ func (a *Anvil) Stop() error {
 func (a *Anvil) Kill() {
 	a.end.Do(func() {
 		_ = a.cmd.Process.Kill() // an error means that it has already ended
-		<-a.exited
-		a.rpc.Close()
+		<-a.done
+		if a.rpc != nil {
+			a.rpc.Close()
+		}
 	})
 }
 

@@ -31,7 +31,7 @@ func Install(ctx context.Context) (string, error) {
 	}
 
 	dir := filepath.Join(source, "npm")
-	lock, err := os.Open(filepath.Join(dir, "package.json"))
+	lock, err := os.Open(filepath.Join(dir, "package.json")) //nolint:gosec // G304: a file of the source tree
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func sourceDir() (string, error) {
 // see ctx end.
 func flock(ctx context.Context, file *os.File) error {
 	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // G115: a file's number is small
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}

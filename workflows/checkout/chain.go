@@ -106,7 +106,8 @@ type AccountStanding struct {
 	Height     uint64
 }
 
-// Outflow is a transfer out of the treasury's account that the chain has, or another use of its key.
+// Outflow is a transfer out of the treasury's account that the chain has, or another use of its key. A
+// reverted transaction is none.
 type Outflow struct {
 	TxHash      string // "" when a nonce was used up without a transaction of the account
 	Nonce       uint64 // 0 when another account sent the transaction
