@@ -13,10 +13,11 @@ type Chain interface {
 	// Account returns the treasury's account.
 	Account() TreasuryAccount
 	// Check reports why nothing must be sent to destination. "" means that a transfer of a payout
-	// in c may be signed.
+	// in c may be signed. It returns ErrNotTransferable.
 	Check(ctx context.Context, c PayoutCurrency, destination string) (PayoutFailure, error)
 	// Plan prices a transfer. It changes nothing. It returns ErrFeeTooHigh when the fee is above
-	// its limit, and ErrTooSmall when the fee leaves nothing or too little of the payout.
+	// its limit, and ErrTooSmall when the fee leaves nothing or too little of the payout. It returns
+	// ErrFloatTooLow and ErrNotTransferable too. All four may be different later.
 	Plan(ctx context.Context, req TransferRequest) (TransferPlan, error)
 	// Bump prices the next version of a transfer that the network does not take: the same nonce,
 	// destination and amount, and a higher fee. It returns ErrFeeTooHigh.
@@ -39,6 +40,10 @@ type Chain interface {
 var (
 	ErrFeeTooHigh = errors.New("the network's fee is above the limit")
 	ErrTooSmall   = errors.New("the payout is too small for the network's fee")
+	// ErrFloatTooLow: the treasury's account has too little of the currency, or of what fees are paid in.
+	ErrFloatTooLow = errors.New("the treasury's account has too little")
+	// ErrNotTransferable: the currency cannot be sent in full at present, such as a token that is paused.
+	ErrNotTransferable = errors.New("the currency cannot be transferred at present")
 )
 
 // TreasuryAccount is an account from which payouts are sent.
@@ -86,10 +91,11 @@ const (
 type Sighting struct {
 	State     SightingState
 	TxHash    string // of the version in the block; "" unless mined, confirmed or reverted
-	Height    uint64 // of that block
+	Height    uint64 // of that block; of the block that took the nonce when dead
 	BlockHash string
 	Depth     uint64 // blocks on top of it
 	Cost      string // decimal in the chain's own currency: the fee that was paid; "" unless in a block
+	Received  string // decimal: what the chain says the destination received; "" unless confirmed
 }
 
 // AccountStanding is the state of the treasury's account on its chain.
@@ -100,10 +106,11 @@ type AccountStanding struct {
 	Height     uint64
 }
 
-// Outflow is a transfer out of the treasury's account that the chain has.
+// Outflow is a transfer out of the treasury's account that the chain has, or another use of its key. A
+// reverted transaction is none.
 type Outflow struct {
-	TxHash      string
-	Nonce       uint64
+	TxHash      string // "" when a nonce was used up without a transaction of the account
+	Nonce       uint64 // 0 when another account sent the transaction
 	Currency    PayoutCurrency
 	Destination string
 	Amount      string // decimal in Currency

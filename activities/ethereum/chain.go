@@ -1,0 +1,227 @@
+// Package ethereum sends payouts in ETH, USDC and USDT. It implements checkout.Chain with one or two
+// nodes and a signer.
+//
+// Nothing is decided by an error of a node: each node words its errors in its own way, and a refused
+// transaction may already be mined. The account's nonce, the canonical blocks and the balances
+// decide. Source: api/decisions.md, "what a node's answer means".
+package ethereum
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/shopspring/decimal"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Options are the settings of a Chain.
+type Options struct {
+	RPCURLs  []string // one or two nodes, http or https; they may have a key in them
+	ChainID  uint64   // 1 for the main network
+	Treasury string   // the account's address
+	// Tokens are the addresses of the contracts of USDC and USDT. A currency that is not in it cannot
+	// be paid out.
+	Tokens map[checkout.PayoutCurrency]string
+	// Signer has the account's key. A Chain without one signs nothing.
+	Signer Signer
+	// MaxFeeGwei is the highest price of a unit of gas, in gwei.
+	MaxFeeGwei uint64
+	// StuckFee is what a transfer that blocks others may cost however small it is, in ETH. "" is 0.005.
+	StuckFee string
+	// Confirmations say when a block is final: "finalized", or a number of blocks from 1 on.
+	Confirmations string
+	// MaxHeadAge is the age at which a node's last block is too old. 0 is a minute. A simulated chain
+	// that mines on demand needs more.
+	MaxHeadAge time.Duration
+}
+
+// Chain implements checkout.Chain for Ethereum. Its methods may be called from several goroutines.
+type Chain struct {
+	nodes         []*node
+	chainID       uint64
+	treasury      common.Address
+	tokens        map[checkout.PayoutCurrency]common.Address
+	signer        Signer
+	maxFee        *big.Int // wei for a unit of gas
+	stuckFee      *big.Int // wei
+	confirmations uint64   // 0: the network's own finality
+	maxHeadAge    time.Duration
+}
+
+var _ checkout.Chain = (*Chain)(nil)
+
+// Open checks the settings, the nodes, the tokens and the signer. It returns ErrNotReady when a node
+// may be ready later. Every other error is a wrong setting. No error holds a node's URL.
+func Open(ctx context.Context, o Options) (*Chain, error) {
+	c, err := newChain(o)
+	if err == nil {
+		err = c.checkNodes(ctx)
+	}
+	if err == nil {
+		err = c.checkSigner(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ethereum: %w", err)
+	}
+	return c, nil
+}
+
+// newChain reads the settings. It asks nobody.
+func newChain(o Options) (*Chain, error) {
+	c := &Chain{chainID: o.ChainID, signer: o.Signer, maxHeadAge: o.MaxHeadAge,
+		tokens: map[checkout.PayoutCurrency]common.Address{}}
+	if len(o.RPCURLs) < 1 || len(o.RPCURLs) > 2 {
+		return nil, fmt.Errorf("there must be one or two nodes, not %d", len(o.RPCURLs))
+	}
+	for i, rawURL := range o.RPCURLs {
+		n, err := dial("node "+strconv.Itoa(i+1), rawURL)
+		if err != nil {
+			return nil, err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+
+	var err error
+	if c.treasury, err = parseAddress(o.Treasury); err != nil {
+		return nil, fmt.Errorf("the treasury's address %w", err)
+	}
+	for currency, address := range o.Tokens {
+		if currency.Network() != network || currency == checkout.ETH {
+			return nil, fmt.Errorf("%s is not a token of Ethereum", currency)
+		}
+		if c.tokens[currency], err = parseAddress(address); err != nil {
+			return nil, fmt.Errorf("the address of the token %s %w", currency, err)
+		}
+	}
+	if err := c.setLimits(o); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// setLimits reads the settings that are numbers.
+func (c *Chain) setLimits(o Options) error {
+	if o.MaxFeeGwei == 0 {
+		return errors.New("the highest price of gas must be above 0 gwei")
+	}
+	c.maxFee = new(big.Int).Mul(new(big.Int).SetUint64(o.MaxFeeGwei), big.NewInt(1e9))
+
+	if o.StuckFee == "" {
+		o.StuckFee = "0.005"
+	}
+	stuck, err := decimal.NewFromString(o.StuckFee)
+	if err != nil || stuck.IsNegative() {
+		return errors.New("the fee for a stuck transfer must be a decimal number of ETH")
+	}
+	c.stuckFee = units(stuck, checkout.ETH.Places())
+
+	if c.maxHeadAge == 0 {
+		c.maxHeadAge = time.Minute
+	}
+	if o.Confirmations != "finalized" {
+		n, err := strconv.ParseUint(o.Confirmations, 10, 32)
+		if err != nil || n == 0 {
+			return errors.New(`the number of confirmations must be "finalized" or a whole number from 1 on`)
+		}
+		c.confirmations = n
+	}
+	return nil
+}
+
+// checkNodes checks that all nodes are ready and on one chain, and that the tokens are there.
+func (c *Chain) checkNodes(ctx context.Context) error {
+	if _, err := c.views(ctx); err != nil {
+		return err
+	}
+	var genesis []common.Hash
+	for _, n := range c.nodes {
+		b, err := n.blockAt(ctx, 0)
+		if err != nil {
+			return err
+		}
+		genesis = append(genesis, b.Hash)
+		if err := c.checkTokens(ctx, n); err != nil {
+			return err
+		}
+	}
+	if genesis[0] != genesis[len(genesis)-1] {
+		return fmt.Errorf("%w: they have the same chain id, but their first blocks differ", ErrWitnessesDisagree)
+	}
+	return nil
+}
+
+// checkTokens checks that the contracts of the tokens have as many decimals as the currencies.
+func (c *Chain) checkTokens(ctx context.Context, n *node) error {
+	for currency, token := range c.tokens {
+		var answer hexutil.Bytes
+		err := n.call(ctx, &answer, "eth_call", message{To: &token, Data: decimalsCall}, "latest")
+		if errors.Is(err, ErrNotReady) {
+			return err
+		}
+		decimals := new(big.Int).SetBytes(answer)
+		if err != nil || len(answer) != wordSize {
+			return fmt.Errorf("%s: at the address of %s is no token", n.name, currency)
+		}
+		if places := currency.Places(); decimals.Cmp(big.NewInt(int64(places))) != 0 {
+			return fmt.Errorf("%s: the token at the address of %s has %s decimals, not %d", n.name, currency, decimals, places)
+		}
+	}
+	return nil
+}
+
+// checkSigner checks that the signer's key is the treasury's.
+func (c *Chain) checkSigner(ctx context.Context) error {
+	if c.signer == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	accounts, err := c.signer.Accounts(ctx)
+	if err != nil {
+		return fmt.Errorf("signer: %w", err)
+	}
+	for _, account := range accounts {
+		if account == c.treasury {
+			return nil
+		}
+	}
+	return fmt.Errorf("the signer has no key for the treasury's address %s (it has %s)", c.treasury, accounts)
+}
+
+// Account implements checkout.Chain.
+func (c *Chain) Account() checkout.TreasuryAccount {
+	return checkout.TreasuryAccount{
+		Network: network, ChainID: "eip155:" + strconv.FormatUint(c.chainID, 10), Address: c.treasury.Hex(),
+	}
+}
+
+// network is PayoutCurrency.Network of the currencies of this package.
+const network = "ethereum"
+
+// CallContract calls a contract at the latest block and returns its answer. It changes nothing. It
+// asks the second node when the first is not ready. The block's age is not checked: the answer must
+// have its own time, as a price has.
+func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
+	contract, err := parseAddress(to)
+	if err != nil {
+		return nil, fmt.Errorf("ethereum: the contract's address %w", err)
+	}
+	var faults []error
+	for _, n := range c.nodes {
+		var answer hexutil.Bytes
+		err := n.call(ctx, &answer, "eth_call", message{To: &contract, Data: data}, "latest")
+		if err == nil {
+			return bytes.Clone(answer), nil
+		}
+		faults = append(faults, err)
+	}
+	return nil, fmt.Errorf("ethereum: %w", errors.Join(faults...))
+}

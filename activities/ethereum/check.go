@@ -1,0 +1,93 @@
+package ethereum
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// control is an address that no token has a reason to refuse. A simulated transfer to it tells whether
+// a refusal is about the destination or about the token. Nobody has its key, and nothing is sent to it.
+var control = common.HexToAddress("0xc0117401c0117401c0117401c0117401c0117401")
+
+// Check implements checkout.Chain. It returns checkout.ErrNotTransferable when the token can be sent
+// to nobody at present, such as a token that is paused.
+func (c *Chain) Check(
+	ctx context.Context, currency checkout.PayoutCurrency, destination string,
+) (checkout.PayoutFailure, error) {
+	failure, err := c.check(ctx, currency, destination)
+	if err != nil {
+		return "", fmt.Errorf("ethereum: check %s to %s: %w", currency, destination, err)
+	}
+	return failure, nil
+}
+
+func (c *Chain) check(
+	ctx context.Context, currency checkout.PayoutCurrency, destination string,
+) (checkout.PayoutFailure, error) {
+	if _, err := c.payload(currency, common.Address{}, new(big.Int)); err != nil {
+		return "", err
+	}
+	to, err := parseAddress(destination)
+	if err != nil || to == c.treasury || c.isToken(to) {
+		return checkout.PayoutInvalidAddress, nil //nolint:nilerr // the fault of the address is the answer
+	}
+	n, _, err := c.healthy(ctx)
+	if err != nil {
+		return "", err
+	}
+	if currency == checkout.ETH {
+		return c.checkEther(ctx, n, to)
+	}
+	return c.checkToken(ctx, n, c.tokens[currency], to)
+}
+
+func (c *Chain) isToken(address common.Address) bool {
+	for _, token := range c.tokens {
+		if address == token {
+			return true
+		}
+	}
+	return false
+}
+
+// checkEther simulates a payment of 1 wei: a contract may refuse it.
+func (c *Chain) checkEther(ctx context.Context, n *node, to common.Address) (checkout.PayoutFailure, error) {
+	got, err := c.probe(ctx, n, true, payload{to, big.NewInt(1), nil})
+	if err != nil || got[0].ok {
+		return "", err
+	}
+	return checkout.PayoutInvalidAddress, nil
+}
+
+// checkToken asks the token for its blacklist and simulates transfers of nothing. USDC and USDT write
+// "blacklist" differently, and USDT's transfer refuses a blacklisted sender only; what a blacklisted
+// account receives is lost to it.
+func (c *Chain) checkToken(ctx context.Context, n *node, token, to common.Address) (checkout.PayoutFailure, error) {
+	send := func(to common.Address) payload {
+		return payload{token, nil, encodeCall("transfer(address,uint256)", to, new(big.Int))}
+	}
+	got, err := c.probe(ctx, n, false,
+		payload{token, nil, encodeCall("isBlacklisted(address)", to)},
+		payload{token, nil, encodeCall("isBlackListed(address)", to)},
+		payload{token, nil, selector("paused()")},
+		send(control), send(to))
+	if err != nil {
+		return "", err
+	}
+	switch blacklisted, paused, anybody, destination := got[0].yes() || got[1].yes(), got[2].yes(), got[3], got[4]; {
+	case blacklisted:
+		return checkout.PayoutInvalidAddress, nil
+	case paused:
+		return "", fmt.Errorf("%w: the token is paused", checkout.ErrNotTransferable)
+	case !anybody.moved():
+		return "", fmt.Errorf("%w: the token refuses every transfer of the treasury", checkout.ErrNotTransferable)
+	case !destination.moved():
+		return checkout.PayoutInvalidAddress, nil
+	}
+	return "", nil
+}

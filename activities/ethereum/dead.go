@@ -1,0 +1,79 @@
+package ethereum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// dead is asked when the nonce is used up at finality and the node has no true receipt of a version.
+// That a node has no receipt proves nothing: it may have lost it. So dead looks for the block that
+// used up the nonce, and returns an error unless it finds that block without a version in it.
+func (w witness) dead(ctx context.Context) (checkout.Sighting, error) {
+	height, err := w.usedUp(ctx)
+	if err != nil {
+		return checkout.Sighting{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
+	}
+	b, err := w.node.blockAt(ctx, height)
+	if err != nil {
+		return checkout.Sighting{}, err
+	}
+	for _, v := range w.versions {
+		if slices.Contains(b.Transactions, common.HexToHash(v.TxHash)) {
+			return checkout.Sighting{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
+				w.node.name, ErrNotReady, v.TxHash, height)
+		}
+	}
+	return checkout.Sighting{
+		State: checkout.SightingDead, Height: height, BlockHash: b.Hash.Hex(),
+		Depth: uint64(w.view.head.Number) - height,
+	}, nil
+}
+
+// usedUp returns the height of the block after which the account's nonce was above w.nonce for the
+// first time. Ordinary nodes know the state of the last 128 blocks only, so it begins at the last
+// final block and goes back in steps that double.
+func (w witness) usedUp(ctx context.Context) (uint64, error) {
+	isUsed := func(height uint64) (bool, error) {
+		var nonce hexutil.Uint64
+		q := w.nonceAt(hexutil.Uint64(height), &nonce)
+		err := w.node.call(ctx, q.result, q.method, q.args...)
+		return uint64(nonce) > w.nonce, err
+	}
+
+	used := uint64(w.view.final.Number) // a height at which the nonce is used up
+	free := used                        // a height at which it is not, after the loop
+	for step := uint64(1); ; step *= 2 {
+		if free == 0 {
+			return 0, errors.New("it was used up in the first block")
+		}
+		free -= min(step, free)
+		yes, err := isUsed(free)
+		if err != nil {
+			return 0, err
+		}
+		if !yes {
+			break
+		}
+		used = free
+	}
+	for used-free > 1 {
+		middle := free + (used-free)/2
+		yes, err := isUsed(middle)
+		if err != nil {
+			return 0, err
+		}
+		if yes {
+			used = middle
+		} else {
+			free = middle
+		}
+	}
+	return used, nil
+}

@@ -1,0 +1,239 @@
+package ethereum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// A receipt is what a node says of a mined transaction. Alone it is no proof: after a reorganization
+// nodes show receipts that are not true any more.
+type receipt struct {
+	TxHash    common.Hash    `json:"transactionHash"`
+	BlockHash common.Hash    `json:"blockHash"`
+	Height    hexutil.Uint64 `json:"blockNumber"`
+	Status    hexutil.Uint64 `json:"status"`
+	GasUsed   hexutil.Uint64 `json:"gasUsed"`
+	GasPrice  hexutil.Big    `json:"effectiveGasPrice"`
+	Logs      []logEntry     `json:"logs"`
+}
+
+// A logEntry is what a contract wrote.
+type logEntry struct {
+	Contract common.Address `json:"address"`
+	Topics   []common.Hash  `json:"topics"`
+	Data     hexutil.Bytes  `json:"data"`
+	TxHash   common.Hash    `json:"transactionHash"`
+	Height   hexutil.Uint64 `json:"blockNumber"`
+}
+
+// A pooled is what a node says of a transaction.
+type pooled struct {
+	BlockHash *common.Hash `json:"blockHash"` // nil while it waits in the pool
+}
+
+// Look implements checkout.Chain. It looks at what every node says. A final state needs the same
+// answer of all of them; it returns ErrWitnessesDisagree when they say different things that are
+// final, and ErrNotReady when one of them is not ready.
+func (c *Chain) Look(
+	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
+) (checkout.Sighting, error) {
+	s, err := c.look(ctx, nonce, versions)
+	if err != nil {
+		return checkout.Sighting{}, fmt.Errorf("ethereum: look at nonce %d: %w", nonce, err)
+	}
+	return s, nil
+}
+
+func (c *Chain) look(
+	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
+) (checkout.Sighting, error) {
+	if len(versions) == 0 {
+		return checkout.Sighting{}, errors.New("there is no version to look for")
+	}
+	views, err := c.views(ctx)
+	if err != nil {
+		return checkout.Sighting{}, err
+	}
+	seen := make([]checkout.Sighting, len(c.nodes))
+	for i, n := range c.nodes {
+		w := witness{c, n, views[i], nonce, versions}
+		if seen[i], err = w.look(ctx); err != nil {
+			return checkout.Sighting{}, err
+		}
+	}
+	if len(seen) == 1 {
+		return seen[0], nil
+	}
+	return together(seen[0], seen[1])
+}
+
+// certainty orders the states. The final ones are equal.
+var certainty = map[checkout.SightingState]int{
+	checkout.SightingUnknown: 0, checkout.SightingPending: 1, checkout.SightingMined: 2,
+	checkout.SightingConfirmed: finally, checkout.SightingReverted: finally, checkout.SightingDead: finally,
+}
+
+const finally = 3
+
+// together returns what two nodes say together. When one of them is not so far, nothing is final yet.
+func together(a, b checkout.Sighting) (checkout.Sighting, error) {
+	low, high := a, b
+	if certainty[a.State] > certainty[b.State] {
+		low, high = b, a
+	}
+	switch {
+	case certainty[high.State] < finally && low.State == checkout.SightingMined && high.Depth < low.Depth:
+		return high, nil // both are mined: the one that is less deep
+	case certainty[high.State] < finally && low.State != checkout.SightingMined:
+		return high, nil
+	case certainty[low.State] < finally:
+		return low, nil
+	case low.State != high.State || low.TxHash != high.TxHash || low.BlockHash != high.BlockHash:
+		return checkout.Sighting{}, fmt.Errorf("%w: one says that the transfer is %s, the other says %s",
+			ErrWitnessesDisagree, low.State, high.State)
+	}
+	low.Depth = min(low.Depth, high.Depth)
+	return low, nil
+}
+
+// A witness is one node that is asked about one transfer.
+type witness struct {
+	*Chain
+
+	node     *node
+	view     view
+	nonce    uint64
+	versions []checkout.TransferVersion
+}
+
+// look returns what the node says of the transfer.
+func (w witness) look(ctx context.Context) (checkout.Sighting, error) {
+	var finalNonce, headNonce hexutil.Uint64
+	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
+	questions := []question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
+	for i, v := range w.versions {
+		questions = append(questions, question{&receipts[i], "eth_getTransactionReceipt", []any{v.TxHash}},
+			question{&waits[i], "eth_getTransactionByHash", []any{v.TxHash}})
+	}
+	if err := w.node.ask(ctx, questions...); err != nil {
+		return checkout.Sighting{}, err
+	}
+
+	if headNonce < finalNonce {
+		return checkout.Sighting{}, fmt.Errorf("%s contradicts itself: the nonce is %d at block %d and %d at block %d",
+			w.node.name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
+	}
+
+	isFinal := uint64(finalNonce) > w.nonce
+	var mined []checkout.Sighting
+	for i, r := range receipts {
+		if r == nil || uint64(headNonce) <= w.nonce { // with the nonce free, no receipt is true
+			continue
+		}
+		s, err := w.mined(ctx, *r, w.versions[i], isFinal)
+		if err != nil {
+			return checkout.Sighting{}, err
+		}
+		if s.State != "" {
+			mined = append(mined, s)
+		}
+	}
+	switch {
+	case len(mined) > 1:
+		return checkout.Sighting{}, fmt.Errorf("%s contradicts itself: it has two transactions of one nonce", w.node.name)
+	case len(mined) == 1:
+		return mined[0], nil
+	case isFinal:
+		return w.dead(ctx)
+	case slices.ContainsFunc(waits, func(p *pooled) bool { return p != nil && p.BlockHash == nil }):
+		return checkout.Sighting{State: checkout.SightingPending}, nil
+	}
+	return checkout.Sighting{State: checkout.SightingUnknown}, nil
+}
+
+// mined returns the state of a version with a receipt. The state is "" when the receipt is not true:
+// its block is not in the chain, does not hold the transaction, or left the account's nonce free.
+func (w witness) mined(
+	ctx context.Context, r receipt, v checkout.TransferVersion, isFinal bool,
+) (checkout.Sighting, error) {
+	hash := common.HexToHash(v.TxHash)
+	if r.TxHash != hash || r.Height > w.view.head.Number {
+		return checkout.Sighting{}, nil
+	}
+	b, err := w.node.blockAt(ctx, uint64(r.Height))
+	if err != nil {
+		return checkout.Sighting{}, err
+	}
+	if b.Hash != r.BlockHash || !slices.Contains(b.Transactions, hash) {
+		return checkout.Sighting{}, nil
+	}
+	var after hexutil.Uint64
+	q := w.nonceAt(b.at(), &after)
+	var refused *refusal
+	switch err := w.node.call(ctx, q.result, q.method, q.args...); {
+	case errors.As(err, &refused): // the node forgot the state of an old block; the final one's is known
+	case err != nil:
+		return checkout.Sighting{}, err
+	case uint64(after) <= w.nonce:
+		return checkout.Sighting{}, nil
+	}
+
+	s := checkout.Sighting{
+		State: checkout.SightingMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
+		Depth: uint64(w.view.head.Number - b.Number),
+		Cost:  amountOf(cost(uint64(r.GasUsed), r.GasPrice.ToInt()), checkout.ETH),
+	}
+	if isFinal && b.Number <= w.view.final.Number {
+		s.State, s.Received, err = w.outcome(r, v)
+	}
+	return s, err
+}
+
+// outcome says what a final receipt did: the destination received the amount, another one, or nothing.
+func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.SightingState, string, error) {
+	if r.Status != 1 {
+		return checkout.SightingReverted, "", nil
+	}
+	if v.Currency == checkout.ETH {
+		return checkout.SightingConfirmed, v.Amount, nil
+	}
+	token, ok := w.tokens[v.Currency]
+	if !ok {
+		return "", "", fmt.Errorf("no token is configured for %s", v.Currency)
+	}
+	received := new(big.Int)
+	for _, entry := range r.Logs {
+		t, ok := entry.transfer()
+		if ok && entry.Contract == token && t.from == w.treasury && strings.EqualFold(t.to.Hex(), v.Destination) {
+			received.Add(received, t.amount)
+		}
+	}
+	if received.Sign() == 0 {
+		return checkout.SightingReverted, "", nil
+	}
+	return checkout.SightingConfirmed, amountOf(received, v.Currency), nil
+}
+
+// A tokenTransfer is a token's log of a transfer. Its amount is in the token's smallest unit.
+type tokenTransfer struct {
+	from, to common.Address
+	amount   *big.Int
+}
+
+// transfer reads a log of a transfer; ok is false for another log.
+func (l logEntry) transfer() (t tokenTransfer, ok bool) {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != wordSize {
+		return t, false
+	}
+	from, to := common.BytesToAddress(l.Topics[1][:]), common.BytesToAddress(l.Topics[2][:])
+	return tokenTransfer{from, to, new(big.Int).SetBytes(l.Data)}, true
+}

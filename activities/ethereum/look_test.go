@@ -1,0 +1,448 @@
+package ethereum
+
+import (
+	"encoding/json"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestPayout_IsPaidOnce follows a payout of each currency from the plan to its final block.
+func TestPayout_IsPaidOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	for nonce, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+		v := r.signed(c, currency, "20", uint64(nonce))
+		require.Equal(t, checkout.Sighting{State: checkout.SightingUnknown}, r.sees(c, checkout.SightingUnknown, v))
+		require.NoError(t, c.Send(t.Context(), v))
+		_ = c.Send(t.Context(), v) // the node refuses it the second time; that decides nothing
+		r.sees(c, checkout.SightingPending, v)
+		r.mine(1)
+		require.Zero(t, r.sees(c, checkout.SightingMined, v).Depth)
+		_ = c.Send(t.Context(), v) // mined: refused with other words
+		r.mine(1)
+		require.Equal(t, uint64(1), r.sees(c, checkout.SightingMined, v).Depth)
+		r.mine(1)
+		s := r.sees(c, checkout.SightingConfirmed, v)
+		require.Equal(t, v.TxHash, s.TxHash)
+		require.Equal(t, uint64(2), s.Depth)
+		require.NotEmpty(t, s.BlockHash)
+		require.NotZero(t, s.Height)
+		require.Equal(t, v.Amount, s.Received)
+		require.Equal(t, v.Amount, r.has(currency, v.Destination))
+		require.Equal(t, 1, parsed(t, s.Cost).Sign())
+		require.LessOrEqual(t, parsed(t, s.Cost).Cmp(parsed(t, v.MaxCost)), 0)
+	}
+}
+
+func parsed(t *testing.T, ether string) *big.Int {
+	t.Helper()
+	n, err := parseUnits(ether, checkout.ETH)
+	require.NoError(t, err)
+	return n
+}
+
+func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open(func(o *Options) { o.Confirmations = "5" })
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(4)
+	r.sees(c, checkout.SightingMined, v)
+	r.mine(1) // the fifth, with its own
+	require.Equal(t, uint64(4), r.sees(c, checkout.SightingConfirmed, v).Depth)
+	one := r.open(func(o *Options) { o.Confirmations = "1" })
+	next := r.signed(one, checkout.USDC, "20", 1)
+	require.NoError(t, one.Send(t.Context(), next))
+	r.mine(1)
+	r.sees(one, checkout.SightingConfirmed, next)
+	far := r.open(func(o *Options) { o.Confirmations = "1000" })
+	r.sees(far, checkout.SightingMined, v)
+}
+
+// TestLook_ADroppedTransactionIsUnknownAndSentAgain: the same bytes.
+func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.signed(c, checkout.USDT, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	require.NoError(t, r.anvil.Drop(t.Context(), v.TxHash))
+	r.sees(c, checkout.SightingUnknown, v)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	r.sees(c, checkout.SightingConfirmed, v)
+	require.Equal(t, v.Amount, r.has(checkout.USDT, v.Destination))
+}
+
+// TestLook_ABaseFeeThatJumpsIsOvertaken: after a base fee x 20 the first version waits, and the next is
+// mined. Both are versions of one nonce, so one is paid.
+func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	first := r.signed(c, checkout.USDC, "1000", 0)
+	require.NoError(t, c.Send(t.Context(), first))
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
+	r.mine(1)
+	// anvil throws it out of its pool and refuses it; geth keeps it.
+	r.sees(c, checkout.SightingUnknown, first)
+	require.Error(t, c.Send(t.Context(), first))
+
+	second := r.bumped(c, first)
+	require.NotEqual(t, first.TxHash, second.TxHash)
+	require.NoError(t, c.Send(t.Context(), second))
+	r.sees(c, checkout.SightingPending, first, second)
+	r.mine(3)
+	s := r.sees(c, checkout.SightingConfirmed, first, second)
+	require.Equal(t, second.TxHash, s.TxHash)
+	require.Equal(t, second.Amount, r.has(checkout.USDC, first.Destination))
+	_ = c.Send(t.Context(), first)
+	r.mine(1)
+	require.Equal(t, second.Amount, r.has(checkout.USDC, first.Destination), "never both")
+}
+
+// TestLook_AfterAReorganizationTheSameBytesArePaid: three blocks go, with the transfer in the first.
+func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{Epoch: 4}) // final is what is 8 blocks deep
+	r.mine(10)
+	c := r.open()
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	before := r.sees(c, checkout.SightingMined, v)
+	require.Equal(t, uint64(2), before.Depth)
+	require.NoError(t, r.anvil.Reorg(t.Context(), 3))
+	require.Equal(t, checkout.SightingUnknown, r.sees(c, checkout.SightingUnknown, v).State)
+	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Destination))
+
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(9)
+	after := r.sees(c, checkout.SightingConfirmed, v)
+	require.NotEqual(t, before.BlockHash, after.BlockHash)
+	require.Equal(t, v.Amount, r.has(checkout.USDC, v.Destination))
+}
+
+// TestLook_DoesNotBelieveAReceiptAlone: a node shows a receipt of a block of the chain, as anvil did after
+// reorganizations. The account's nonce says that it is not true.
+func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	paid := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), paid))
+	r.mine(5)
+	r.sees(c, checkout.SightingConfirmed, paid)
+	var truth json.RawMessage
+	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
+
+	v := r.signed(c, checkout.USDC, "20", 1)
+	var block receipt
+	require.NoError(t, json.Unmarshal(truth, &block))
+	height := `"` + hexutil.EncodeUint64(uint64(block.Height)) + `"`
+	shown := func(fields map[string]any) lie {
+		return func(method string, args []json.RawMessage, answer json.RawMessage) any {
+			switch {
+			case method == "eth_getTransactionReceipt" && string(args[0]) == `"`+v.TxHash+`"`:
+				return edited(truth, map[string]any{"transactionHash": v.TxHash})
+			case method == "eth_getBlockByNumber" && string(args[0]) == height && fields != nil:
+				return edited(answer, fields)
+			}
+			return nil
+		}
+	}
+	p.tell(shown(nil))
+	r.sees(c, checkout.SightingUnknown, v)
+	p.tell(shown(map[string]any{"transactions": []string{paid.TxHash, v.TxHash}})) // its block too
+	r.sees(c, checkout.SightingUnknown, v)
+
+	// Somebody else's transaction takes the nonce: then only the block and the state after it say so.
+	r.use(common.HexToAddress(r.payee()), 1)
+	r.mine(3)
+	r.sees(c, checkout.SightingDead, v)
+	p.tell(shown(nil))
+	r.sees(c, checkout.SightingDead, v)
+}
+
+// TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
+func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	paid := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), paid))
+	r.mine(1)
+	height := r.height()
+	r.use(common.HexToAddress(r.payee()), 1) // another transaction has the nonce of dead
+	dead := r.signed(c, checkout.USDC, "20", 1)
+	r.mine(1)
+	other := r.blockAt(height + 1)
+	waiting := r.signed(c, checkout.USDC, "20", 2)
+	r.mine(2)
+	r.sees(c, checkout.SightingConfirmed, paid)
+	r.sees(c, checkout.SightingDead, dead)
+	r.sees(c, checkout.SightingUnknown, waiting)
+	var truth json.RawMessage
+	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
+	receiptOf := func(v checkout.TransferVersion, b block) lie {
+		return func(method string, args []json.RawMessage, _ json.RawMessage) any {
+			if method == "eth_getTransactionReceipt" && string(args[0]) == `"`+v.TxHash+`"` {
+				return edited(truth, map[string]any{"transactionHash": v.TxHash, "blockNumber": b.Number, "blockHash": b.Hash})
+			}
+			return nil
+		}
+	}
+	nonceAfter := func(b block, nonce any, next lie) lie {
+		return func(method string, args []json.RawMessage, answer json.RawMessage) any {
+			if method == "eth_getTransactionCount" && strings.Contains(string(args[1]), b.Hash.Hex()) {
+				return nonce
+			}
+			return next(method, args, answer)
+		}
+	}
+	honest := func(string, []json.RawMessage, json.RawMessage) any { return nil }
+	final := r.blockAt(r.height() - 2)
+	require.Equal(t, other.Hash, final.Hash)
+
+	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
+	r.sees(c, checkout.SightingDead, dead)
+	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
+	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	require.ErrorContains(t, err, "it has no receipt")
+	p.tell(receiptOf(paid, block{Number: other.Number + 100, Hash: other.Hash})) // the block is above the head
+	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
+	require.ErrorContains(t, err, "it has no receipt")
+
+	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
+	r.sees(c, checkout.SightingMined, paid)
+	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
+	_, err = c.Look(t.Context(), 2, []checkout.TransferVersion{waiting})
+	require.ErrorContains(t, err, "contradicts itself")
+
+	next := r.signed(c, checkout.USDC, "20", 2)
+	require.NoError(t, c.Send(t.Context(), next))
+	p.tell(honest)
+	r.mine(1)
+	head := r.height()
+	// The final nonce is above, but the transaction's block is not final.
+	p.tell(nonceAfter(r.blockAt(head-2), "0x9", nonceAfter(r.blockAt(head), "0x9", honest)))
+	r.sees(c, checkout.SightingMined, next)
+}
+
+func (r *rig) blockAt(height uint64) block {
+	r.Helper()
+	var b block
+	require.NoError(r, r.anvil.Call(r.Context(), &b, "eth_getBlockByNumber", hexutil.Uint64(height), false))
+	return b
+}
+
+// TestLook_ANodeWithoutTheReceiptProvesNothing: a payout that was paid is never called dead because a node
+// lost its receipt.
+func TestLook_ANodeWithoutTheReceiptProvesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(40)
+	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
+		if method == "eth_getTransactionReceipt" || method == "eth_getTransactionByHash" {
+			return null
+		}
+		return nil
+	})
+	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	require.ErrorContains(t, err, "it has no receipt of "+v.TxHash)
+
+	final := r.height() - 2
+	p.tell(func(method string, args []json.RawMessage, _ json.RawMessage) any {
+		switch {
+		case method == "eth_getTransactionReceipt":
+			return null
+		case method == "eth_getTransactionCount" && args[1][0] == '"' && string(args[1]) != `"`+hexutil.EncodeUint64(final)+`"`:
+			return errPruned // and it forgot the old states
+		}
+		return nil
+	})
+	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	require.ErrorContains(t, err, "the nonce is used up by an unknown transaction")
+}
+
+type nodeWords string
+
+func (w nodeWords) Error() string { return string(w) }
+
+const errPruned = nodeWords("missing trie node")
+
+func (r *rig) height() uint64 {
+	r.Helper()
+	var height hexutil.Uint64
+	require.NoError(r, r.anvil.Call(r.Context(), &height, "eth_blockNumber"))
+	return uint64(height)
+}
+
+// TestLook_SomebodyElseUsedTheKey: the transfer is dead when the other transaction is final, not before.
+// Standing and Outflows show it.
+func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.signed(c, checkout.USDC, "20", 0)
+	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
+	hash := r.use(thief, 1_000_000_000_000_000_000)
+	standing, err := c.Standing(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), standing.NextNonce, "it waits in the pool, and is seen")
+	require.Zero(t, standing.FinalNonce)
+	r.mine(1)
+	height := r.height()
+	require.Error(t, c.Send(t.Context(), v))
+	r.sees(c, checkout.SightingUnknown, v)
+	r.mine(2)
+	s := r.sees(c, checkout.SightingDead, v)
+	require.Equal(t, height, s.Height)
+	require.Empty(t, s.TxHash)
+	require.Empty(t, s.Received)
+
+	standing, err = c.Standing(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), standing.FinalNonce)
+	require.Equal(t, "1000000.000000", standing.Balances["USDC"])
+	require.Equal(t, "1000000.000000", standing.Balances["USDT"])
+	require.Equal(t, "98.99", standing.Balances["ETH"][:5])
+	require.Equal(t, r.height(), standing.Height)
+	out, err := c.Outflows(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, []checkout.Outflow{{TxHash: hash, Nonce: 0, Currency: checkout.ETH, Destination: thief.Hex(),
+		Amount: "1.000000000000000000", Height: height}}, out.All)
+	require.Equal(t, height+1, out.Next)
+}
+
+// TestLook_ARevertedTransferIsFinalOnlyAtFinality: the token is paused after the signature.
+func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.signed(c, checkout.USDC, "20", 0)
+	r.invoke("USDC", r.market.USDC, "pause", true)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(1)
+	r.sees(c, checkout.SightingMined, v)
+	r.mine(2)
+	s := r.sees(c, checkout.SightingReverted, v)
+	require.Equal(t, v.TxHash, s.TxHash)
+	require.Empty(t, s.Received)
+	require.NotEmpty(t, s.Cost)
+}
+
+// TestLook_TheLogSaysWhatWasReceived: the token's fee is switched on after the signature, and a token that
+// answers false moved nothing.
+func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.signed(c, checkout.USDT, "100", 0)
+	r.invoke("USDT", r.market.USDT, "mint", common.HexToAddress("0xfee"), big.NewInt(1))
+	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(100), big.NewInt(50_000000)) // 1 % to 0xfee
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	s := r.sees(c, checkout.SightingConfirmed, v)
+	require.Equal(t, r.has(checkout.USDT, v.Destination), s.Received)
+	require.NotEqual(t, v.Amount, s.Received)
+
+	liar := r.deploy("Liar")
+	c.tokens[checkout.USDC] = liar
+	v, err := c.Sign(t.Context(), checkout.TransferPlan{Currency: checkout.USDC, Destination: r.payee(), Amount: "5", Terms: v.Terms}, 1)
+	require.NoError(t, err)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	r.sees(c, checkout.SightingReverted, v)
+}
+
+// TestLook_TwoNodesMustAgree: what is final for one only is not final.
+func TestLook_TwoNodesMustAgree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{r.anvil.URL, p.URL} })
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	require.NotZero(t, p.count("eth_sendRawTransaction"), "both get it")
+	r.mine(1)
+	height := r.height()
+	r.mine(2)
+	r.sees(c, checkout.SightingConfirmed, v)
+
+	lags := func(method string, args []json.RawMessage, _ json.RawMessage) any { // its final block is older
+		if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
+			var old json.RawMessage
+			_ = r.anvil.Call(t.Context(), &old, "eth_getBlockByNumber", hexutil.Uint64(height-1), false)
+			return old
+		}
+		return nil
+	}
+	p.tell(lags)
+	r.sees(c, checkout.SightingMined, v)
+
+	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any { // it says reverted
+		if method == "eth_getTransactionReceipt" {
+			return edited(truth, map[string]any{"status": "0x0", "logs": []any{}})
+		}
+		return nil
+	})
+	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	require.ErrorIs(t, err, ErrWitnessesDisagree)
+
+	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nodeWords("out of order") })
+	_, err = c.Look(t.Context(), 0, []checkout.TransferVersion{v})
+	require.ErrorContains(t, err, "node 2")
+	got, err := c.Check(t.Context(), checkout.USDC, r.payee())
+	require.NoError(t, err, "one node is enough to look at an address")
+	require.Empty(t, got)
+}
+
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	sight := func(state checkout.SightingState, depth uint64) checkout.Sighting {
+		return checkout.Sighting{State: state, Depth: depth}
+	}
+	for _, test := range []struct{ a, b, want checkout.Sighting }{
+		{sight("unknown", 0), sight("pending", 0), sight("pending", 0)},
+		{sight("unknown", 0), sight("mined", 3), sight("mined", 3)},
+		{sight("mined", 3), sight("mined", 2), sight("mined", 2)},
+		{sight("confirmed", 3), sight("mined", 2), sight("mined", 2)},
+		{sight("confirmed", 3), sight("unknown", 0), sight("unknown", 0)},
+		{sight("dead", 3), sight("pending", 0), sight("pending", 0)},
+		{sight("dead", 3), sight("dead", 2), sight("dead", 2)},
+		{sight("confirmed", 3), sight("dead", 3), checkout.Sighting{}},
+	} {
+		for _, got := range []func() (checkout.Sighting, error){
+			func() (checkout.Sighting, error) { return together(test.a, test.b) },
+			func() (checkout.Sighting, error) { return together(test.b, test.a) },
+		} {
+			s, err := got()
+			require.Equal(t, test.want, s)
+			require.Equal(t, test.want.State == "", err != nil)
+		}
+	}
+}
+
+func TestLook_NeedsAVersion(t *testing.T) {
+	t.Parallel()
+	c := offline(t, func(k *Keystore) Signer { return k })
+	_, err := c.Look(t.Context(), 0, nil)
+	require.ErrorContains(t, err, "there is no version to look for")
+}

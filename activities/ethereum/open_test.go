@@ -1,0 +1,237 @@
+package ethereum
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestOpen_RefusesWrongSettings(t *testing.T) {
+	t.Parallel()
+	good := Options{
+		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"},
+		MaxFeeGwei: 200, Confirmations: "finalized",
+	}
+	_, err := newChain(good)
+	require.NoError(t, err)
+	for want, change := range map[string]func(*Options){
+		"there must be one or two nodes, not 0":                         func(o *Options) { o.RPCURLs = nil },
+		"there must be one or two nodes, not 3":                         func(o *Options) { o.RPCURLs = []string{"http://a", "http://b", "http://c"} },
+		"node 1: its address is not an http or https URL":               func(o *Options) { o.RPCURLs = []string{"wss://mainnet.example/key"} },
+		"node 2: its address is not an http or https URL":               func(o *Options) { o.RPCURLs = append(o.RPCURLs, "http://%zz") },
+		"the treasury's address must be 0x and 40 hexadecimal digits":   func(o *Options) { o.Treasury = "5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
+		"the treasury's address has a checksum":                         func(o *Options) { o.Treasury = "0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
+		"the treasury's address is not an account's":                    func(o *Options) { o.Treasury = "0x0000000000000000000000000000000000000000" },
+		"the address of the token USDT must be 0x":                      func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDT: ""} },
+		"BTC is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.BTC: o.Treasury} },
+		"ETH is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.ETH: o.Treasury} },
+		"the highest price of gas must be above 0 gwei":                 func(o *Options) { o.MaxFeeGwei = 0 },
+		"the fee for a stuck transfer must be a decimal number of ETH":  func(o *Options) { o.StuckFee = "-1" },
+		`the number of confirmations must be "finalized" or a whole`:    func(o *Options) { o.Confirmations = "0" },
+		`number of confirmations must be "finalized" or a whole number`: func(o *Options) { o.Confirmations = "latest" },
+	} {
+		o := good
+		change(&o)
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, "ethereum: ")
+		require.ErrorContains(t, err, want)
+		require.NotErrorIs(t, err, ErrNotReady)
+	}
+}
+
+func TestOpen_ChecksTheNodeTheTokensAndTheKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	liar := r.deploy("Liar") // a token with 18 decimals
+	require.Equal(t, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: r.key.account.Hex()},
+		r.open().Account())
+	other, err := crypto.GenerateKey()
+	require.NoError(t, err)
+
+	for want, change := range map[string]func(*Options){
+		"node 1: its chain id is 31337, not 1":                    func(o *Options) { o.ChainID = 1 },
+		"the token at the address of USDC has 18 decimals, not 6": func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDC: liar.Hex()} },
+		"at the address of USDT is no token":                      func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDT: o.Treasury} },
+		"the signer has no key for the treasury's address " + r.key.account.Hex(): func(o *Options) {
+			o.Signer = &Keystore{crypto.PubkeyToAddress(other.PublicKey), other}
+		},
+	} {
+		o := r.options
+		change(&o)
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, want)
+		require.NotErrorIs(t, err, ErrNotReady, "waiting does not help")
+	}
+}
+
+// TestOpen_WaitsForANodeThatIsNotReady: a node that is syncing, behind or away may be right later, so
+// its error is ErrNotReady. The same holds for every call after Open.
+func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	r.options.RPCURLs = []string{p.URL}
+	r.options.MaxHeadAge = time.Minute
+	r.mine(1) // a block of now
+	opened := r.open()
+	v := r.signed(opened, checkout.USDC, "100", 0)
+
+	for want, l := range map[string]lie{
+		"it is syncing": func(method string, _ []json.RawMessage, _ json.RawMessage) any {
+			if method == "eth_syncing" {
+				return map[string]string{"currentBlock": "0x1", "highestBlock": "0x2"}
+			}
+			return nil
+		},
+		"its last block is 1h1m": func(method string, args []json.RawMessage, truth json.RawMessage) any {
+			if method == "eth_getBlockByNumber" && string(args[0]) == `"latest"` {
+				return edited(truth, map[string]any{"timestamp": hexutil.Uint64(time.Now().Add(-61 * time.Minute).Unix())})
+			}
+			return nil
+		},
+		"it has no finalized block": func(method string, args []json.RawMessage, _ json.RawMessage) any {
+			if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
+				return null
+			}
+			return nil
+		},
+	} {
+		p.tell(l)
+		_, err := Open(t.Context(), r.options)
+		require.ErrorIs(t, err, ErrNotReady)
+		require.ErrorContains(t, err, want)
+		_, err = opened.Look(t.Context(), 0, []checkout.TransferVersion{v})
+		require.ErrorContains(t, err, want)
+		_, err = opened.Check(t.Context(), checkout.USDC, r.payee())
+		require.ErrorContains(t, err, want)
+		_, err = opened.Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
+		require.ErrorContains(t, err, want)
+		_, err = opened.Standing(t.Context())
+		require.ErrorContains(t, err, want)
+		_, err = opened.Outflows(t.Context(), 0)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestOpen_RefusesNodesOnDifferentChains: the same chain id proves nothing.
+func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	fork := proxyTo(t, r.anvil.URL)
+	r.options.RPCURLs = []string{r.anvil.URL, fork.URL}
+	opened := r.open()
+
+	elsewhere := func(height string) lie {
+		return func(method string, args []json.RawMessage, truth json.RawMessage) any {
+			if method == "eth_getBlockByNumber" && string(args[0]) == height {
+				return edited(truth, map[string]any{"hash": common.HexToHash("0xf0")})
+			}
+			return nil
+		}
+	}
+	fork.tell(elsewhere(`"0x0"`))
+	_, err := Open(t.Context(), r.options)
+	require.ErrorIs(t, err, ErrWitnessesDisagree)
+	require.ErrorContains(t, err, "their first blocks differ")
+
+	fork.tell(elsewhere(`"finalized"`))
+	_, err = opened.Standing(t.Context())
+	require.ErrorIs(t, err, ErrWitnessesDisagree)
+	require.ErrorContains(t, err, "their final blocks at height")
+
+	// The second node lags by a block of the other fork: heights are compared where both have one.
+	fork.tell(func(method string, args []json.RawMessage, truth json.RawMessage) any {
+		if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
+			return edited(truth, map[string]any{"hash": common.HexToHash("0xf0"), "number": "0x1"})
+		}
+		return nil
+	})
+	_, err = opened.Standing(t.Context())
+	require.ErrorIs(t, err, ErrWitnessesDisagree)
+}
+
+// TestErrors_NeverHoldTheURL: providers put keys into the user, the path and the query of an address.
+func TestErrors_NeverHoldTheURL(t *testing.T) {
+	t.Parallel()
+	secrets := []string{"hunter22", "pathkey123", "querykey456"}
+	at := func(address string) string {
+		return strings.Replace(address, "http://", "http://user:hunter22@", 1) + "/v3/pathkey123?token=querykey456"
+	}
+	answer := func(h http.HandlerFunc) string {
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	for name, address := range map[string]string{
+		"nobody listens": "http://127.0.0.1:1",
+		"no such host":   "http://hunter22.invalid",
+		"status": answer(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no access for "+r.URL.String(), http.StatusUnauthorized)
+		}),
+		"refusal": answer(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(`{"jsonrpc": "2.0", "id": 1, "error": {"code": -32005, "message": "` + r.URL.String() + ` is over its limit"}}`))
+		}),
+		"redirect": answer(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/pathkey123", http.StatusTemporaryRedirect)
+		}),
+		"no JSON": answer(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.String())) }),
+	} {
+		n, err := dial("node 1", at(address))
+		require.NoError(t, err)
+		var id hexutil.Uint64
+		for _, err := range []error{n.call(t.Context(), &id, "eth_chainId"), n.ask(t.Context(), question{&id, "eth_chainId", nil})} {
+			require.Error(t, err, name)
+			for ; err != nil; err = errors.Unwrap(err) {
+				for _, secret := range append(secrets, strings.TrimPrefix(address, "http://")) {
+					require.NotContains(t, err.Error(), secret, name)
+				}
+			}
+		}
+	}
+	for _, wrong := range []string{"ftp://pathkey123", "http://a b/pathkey123", "://pathkey123", "http:///pathkey123"} {
+		_, err := dial("node 1", wrong)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "pathkey123")
+	}
+}
+
+func TestOpenKeystore_NeedsThePassword(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	account, err := keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse")
+	require.NoError(t, err)
+	write := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		return file
+	}
+	key, err := OpenKeystore(account.URL.Path, write("password", "correct horse\n"))
+	require.NoError(t, err)
+	accounts, err := key.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []common.Address{account.Address}, accounts)
+
+	_, err = OpenKeystore(account.URL.Path, write("wrong", "battery staple"))
+	require.ErrorContains(t, err, "is wrong")
+	require.NotContains(t, err.Error(), "battery")
+	_, err = OpenKeystore(write("key", `{"version": 1}`), write("password", "correct horse"))
+	require.ErrorContains(t, err, "is not a key file of version 3")
+	_, err = OpenKeystore(filepath.Join(dir, "none"), write("password", "x"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

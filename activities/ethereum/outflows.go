@@ -1,0 +1,251 @@
+package ethereum
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	blocksAtOnce = 500 // of one call of Outflows: nodes refuse longer ranges of logs
+	blocksInFull = 100 // of them that are read with all their transactions
+)
+
+// Outflows implements checkout.Chain. It has every transfer of the tokens out of the account, also one
+// that another account made with an allowance. It has every transaction of the account that moved no
+// token, as ETH; its amount may be 0. A reverted transaction is none. A nonce that no transaction of
+// the account used is there without a hash: somebody used the key for something else. It looks at 500
+// blocks at most, of the first node that is ready.
+func (c *Chain) Outflows(ctx context.Context, from uint64) (checkout.Outflows, error) {
+	out, err := c.outflows(ctx, from)
+	if err != nil {
+		return checkout.Outflows{}, fmt.Errorf("ethereum: outflows from block %d: %w", from, err)
+	}
+	return out, nil
+}
+
+func (c *Chain) outflows(ctx context.Context, from uint64) (checkout.Outflows, error) {
+	n, v, err := c.healthy(ctx)
+	if err != nil {
+		return checkout.Outflows{}, err
+	}
+	last := min(uint64(v.final.Number), from+blocksAtOnce-1)
+	if from > last {
+		return checkout.Outflows{Next: from}, nil
+	}
+	s := search{Chain: c, node: n, sent: map[common.Hash]sentTransaction{}}
+	if last, err = s.sentIn(ctx, from, last); err != nil {
+		return checkout.Outflows{}, err
+	}
+	tokens, err := s.tokenOutflows(ctx, from, last)
+	if err != nil {
+		return checkout.Outflows{}, err
+	}
+	ether, err := s.etherOutflows(ctx, tokens)
+	if err != nil {
+		return checkout.Outflows{}, err
+	}
+	all := slices.Concat(tokens, ether, s.unexplained)
+	slices.SortStableFunc(all, func(a, b checkout.Outflow) int {
+		return cmp.Or(cmp.Compare(a.Height, b.Height), cmp.Compare(a.Nonce, b.Nonce))
+	})
+	return checkout.Outflows{All: all, Next: last + 1}, nil
+}
+
+// A sentTransaction is a transaction of a block.
+type sentTransaction struct {
+	Hash   common.Hash     `json:"hash"`
+	From   common.Address  `json:"from"`
+	To     *common.Address `json:"to"`
+	Nonce  hexutil.Uint64  `json:"nonce"`
+	Value  hexutil.Big     `json:"value"`
+	Height hexutil.Uint64  `json:"blockNumber"`
+}
+
+// A search looks for outflows in a range of blocks.
+type search struct {
+	*Chain
+
+	node        *node
+	sent        map[common.Hash]sentTransaction // the account's transactions
+	unexplained []checkout.Outflow
+	inFull      int // blocks that were read
+}
+
+// sentIn finds the account's transactions in the blocks from first to last. It returns the last block
+// that it looked at: it stops after blocksInFull of them.
+func (s *search) sentIn(ctx context.Context, first, last uint64) (uint64, error) {
+	before := nonceKnown{}
+	if first > 0 {
+		var err error
+		if before, err = s.nonceAfter(ctx, first-1); err != nil {
+			return 0, err
+		}
+	}
+	for at := first; at <= last; {
+		end, after, err := s.unchangedUntil(ctx, at, last, before)
+		if err != nil {
+			return 0, err
+		}
+		if end == 0 { // the block at is not known to leave the nonce as it was
+			if s.inFull == blocksInFull {
+				return at - 1, nil
+			}
+			if after, err = s.readBlock(ctx, at, before); err != nil {
+				return 0, err
+			}
+			end = at
+		}
+		before, at = after, end+1
+	}
+	return last, nil
+}
+
+// A nonceKnown is the account's nonce after a block, unless the node forgot that state.
+type nonceKnown struct {
+	nonce uint64
+	known bool
+}
+
+// nonceAfter returns the account's nonce after a block.
+func (s *search) nonceAfter(ctx context.Context, height uint64) (nonceKnown, error) {
+	var nonce hexutil.Uint64
+	q := s.nonceAt(hexutil.Uint64(height), &nonce)
+	err := s.node.call(ctx, q.result, q.method, q.args...)
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return nonceKnown{}, nil
+	}
+	return nonceKnown{uint64(nonce), err == nil}, err
+}
+
+// unchangedUntil returns the last block of the longest range from at on that it finds without a
+// transaction of the account; 0 when at itself is not known to have none. It halves the range.
+func (s *search) unchangedUntil(
+	ctx context.Context, at, last uint64, before nonceKnown,
+) (uint64, nonceKnown, error) {
+	if !before.known {
+		return 0, nonceKnown{}, nil
+	}
+	for end := last; ; end = at + (end-at)/2 {
+		after, err := s.nonceAfter(ctx, end)
+		if err != nil {
+			return 0, nonceKnown{}, err
+		}
+		if after == before {
+			return end, after, nil
+		}
+		if end == at {
+			return 0, nonceKnown{}, nil
+		}
+	}
+}
+
+// readBlock notes the account's transactions in a block.
+func (s *search) readBlock(ctx context.Context, height uint64, before nonceKnown) (nonceKnown, error) {
+	s.inFull++
+	var b *struct {
+		Transactions []sentTransaction `json:"transactions"`
+	}
+	if err := s.node.call(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(height), true); err != nil {
+		return nonceKnown{}, err
+	}
+	if b == nil {
+		return nonceKnown{}, fmt.Errorf("%s: %w: it has no block %d", s.node.name, ErrNotReady, height)
+	}
+	nonces := map[uint64]bool{}
+	for _, tx := range b.Transactions {
+		if tx.From == s.treasury {
+			s.sent[tx.Hash] = tx
+			nonces[uint64(tx.Nonce)] = true
+		}
+	}
+	after, err := s.nonceAfter(ctx, height)
+	if err != nil || !before.known || !after.known {
+		return after, err
+	}
+	for nonce := before.nonce; nonce < after.nonce; nonce++ {
+		if !nonces[nonce] {
+			s.unexplained = append(s.unexplained, checkout.Outflow{
+				Nonce: nonce, Currency: checkout.ETH, Amount: amountOf(new(big.Int), checkout.ETH), Height: height,
+			})
+		}
+	}
+	return after, nil
+}
+
+// tokenOutflows returns the transfers of the tokens out of the account.
+func (s *search) tokenOutflows(ctx context.Context, first, last uint64) ([]checkout.Outflow, error) {
+	if len(s.tokens) == 0 || first > last {
+		return nil, nil
+	}
+	var logs []logEntry
+	if err := s.node.call(ctx, &logs, "eth_getLogs", map[string]any{
+		"fromBlock": hexutil.Uint64(first), "toBlock": hexutil.Uint64(last),
+		"address": slices.Collect(maps.Values(s.tokens)),
+		"topics":  []any{transferTopic, common.BytesToHash(s.treasury.Bytes())},
+	}); err != nil {
+		return nil, err
+	}
+	var all []checkout.Outflow
+	for _, entry := range logs {
+		t, ok := entry.transfer()
+		if !ok || t.from != s.treasury {
+			continue
+		}
+		currency := s.currencyOf(entry.Contract)
+		all = append(all, checkout.Outflow{
+			TxHash: entry.TxHash.Hex(), Nonce: uint64(s.sent[entry.TxHash].Nonce), Currency: currency,
+			Destination: t.to.Hex(), Amount: amountOf(t.amount, currency), Height: uint64(entry.Height),
+		})
+	}
+	return all, nil
+}
+
+func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
+	for currency, token := range s.tokens {
+		if token == contract {
+			return currency
+		}
+	}
+	return ""
+}
+
+// etherOutflows returns the account's transactions that moved ether or none of the tokens. A reverted
+// one is not among them: it did nothing but pay for its gas.
+func (s *search) etherOutflows(ctx context.Context, tokens []checkout.Outflow) ([]checkout.Outflow, error) {
+	movedTokens := map[string]bool{}
+	for _, t := range tokens {
+		movedTokens[t.TxHash] = true
+	}
+	var all []checkout.Outflow
+	for hash, tx := range s.sent {
+		value := tx.Value.ToInt()
+		if movedTokens[hash.Hex()] && value.Sign() == 0 {
+			continue
+		}
+		var r *receipt
+		if err := s.node.call(ctx, &r, "eth_getTransactionReceipt", hash); err != nil {
+			return nil, err
+		}
+		if r != nil && r.Status != 1 {
+			continue
+		}
+		o := checkout.Outflow{TxHash: hash.Hex(), Nonce: uint64(tx.Nonce), Currency: checkout.ETH,
+			Amount: amountOf(value, checkout.ETH), Height: uint64(tx.Height)}
+		if tx.To != nil {
+			o.Destination = tx.To.Hex()
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}

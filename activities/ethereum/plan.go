@@ -1,0 +1,179 @@
+package ethereum
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/shopspring/decimal"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Rules of the fee. Source: api/decisions.md, "fee of an Ethereum payout".
+var (
+	largestFee    = decimal.RequireFromString("0.05") // of the gross payout: above it the payout is too small
+	largestBudget = decimal.RequireFromString("0.10") // of the gross payout: what a transfer may cost at most
+)
+
+// terms are TransferPlan.Terms. Prices are for a unit of gas.
+type terms struct {
+	Estimate  uint64   `json:"gas_estimate"` // what the transfer will need
+	Gas       uint64   `json:"gas"`          // what it may need
+	TipWei    *big.Int `json:"-"`            // for who makes the block
+	CapWei    *big.Int `json:"-"`            // the whole price at most
+	BudgetWei *big.Int `json:"-"`            // what Estimate may cost at CapWei, in every version
+
+	// The same three as decimal texts: a JSON number of that size is not read back by everybody.
+	Tip    string `json:"tip_wei"`
+	Cap    string `json:"cap_wei"`
+	Budget string `json:"budget_wei"`
+}
+
+// encode returns the terms as JSON.
+func (t terms) encode() (json.RawMessage, error) {
+	t.Tip, t.Cap, t.Budget = t.TipWei.String(), t.CapWei.String(), t.BudgetWei.String()
+	return json.Marshal(t)
+}
+
+// decodeTerms reads the terms of a plan.
+func decodeTerms(raw json.RawMessage) (terms, error) {
+	var t terms
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return terms{}, fmt.Errorf("terms of the plan: %w", err)
+	}
+	ok := t.Estimate > 0 && t.Gas >= t.Estimate
+	for _, number := range []struct {
+		into **big.Int
+		text string
+	}{{&t.TipWei, t.Tip}, {&t.CapWei, t.Cap}, {&t.BudgetWei, t.Budget}} {
+		n, read := new(big.Int).SetString(number.text, 10)
+		*number.into = n
+		ok = ok && read && n.Sign() >= 0
+	}
+	if !ok || t.TipWei.Cmp(t.CapWei) > 0 {
+		return terms{}, errors.New("terms of the plan: they are not those of an Ethereum transfer")
+	}
+	return t, nil
+}
+
+// maxCost is the highest fee of a transfer, in wei.
+func (t terms) maxCost() *big.Int { return cost(t.Gas, t.CapWei) }
+
+// cost is the price of gas units, in wei.
+func cost(gas uint64, price *big.Int) *big.Int {
+	return new(big.Int).Mul(new(big.Int).SetUint64(gas), price)
+}
+
+// Plan implements checkout.Chain. It also returns checkout.ErrFloatTooLow when the treasury has too
+// little of the currency or of ether, and checkout.ErrNotTransferable when a simulation of the
+// transfer does not give the destination the whole amount.
+func (c *Chain) Plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+	plan, err := c.plan(ctx, req)
+	if err != nil {
+		return checkout.TransferPlan{}, fmt.Errorf("ethereum: plan %s: %w", req.PayoutID, err)
+	}
+	return plan, nil
+}
+
+func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkout.TransferPlan, error) {
+	to, err := parseAddress(req.Destination)
+	if err != nil {
+		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
+	}
+	gross, err := parseUnits(req.Gross, req.Currency)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	rate, err := feeRate(req)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	n, v, err := c.healthy(ctx)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+
+	t, err := c.price(ctx, n, v, req.Currency, to, gross)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	whole := decimal.NewFromBigInt(gross, -req.Currency.Places())
+	t.BudgetWei = units(whole.Mul(largestBudget).DivRound(rate, checkout.ETH.Places()), checkout.ETH.Places())
+	if t.BudgetWei.Cmp(c.stuckFee) < 0 {
+		t.BudgetWei = c.stuckFee
+	}
+
+	now := new(big.Int).Add(v.head.BaseFee.ToInt(), t.TipWei)
+	inEther := decimal.NewFromBigInt(cost(t.Estimate, now), -checkout.ETH.Places())
+	fee := inEther.Mul(rate).RoundUp(req.Currency.Places())
+	amount := whole.Sub(fee)
+	if fee.GreaterThan(whole.Mul(largestFee)) || !amount.IsPositive() {
+		return checkout.TransferPlan{}, fmt.Errorf("%w: the fee of %s is more than %s of %s %s", checkout.ErrTooSmall,
+			fee, largestFee, whole, req.Currency)
+	}
+
+	smallest := units(amount, req.Currency.Places())
+	if err := c.rehearse(ctx, n, req.Currency, to, smallest, t.maxCost()); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	encoded, err := t.encode()
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	return checkout.TransferPlan{
+		Currency: req.Currency, Destination: req.Destination, Amount: amountOf(smallest, req.Currency),
+		Fee: fee.StringFixed(req.Currency.Places()), MaxCost: amountOf(t.maxCost(), checkout.ETH), Terms: encoded,
+	}, nil
+}
+
+// feeRate returns the price of 1 ETH in the currency of the payout.
+func feeRate(req checkout.TransferRequest) (decimal.Decimal, error) {
+	if req.Currency == checkout.ETH {
+		return decimal.NewFromInt(1), nil
+	}
+	rate, err := decimal.NewFromString(req.FeeRate)
+	if err != nil || !rate.IsPositive() {
+		return decimal.Decimal{}, fmt.Errorf("%q is not a price of ETH in %s", req.FeeRate, req.Currency)
+	}
+	return rate, nil
+}
+
+// price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
+// gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
+func (c *Chain) price(
+	ctx context.Context, n *node, v view, currency checkout.PayoutCurrency, to common.Address, amount *big.Int,
+) (terms, error) {
+	p, err := c.payload(currency, to, amount)
+	if err != nil {
+		return terms{}, err
+	}
+	if err := c.afford(ctx, n, currency, amount); err != nil {
+		return terms{}, err // the node would refuse to estimate
+	}
+	var (
+		gas hexutil.Uint64
+		tip hexutil.Big
+	)
+	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data}
+	if err := n.call(ctx, &tip, "eth_maxPriorityFeePerGas"); err != nil {
+		return terms{}, err
+	}
+	now := new(big.Int).Add(v.head.BaseFee.ToInt(), tip.ToInt())
+	if now.Cmp(c.maxFee) > 0 {
+		return terms{}, fmt.Errorf("%w: gas costs %s wei, the limit is %s", checkout.ErrFeeTooHigh, now, c.maxFee)
+	}
+	if err := n.call(ctx, &gas, "eth_estimateGas", call); err != nil {
+		return terms{}, err
+	}
+
+	limit := new(big.Int).Add(now, v.head.BaseFee.ToInt()) // 2 x base + tip
+	if limit.Cmp(c.maxFee) > 0 {
+		limit = c.maxFee
+	}
+	return terms{Estimate: uint64(gas), Gas: uint64(gas) + uint64(gas)/4 + 1, TipWei: tip.ToInt(), CapWei: limit}, nil
+}

@@ -1,0 +1,264 @@
+package ethereum
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/shopspring/decimal"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	refuser := r.deploy("Refuser")
+	blocked := common.HexToAddress("0xb10cced000000000000000000000000000000001")
+	r.invoke("USDC", r.market.USDC, "blacklist", blocked, true)
+	r.invoke("USDT", r.market.USDT, "blacklist", blocked, true)
+
+	for _, test := range []struct {
+		currency    checkout.PayoutCurrency
+		destination string
+		want        checkout.PayoutFailure
+	}{
+		{checkout.ETH, r.payee(), ""},
+		{checkout.USDC, r.payee(), ""},
+		{checkout.USDT, r.payee(), ""},
+		{checkout.ETH, "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359", ""}, // no checksum
+		{checkout.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", ""},
+		{checkout.USDC, "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress}, // wrong checksum
+		{checkout.USDC, "fB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", checkout.PayoutInvalidAddress},
+		{checkout.USDC, "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d3", checkout.PayoutInvalidAddress},
+		{checkout.USDC, "sandbox:ok", checkout.PayoutInvalidAddress},
+		{checkout.USDC, "", checkout.PayoutInvalidAddress},
+		{checkout.ETH, "0x0000000000000000000000000000000000000000", checkout.PayoutInvalidAddress},
+		{checkout.ETH, "0x0000000000000000000000000000000000000001", checkout.PayoutInvalidAddress}, // a contract of the machine
+		{checkout.ETH, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
+		{checkout.USDC, r.market.USDC.Hex(), checkout.PayoutInvalidAddress},
+		{checkout.USDC, r.market.USDT.Hex(), checkout.PayoutInvalidAddress},
+		{checkout.USDC, r.key.account.Hex(), checkout.PayoutInvalidAddress}, // the treasury itself
+		{checkout.USDC, blocked.Hex(), checkout.PayoutInvalidAddress},
+		{checkout.USDT, blocked.Hex(), checkout.PayoutInvalidAddress}, // USDT would send to it
+		{checkout.ETH, blocked.Hex(), ""},
+		{checkout.ETH, refuser.Hex(), checkout.PayoutInvalidAddress},
+		{checkout.USDC, refuser.Hex(), ""},
+	} {
+		got, err := c.Check(t.Context(), test.currency, test.destination)
+		require.NoError(t, err)
+		require.Equal(t, test.want, got, "%s to %s", test.currency, test.destination)
+	}
+	_, err := c.Check(t.Context(), checkout.BTC, r.payee())
+	require.ErrorContains(t, err, "no token is configured for BTC")
+}
+
+// TestCheck_DoesNotBlameTheAddressForTheToken: a paused token and a treasury that is blacklisted or
+// empty are no faults of the merchant's address.
+func TestCheck_DoesNotBlameTheAddressForTheToken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	for _, token := range []struct {
+		currency checkout.PayoutCurrency
+		at       common.Address
+	}{{checkout.USDC, r.market.USDC}, {checkout.USDT, r.market.USDT}} {
+		name := string(token.currency)
+		r.invoke(name, token.at, "pause", true)
+		_, err := c.Check(t.Context(), token.currency, r.payee())
+		require.ErrorIs(t, err, checkout.ErrNotTransferable)
+		_, err = c.Plan(t.Context(), request(token.currency, r.payee(), "100"))
+		require.ErrorContains(t, err, "ethereum: plan po_1")
+		r.invoke(name, token.at, "pause", false)
+
+		r.invoke(name, token.at, "blacklist", r.key.account, true)
+		_, err = c.Check(t.Context(), token.currency, r.payee())
+		require.ErrorIs(t, err, checkout.ErrNotTransferable)
+		r.invoke(name, token.at, "blacklist", r.key.account, false)
+	}
+
+	poor := r.open(func(o *Options) { o.Treasury, o.Signer = "0x00000000000000000000000000000000000F00D5", nil })
+	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+		got, err := poor.Check(t.Context(), currency, r.payee())
+		require.NoError(t, err)
+		require.Empty(t, got)
+		_, err = poor.Plan(t.Context(), request(currency, r.payee(), "100"))
+		require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	}
+}
+
+// TestPlan_ThePayoutPaysTheExpectedFee: the merchant pays for the gas at the present price, in the
+// currency of the payout, rounded up; the cap leaves room for the double.
+func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+		require.NoError(t, r.anvil.SetBaseFee(t.Context(), 3*gwei))
+		r.mine(1)
+		rate := decimal.NewFromInt(3200)
+		if currency == checkout.ETH {
+			rate = decimal.NewFromInt(1)
+		}
+		plan, err := c.Plan(t.Context(), request(currency, r.payee(), "50.5"))
+		require.NoError(t, err)
+		terms, err := decodeTerms(plan.Terms)
+		require.NoError(t, err)
+		require.Equal(t, big.NewInt(gwei), terms.TipWei) // what anvil suggests
+		require.Equal(t, big.NewInt(7*gwei), terms.CapWei, "2 x 3 + 1")
+		if currency == checkout.ETH {
+			require.Equal(t, uint64(21000), terms.Estimate)
+		} else {
+			require.Greater(t, terms.Estimate, uint64(40000), "it was asked for, not assumed")
+		}
+		require.Equal(t, terms.Estimate+terms.Estimate/4+1, terms.Gas)
+
+		fee := decimal.New(int64(terms.Estimate)*4, -9).Mul(rate).RoundUp(currency.Places())
+		require.Equal(t, fee.StringFixed(currency.Places()), plan.Fee)
+		require.Equal(t, decimal.RequireFromString("50.5").Sub(fee).StringFixed(currency.Places()), plan.Amount)
+		require.Equal(t, decimal.New(int64(terms.Gas)*7, -9).StringFixed(18), plan.MaxCost)
+	}
+}
+
+func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
+	r.mine(1) // the head's base fee is 20 gwei; a plan pays 21 with the tip
+	plan := func(c *Chain, gross string) (terms, error) {
+		p, err := c.Plan(t.Context(), request(checkout.USDC, r.payee(), gross))
+		if err != nil {
+			return terms{}, err
+		}
+		return decodeTerms(p.Terms)
+	}
+	// Some 50,000 gas at 21 gwei are 0.00105 ETH, 3.36 USDC: that is 5 % of 67 USDC.
+	c := r.open()
+	_, err := plan(c, "40")
+	require.ErrorIs(t, err, checkout.ErrTooSmall)
+	_, err = plan(c, "0.000001")
+	require.ErrorIs(t, err, checkout.ErrTooSmall, "dust")
+	_, err = plan(c, "100")
+	require.NoError(t, err)
+
+	_, err = plan(r.open(func(o *Options) { o.MaxFeeGwei = 20 }), "100")
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	got, err := plan(r.open(func(o *Options) { o.MaxFeeGwei = 30 }), "100")
+	require.NoError(t, err)
+	require.Equal(t, big.NewInt(30*gwei), got.CapWei, "the limit, not 41")
+
+	for want, req := range map[string]checkout.TransferRequest{
+		"is not a positive amount": request(checkout.USDC, r.payee(), "-1"),
+		"0.0000001":                request(checkout.USDC, r.payee(), "0.0000001"),
+		"amount":                   request(checkout.USDC, r.payee(), "ten"),
+		"the destination":          request(checkout.USDC, "nowhere", "10"),
+		"is not a price of ETH":    {PayoutID: "po_1", Currency: checkout.USDT, Destination: r.payee(), Gross: "10"},
+	} {
+		_, err := c.Plan(t.Context(), req)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestPlan_RefusesATokenThatTakesAFee: the destination would receive less than the payout says.
+func TestPlan_RefusesATokenThatTakesAFee(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(50_000000)) // 0.1 %
+	_, err := c.Plan(t.Context(), request(checkout.USDT, r.payee(), "100"))
+	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	require.ErrorContains(t, err, "the destination would receive 9")
+	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(10), big.NewInt(0)) // at most nothing
+	_, err = c.Plan(t.Context(), request(checkout.USDT, r.payee(), "100"))
+	require.NoError(t, err)
+}
+
+// TestPlan_RefusesATokenThatOnlySaysNo: it returns false and moves nothing.
+func TestPlan_RefusesATokenThatOnlySaysNo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	liar := r.deploy("Liar")
+	r.invoke("Liar", liar, "mint", r.key.account, big.NewInt(1_000_000_000))
+	c := r.open()
+	c.tokens[checkout.USDC] = liar
+	_, err := c.Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
+	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	_, err = c.Check(t.Context(), checkout.USDC, r.payee())
+	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+}
+
+func TestPlan_NeedsEtherForTheFee(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	require.NoError(t, r.anvil.SetBalance(t.Context(), r.key.account, big.NewInt(1000)))
+	_, err := r.open().Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
+	require.ErrorIs(t, err, checkout.ErrFloatTooLow)
+	require.ErrorContains(t, err, "it has 0.000000000000001000 ETH")
+}
+
+// TestRaise: each version costs at least 15 % more, follows a base fee that jumped, and stays below
+// the limit of the price and the budget.
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		tip, limit, budget, base, most int64
+		wantTip, wantCap               int64 // 0: refused
+	}{
+		"15 % more":                  {100, 1000, 1e9, 300, 1e6, 115, 1150},
+		"rounded up":                 {1, 3, 1e9, 0, 1e6, 2, 4},
+		"the base fee jumped":        {100, 1000, 1e9, 20000, 1e6, 115, 40115},
+		"up to the limit":            {100, 1000, 1e9, 20000, 30000, 115, 30000},
+		"above the limit":            {100, 1000, 1e9, 20000, 20114, 0, 0},
+		"15 % are above the limit":   {100, 1000, 1e9, 10, 1149, 0, 0},
+		"up to the budget":           {100, 1000, 250_000, 20000, 1e6, 115, 25000}, // of 10 gas
+		"above the budget":           {100, 1000, 200_000, 20000, 1e6, 0, 0},
+		"a tip of nothing rises too": {0, 10, 1e9, 0, 1e6, 1, 12},
+	} {
+		terms := terms{Estimate: 10, Gas: 12, TipWei: big.NewInt(test.tip), CapWei: big.NewInt(test.limit), BudgetWei: big.NewInt(test.budget)}
+		err := terms.raise(big.NewInt(test.base), big.NewInt(test.most))
+		if test.wantCap == 0 {
+			require.ErrorIs(t, err, checkout.ErrFeeTooHigh, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, big.NewInt(test.wantTip), terms.TipWei, name)
+		require.Equal(t, big.NewInt(test.wantCap), terms.CapWei, name)
+	}
+}
+
+// TestBump_HasABudget: a tenth of the payout, or the setting if that is more.
+func TestBump_HasABudget(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), gwei))
+	r.mine(1)
+	small := r.open(func(o *Options) { o.StuckFee = "0" })
+	v := r.signed(small, checkout.USDC, "10", 0) // 1 USDC is 0.0003125 ETH: 5 or 6 gwei for each gas
+	same, err := small.Bump(t.Context(), v)
+	require.NoError(t, err)
+	require.Equal(t, v.Amount, same.Amount)
+	require.Equal(t, v.Fee, same.Fee, "the merchant's fee stays")
+	require.Equal(t, v.Destination, same.Destination)
+
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
+	r.mine(1)
+	_, err = small.Bump(t.Context(), v)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+
+	stuck := r.open() // 0.005 ETH however small it is
+	v, err = stuck.Sign(t.Context(), v.TransferPlan, 0)
+	require.NoError(t, err)
+	_, err = stuck.Bump(t.Context(), v)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh, "the budget is the plan's")
+
+	other := v
+	other.Amount = "1.000000"
+	_, err = small.Bump(t.Context(), other)
+	require.ErrorContains(t, err, "its signed bytes do something else than its plan")
+	other.Raw = []byte("x")
+	_, err = small.Bump(t.Context(), other)
+	require.ErrorContains(t, err, "its signed bytes are not a transaction")
+}

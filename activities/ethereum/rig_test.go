@@ -1,0 +1,260 @@
+package ethereum
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+const gwei = 1_000_000_000
+
+// A rig is a real node with tokens, a funded treasury, and proxies through which it can lie.
+type rig struct {
+	*testing.T
+
+	anvil   *chains.Anvil
+	market  chains.Market
+	key     *Keystore
+	options Options // of a chain with one honest node
+	fresh   byte    // the last fresh address
+}
+
+// newRig starts a node. Blocks come from mine only.
+func newRig(t *testing.T, o chains.Options) *rig {
+	t.Helper()
+	anvil := chains.ForTest(t, o)
+	market, err := anvil.DeployMarket(t.Context())
+	require.NoError(t, err)
+	secret, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	r := &rig{T: t, anvil: anvil, market: market, key: &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}}
+	r.options = Options{
+		RPCURLs: []string{anvil.URL}, ChainID: anvil.ChainID, Treasury: r.key.account.Hex(),
+		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: market.USDC.Hex(), checkout.USDT: market.USDT.Hex()},
+		Signer: r.key, MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
+	}
+	r.fund(r.key.account)
+	return r
+}
+
+// fund gives an account 100 ETH and a million of each token.
+func (r *rig) fund(account common.Address) {
+	r.Helper()
+	million := big.NewInt(1_000_000_000_000)
+	require.NoError(r, r.anvil.SetBalance(r.Context(), account, new(big.Int).Mul(big.NewInt(100), big.NewInt(1e18))))
+	r.invoke("USDC", r.market.USDC, "mint", account, million)
+	r.invoke("USDT", r.market.USDT, "mint", account, million)
+}
+
+// open returns a chain with the rig's options after change.
+func (r *rig) open(change ...func(*Options)) *Chain {
+	r.Helper()
+	o := r.options
+	for _, c := range change {
+		c(&o)
+	}
+	c, err := Open(r.Context(), o)
+	require.NoError(r, err)
+	return c
+}
+
+func (r *rig) mine(blocks uint64) {
+	r.Helper()
+	require.NoError(r, r.anvil.Mine(r.Context(), blocks))
+}
+
+// invoke changes a contract: it is mined at once, with everything that waits.
+func (r *rig) invoke(name string, at common.Address, method string, args ...any) {
+	r.Helper()
+	require.NoError(r, r.anvil.Automine(r.Context(), true))
+	require.NoError(r, r.anvil.Invoke(r.Context(), name, at, method, args...))
+	require.NoError(r, r.anvil.Automine(r.Context(), false))
+}
+
+// deploy deploys a contract.
+func (r *rig) deploy(name string, args ...any) common.Address {
+	r.Helper()
+	require.NoError(r, r.anvil.Automine(r.Context(), true))
+	at, err := r.anvil.Deploy(r.Context(), name, args...)
+	require.NoError(r, err)
+	require.NoError(r, r.anvil.Automine(r.Context(), false))
+	return at
+}
+
+// payee returns an address that nobody has used.
+func (r *rig) payee() string {
+	r.fresh++
+	return common.BytesToAddress([]byte{0xaa, 0xbb, 0xcc, r.fresh}).Hex()
+}
+
+// request asks for a payout; the price of 1 ETH is 3,200.
+func request(currency checkout.PayoutCurrency, to, gross string) checkout.TransferRequest {
+	return checkout.TransferRequest{
+		PayoutID: "po_1", Currency: currency, Network: "ethereum", Destination: to, Gross: gross, FeeRate: "3200",
+	}
+}
+
+// signed plans and signs a payout.
+func (r *rig) signed(c *Chain, currency checkout.PayoutCurrency, gross string, nonce uint64) checkout.TransferVersion {
+	r.Helper()
+	plan, err := c.Plan(r.Context(), request(currency, r.payee(), gross))
+	require.NoError(r, err)
+	v, err := c.Sign(r.Context(), plan, nonce)
+	require.NoError(r, err)
+	return v
+}
+
+// bumped signs the next version.
+func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferVersion {
+	r.Helper()
+	plan, err := c.Bump(r.Context(), last)
+	require.NoError(r, err)
+	v, err := c.Sign(r.Context(), plan, last.Nonce)
+	require.NoError(r, err)
+	return v
+}
+
+// sees requires that the transfer is in a state.
+func (r *rig) sees(c *Chain, want checkout.SightingState, versions ...checkout.TransferVersion) checkout.Sighting {
+	r.Helper()
+	got, err := c.Look(r.Context(), versions[0].Nonce, versions)
+	require.NoError(r, err)
+	require.Equal(r, want, got.State)
+	return got
+}
+
+// has returns what an account has, as a decimal.
+func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
+	r.Helper()
+	reader := &Chain{treasury: common.HexToAddress(account), tokens: map[checkout.PayoutCurrency]common.Address{
+		checkout.USDC: r.market.USDC, checkout.USDT: r.market.USDT}}
+	n, err := dial("reader", r.anvil.URL)
+	require.NoError(r, err)
+	balance, err := reader.balance(r.Context(), n, currency, "latest")
+	require.NoError(r, err)
+	return amountOf(balance, currency)
+}
+
+// A lie changes a node's answer. It gets the method, its arguments and the true answer, a result as JSON.
+// It returns the answer to give; nil is the true one. An answer that is an error becomes one of JSON-RPC.
+type lie func(method string, args []json.RawMessage, truth json.RawMessage) any
+
+// A proxy passes JSON-RPC on to a node and can change single answers.
+type proxy struct {
+	URL   string
+	lie   atomic.Pointer[lie]
+	mu    sync.Mutex
+	asked map[string]int // by method
+}
+
+func (p *proxy) tell(l lie) { p.lie.Store(&l) }
+func (p *proxy) count(method string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked[method]
+}
+
+// proxyTo starts a proxy to a node.
+func proxyTo(t *testing.T, target string) *proxy {
+	t.Helper()
+	p := &proxy{asked: map[string]int{}}
+	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		answer, err := http.Post(target, "application/json", bytes.NewReader(body))
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer answer.Body.Close()
+		truth, _ := io.ReadAll(answer.Body)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(p.changed(body, truth))
+	}))
+	t.Cleanup(server.Close)
+	p.URL = server.URL
+	return p
+}
+
+type rpcRequest struct {
+	ID     json.RawMessage   `json:"id"`
+	Method string            `json:"method"`
+	Params []json.RawMessage `json:"params"`
+}
+
+type rpcAnswer struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   any             `json:"error,omitempty"`
+}
+
+// changed returns the answers to one request or a batch.
+func (p *proxy) changed(body, truth []byte) []byte {
+	var requests []rpcRequest
+	var answers []rpcAnswer
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		_ = json.Unmarshal(body, &requests)
+		_ = json.Unmarshal(truth, &answers)
+	} else {
+		requests, answers = make([]rpcRequest, 1), make([]rpcAnswer, 1)
+		_ = json.Unmarshal(body, &requests[0])
+		_ = json.Unmarshal(truth, &answers[0])
+	}
+	for i, r := range requests {
+		p.mu.Lock()
+		p.asked[r.Method]++
+		p.mu.Unlock()
+		switch told := (*p.lie.Load())(r.Method, r.Params, answers[i].Result).(type) {
+		case nil:
+		case error:
+			answers[i].Result, answers[i].Error = nil, map[string]any{"code": -32000, "message": told.Error()}
+		default:
+			answers[i].Result, _ = json.Marshal(told)
+			answers[i].Error = nil
+		}
+	}
+	var out []byte
+	if len(requests) > 1 || bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		out, _ = json.Marshal(answers)
+	} else {
+		out, _ = json.Marshal(answers[0])
+	}
+	return out
+}
+
+// edited returns an object of JSON with other fields.
+func edited(object json.RawMessage, fields map[string]any) any {
+	all := map[string]any{}
+	_ = json.Unmarshal(object, &all)
+	for name, value := range fields {
+		all[name] = value
+	}
+	return all
+}
+
+// null is the answer of a node that has nothing.
+var null = json.RawMessage("null")
+
+// use takes a nonce of the treasury by a transaction that is none of ours.
+func (r *rig) use(to common.Address, value int64) string {
+	r.Helper()
+	require.NoError(r, r.anvil.Impersonate(r.Context(), r.key.account))
+	hash, err := r.anvil.Send(r.Context(), chains.Transaction{From: r.key.account, To: &to, Value: big.NewInt(value)})
+	require.NoError(r, err)
+	return hash
+}

@@ -1,0 +1,27 @@
+package ethereum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Send implements checkout.Chain. It gives the bytes to every node. It succeeds when one takes them.
+// A node also refuses bytes that it has or that are mined, each with words of its own.
+func (c *Chain) Send(ctx context.Context, v checkout.TransferVersion) error {
+	var faults []error
+	for _, n := range c.nodes {
+		var hash string
+		if err := n.call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(v.Raw)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if len(faults) < len(c.nodes) {
+		return nil
+	}
+	return fmt.Errorf("ethereum: send %s: %w", v.TxHash, errors.Join(faults...))
+}

@@ -1,0 +1,212 @@
+package ethereum
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// planned is a plan of 10 USDC that no node was asked for.
+var planned = checkout.TransferPlan{
+	Currency: checkout.USDC, Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: "10.000000",
+	Terms: json.RawMessage(`{"gas_estimate": 50000, "gas": 60000, "tip_wei": "1", "cap_wei": "5", "budget_wei": "1000000"}`),
+}
+
+// offline returns a chain that has a signer and asks no node.
+func offline(t *testing.T, s func(*Keystore) Signer) *Chain {
+	t.Helper()
+	secret, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
+	c, err := newChain(Options{
+		RPCURLs: []string{"http://127.0.0.1:1"}, ChainID: 1, Treasury: key.account.Hex(), Signer: s(key),
+		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+		MaxFeeGwei: 200, Confirmations: "finalized",
+	})
+	require.NoError(t, err)
+	return c
+}
+
+func TestSign_GivesTheSameBytesAgain(t *testing.T) {
+	t.Parallel()
+	c := offline(t, func(k *Keystore) Signer { return k })
+	first, err := c.Sign(t.Context(), planned, 7)
+	require.NoError(t, err)
+	again, err := c.Sign(t.Context(), planned, 7)
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+
+	tx := new(types.Transaction)
+	require.NoError(t, tx.UnmarshalBinary(first.Raw))
+	require.Equal(t, first.TxHash, tx.Hash().Hex())
+	require.Equal(t, uint64(7), tx.Nonce())
+	require.Equal(t, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", tx.To().Hex(), "the call goes to the token")
+	require.Equal(t, "a9059cbb"+ // transfer(address,uint256)
+		"000000000000000000000000fb6916095ca1df60bb79ce92ce3ea74c37c5d359"+
+		"0000000000000000000000000000000000000000000000000000000000989680", // 10,000,000
+		common.Bytes2Hex(tx.Data()))
+	require.Zero(t, tx.Value().Sign())
+}
+
+// A changing signer signs something else than it was asked to.
+type changing struct {
+	*Keystore
+
+	change func(*types.DynamicFeeTx)
+}
+
+func (s changing) Sign(ctx context.Context, a common.Address, tx *types.DynamicFeeTx) ([]byte, error) {
+	other := *tx
+	s.change(&other)
+	return s.Keystore.Sign(ctx, a, &other)
+}
+
+// An answering signer returns what a test wants.
+type answering struct {
+	*Keystore
+
+	answer func(ctx context.Context, tx *types.DynamicFeeTx) ([]byte, error)
+}
+
+func (s answering) Sign(ctx context.Context, _ common.Address, tx *types.DynamicFeeTx) ([]byte, error) {
+	return s.answer(ctx, tx)
+}
+
+func TestSign_NoticesEveryFieldThatTheSignerChanges(t *testing.T) {
+	t.Parallel()
+	stranger := common.HexToAddress("0x00000000000000000000000000000000deadbeef")
+	for field, change := range map[string]func(*types.DynamicFeeTx){
+		"chain id":    func(tx *types.DynamicFeeTx) { tx.ChainID = big.NewInt(11155111) },
+		"nonce":       func(tx *types.DynamicFeeTx) { tx.Nonce++ },
+		"to":          func(tx *types.DynamicFeeTx) { tx.To = &stranger },
+		"value":       func(tx *types.DynamicFeeTx) { tx.Value = big.NewInt(1) },
+		"data":        func(tx *types.DynamicFeeTx) { tx.Data = append([]byte{1}, tx.Data[1:]...) },
+		"gas":         func(tx *types.DynamicFeeTx) { tx.Gas++ },
+		"tip":         func(tx *types.DynamicFeeTx) { tx.GasTipCap = big.NewInt(2) },
+		"cap":         func(tx *types.DynamicFeeTx) { tx.GasFeeCap = big.NewInt(6) },
+		"access list": func(tx *types.DynamicFeeTx) { tx.AccessList = types.AccessList{{Address: stranger}} },
+	} {
+		c := offline(t, func(k *Keystore) Signer { return changing{k, change} })
+		_, err := c.Sign(t.Context(), planned, 7)
+		require.ErrorContains(t, err, "it changed the field "+field)
+	}
+
+	c := offline(t, func(k *Keystore) Signer {
+		return answering{k, func(_ context.Context, tx *types.DynamicFeeTx) ([]byte, error) { // another type
+			signed, err := types.SignNewTx(k.key, types.LatestSignerForChainID(tx.ChainID), &types.LegacyTx{
+				Nonce: tx.Nonce, GasPrice: tx.GasFeeCap, Gas: tx.Gas, To: tx.To, Value: tx.Value, Data: tx.Data})
+			require.NoError(t, err)
+			return signed.MarshalBinary()
+		}}
+	})
+	_, err := c.Sign(t.Context(), planned, 7)
+	require.ErrorContains(t, err, "it changed the field type")
+
+	c = offline(t, func(k *Keystore) Signer {
+		other, err := crypto.GenerateKey()
+		require.NoError(t, err)
+		return answering{k, func(ctx context.Context, tx *types.DynamicFeeTx) ([]byte, error) {
+			return (&Keystore{k.account, other}).Sign(ctx, k.account, tx)
+		}}
+	})
+	_, err = c.Sign(t.Context(), planned, 7)
+	require.ErrorContains(t, err, "its signature is not the treasury's")
+}
+
+func TestSign_EndsWhenTheSignerRefusesOrHangs(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("the vault is sealed")
+	for want, answer := range map[string]func(context.Context, *types.DynamicFeeTx) ([]byte, error){
+		"signer: the vault is sealed":       func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return nil, refused },
+		"something else than a transaction": func(context.Context, *types.DynamicFeeTx) ([]byte, error) { return []byte{2, 0xc0}, nil },
+		"signer: context deadline exceeded": func(ctx context.Context, _ *types.DynamicFeeTx) ([]byte, error) {
+			<-ctx.Done() // it hangs
+			return nil, ctx.Err()
+		},
+	} {
+		c := offline(t, func(k *Keystore) Signer { return answering{k, answer} })
+		_, err := c.Sign(t.Context(), planned, 7)
+		require.ErrorContains(t, err, want)
+	}
+	c := offline(t, func(*Keystore) Signer { return nil })
+	_, err := c.Sign(t.Context(), planned, 7)
+	require.ErrorContains(t, err, "this process has no signer")
+}
+
+func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
+	t.Parallel()
+	c := offline(t, func(k *Keystore) Signer { return k })
+	for want, change := range map[string]func(*checkout.TransferPlan){
+		"the destination has a checksum":            func(p *checkout.TransferPlan) { p.Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
+		"is not a positive amount of USDC":          func(p *checkout.TransferPlan) { p.Amount = "0" },
+		"amount 0.0000001 is not a positive amount": func(p *checkout.TransferPlan) { p.Amount = "0.0000001" },
+		"no token is configured for USDT":           func(p *checkout.TransferPlan) { p.Currency = checkout.USDT },
+		"terms of the plan":                         func(p *checkout.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
+		"the network's fee is above the limit": func(p *checkout.TransferPlan) {
+			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "1", "cap_wei": "200000000001", "budget_wei": "1"}`)
+		},
+		"not those of an Ethereum transfer": func(p *checkout.TransferPlan) {
+			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "6", "cap_wei": "5", "budget_wei": "1"}`)
+		},
+		"terms of the plan: unexpected end of JSON i": func(p *checkout.TransferPlan) { p.Terms = nil },
+	} {
+		p := planned
+		change(&p)
+		_, err := c.Sign(t.Context(), p, 7)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestRemoteSigner_SignsOverJSONRPC: anvil answers the call of Web3Signer.
+func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	account := r.anvil.Accounts[3]
+	p := proxyTo(t, r.anvil.URL)
+	remote, err := NewRemoteSigner(p.URL)
+	require.NoError(t, err)
+	r.fund(account)
+	c := r.open(func(o *Options) { o.Treasury, o.Signer = account.Hex(), remote })
+	v := r.signed(c, checkout.USDC, "100", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	r.mine(3)
+	r.sees(c, checkout.SightingConfirmed, v)
+
+	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any {
+		if method == "eth_signTransaction" {
+			return map[string]any{"raw": truth, "tx": map[string]any{}} // as geth answers
+		}
+		return nil
+	})
+	got, err := c.Sign(t.Context(), v.TransferPlan, 0)
+	require.NoError(t, err)
+	require.Equal(t, v.Raw, got.Raw)
+
+	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return errors.New("no signature today") })
+	_, err = c.Sign(t.Context(), v.TransferPlan, 0)
+	require.ErrorContains(t, err, "no signature today")
+	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return "" })
+	_, err = c.Sign(t.Context(), v.TransferPlan, 0)
+	require.ErrorContains(t, err, "it returned no signed transaction")
+}
+
+func TestKeystore_IsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	secret, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	key := &Keystore{crypto.PubkeyToAddress(secret.PublicKey), secret}
+	for _, text := range []string{fmt.Sprintf("%v", key), fmt.Sprintf("%+v", key), fmt.Sprintf("%#v", key)} {
+		require.Equal(t, "keystore of "+key.account.Hex(), text)
+	}
+}

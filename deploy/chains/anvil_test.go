@@ -1,0 +1,59 @@
+package chains
+
+import (
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStartAnvil_KeepsItsChainInAFile: the local stack finds its tokens and balances again.
+func TestStartAnvil_KeepsItsChainInAFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "chain.json")
+	first := ForTest(t, Options{ChainID: 4711, StateFile: file})
+	market, err := first.DeployMarket(t.Context())
+	require.NoError(t, err)
+	require.Len(t, market.Feeds, len(feeds))
+	holder := common.HexToAddress("0xbeef")
+	require.NoError(t, first.Fund(t.Context(), "USDT", market.USDT, holder, big.NewInt(7)))
+	require.NoError(t, first.Stop())
+	_, err = os.Stat(file)
+	require.NoError(t, err)
+
+	second := ForTest(t, Options{ChainID: 4711, StateFile: file})
+	again, err := second.DeployMarket(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, market, again)
+	balance, err := second.Read(t.Context(), "USDT", market.USDT, "balanceOf", holder)
+	require.NoError(t, err)
+	require.Equal(t, big.NewInt(7), balance)
+	require.NoError(t, second.Fund(t.Context(), "USDC", market.USDC, holder, big.NewInt(8)), "it goes on")
+}
+
+// TestStartAnvil_RefusesAPortThatIsTaken: an answer of another program is not that of a new chain.
+func TestStartAnvil_RefusesAPortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	first := ForTest(t, Options{})
+	var port int
+	_, err := fmt.Sscanf(first.URL, "http://127.0.0.1:%d", &port)
+	require.NoError(t, err)
+	_, err = StartAnvil(t.Context(), Options{Port: port, ChainID: 5})
+	require.ErrorContains(t, err, "anvil")
+}
+
+func TestMarket_APriceCanBeSet(t *testing.T) {
+	t.Parallel()
+	anvil := ForTest(t, Options{})
+	market, err := anvil.DeployMarket(t.Context())
+	require.NoError(t, err)
+	feed := market.Feeds["ETH / USD"]
+	require.NoError(t, anvil.Invoke(t.Context(), "Feed", feed, "set", big.NewInt(2500_00000000), big.NewInt(1_790_000_000)))
+	decimals, err := anvil.Read(t.Context(), "Feed", feed, "decimals")
+	require.NoError(t, err)
+	require.Equal(t, uint8(8), decimals)
+}

@@ -1,0 +1,50 @@
+package chains
+
+import (
+	"context"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+)
+
+// Mine adds blocks.
+func (a *Anvil) Mine(ctx context.Context, blocks uint64) error {
+	return a.Call(ctx, nil, "anvil_mine", hexutil.Uint64(blocks))
+}
+
+// Automine says whether the node mines each transaction at once.
+func (a *Anvil) Automine(ctx context.Context, on bool) error {
+	return a.Call(ctx, nil, "evm_setAutomine", on)
+}
+
+// Drop removes a transaction from the pool.
+func (a *Anvil) Drop(ctx context.Context, txHash string) error {
+	return a.Call(ctx, nil, "anvil_dropTransaction", txHash)
+}
+
+// Reorg replaces the last blocks by as many others without their transactions.
+func (a *Anvil) Reorg(ctx context.Context, blocks uint64) error {
+	return a.Call(ctx, nil, "anvil_reorg", blocks, []any{})
+}
+
+// SetBaseFee sets the base fee of the next block, in wei.
+func (a *Anvil) SetBaseFee(ctx context.Context, wei uint64) error {
+	return a.Call(ctx, nil, "anvil_setNextBlockBaseFeePerGas", hexutil.Uint64(wei))
+}
+
+// SetBalance sets the ether of an account, in wei.
+func (a *Anvil) SetBalance(ctx context.Context, account common.Address, wei *big.Int) error {
+	return a.Call(ctx, nil, "anvil_setBalance", account, (*hexutil.Big)(wei))
+}
+
+// Impersonate lets Send send from an account whose key the node does not have.
+func (a *Anvil) Impersonate(ctx context.Context, account common.Address) error {
+	return a.Call(ctx, nil, "anvil_impersonateAccount", account)
+}
+
+// SetTime sets the time of the next block.
+func (a *Anvil) SetTime(ctx context.Context, at time.Time) error {
+	return a.Call(ctx, nil, "evm_setNextBlockTimestamp", at.Unix())
+}
