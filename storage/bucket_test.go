@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -22,6 +23,7 @@ func (f fixture) later(t *testing.T, d time.Duration) {
 func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	pgtemp.StopTime(t, f.url, "token_bucket", "at")
 	rate := storage.Rate{PerSecond: 0.01, Burst: 3}
 	take := func() storage.Allowance {
 		a, err := f.AllowAddress(t.Context(), "192.0.2.1", rate)
@@ -58,6 +60,7 @@ func TestAllowAddress_CountsDownAndRefills(t *testing.T) {
 func TestAllowAddress_ChangedRatesHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	pgtemp.StopTime(t, f.url, "token_bucket", "at")
 	take := func(burst int) storage.Allowance {
 		a, err := f.AllowAddress(t.Context(), "192.0.2.1", storage.Rate{PerSecond: 0.01, Burst: burst})
 		require.NoError(t, err)

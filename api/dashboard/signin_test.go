@@ -70,6 +70,7 @@ func TestSignIn_OneAnswerForEverythingThatIsWrong(t *testing.T) {
 func TestSignIn_GuessingIsSlow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	d.stopRefill()
 	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
 	b := d.browser()
 	var answers []int

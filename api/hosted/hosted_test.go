@@ -37,6 +37,7 @@ const (
 // harness is a hosted page on a real PostgreSQL. pay and complete replace the workflow.
 type harness struct {
 	t        *testing.T
+	database string // URL
 	store    *storage.Store
 	server   *server
 	handler  http.Handler
@@ -53,10 +54,11 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("test"))
 	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys, MaxConns: 4})
+	database := pgtemp.ForTest(t, storage.Migrate)
+	store, err := storage.Open(t.Context(), storage.Options{URL: database, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	h := &harness{t: t, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
+	h := &harness{t: t, database: database, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},

@@ -73,3 +73,25 @@ func TestForTest_OnAServerOfTheCallers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"pgtemp_", "shop"}, names, "only the template stays, for the next process to drop")
 }
+
+// TestStopTime_RowsHaveOneTime checks rows that are inserted and rows that meet one that is there.
+func TestStopTime_RowsHaveOneTime(t *testing.T) {
+	t.Parallel()
+	url := pgtemp.ForTest(t, nil)
+	conn := connect(t, url)
+	exec := func(sql string) {
+		_, err := conn.Exec(t.Context(), sql)
+		require.NoError(t, err)
+	}
+	exec(`CREATE TABLE bucket (id int PRIMARY KEY, at timestamptz)`)
+	pgtemp.StopTime(t, url, "bucket", "at")
+	exec(`INSERT INTO bucket VALUES (1, clock_timestamp())`)
+	exec(`INSERT INTO bucket VALUES (2, clock_timestamp() + interval '1 hour')`)
+	exec(`INSERT INTO bucket AS b VALUES (1, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET at = excluded.at`)
+	var times int
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(DISTINCT at) FROM bucket`).Scan(&times))
+	require.Equal(t, 1, times)
+	exec(`UPDATE bucket SET at = at - interval '1 hour' WHERE id = 1`)
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(DISTINCT at) FROM bucket`).Scan(&times))
+	require.Equal(t, 2, times, "a test may still change a time itself")
+}
