@@ -25,8 +25,9 @@ var processors = semaphore.NewWeighted(int64(HeavyProcessors))
 // their turn. Gate refuses the next ones soon: a client that waits long has gone before its turn
 // comes.
 //
-// All gates of a process together use half of its processors. After a turn its processor rests
-// three times as long as the turn took, so that most of the time is left to other work.
+// All gates of a process together use half of its processors. After a turn its processor rests as
+// long as the turn took, so that half of its time is left to other work. A longer rest does not make
+// other requests faster: see deploy/bench/answers.md.
 type Gate struct {
 	turns      *semaphore.Weighted
 	places     chan struct{} // one for each caller that works or waits
@@ -42,7 +43,6 @@ const (
 	// busyAfter is about how long a caller waits for a place. If Gate refused at once,
 	// a client that retries at once would load the process all the time.
 	busyAfter = time.Second
-	restTurns = 3 // a rest is this many times as long as the turn
 	maxRest   = time.Second
 )
 
@@ -102,7 +102,7 @@ func (g *Gate) enter(ctx context.Context) (leave func(), err error) {
 	began := time.Now()
 	return func() {
 		<-g.places
-		time.AfterFunc(min(maxRest, restTurns*time.Since(began)), func() {
+		time.AfterFunc(min(maxRest, time.Since(began)), func() {
 			g.turns.Release(1)
 			g.processors.Release(1)
 		})

@@ -59,7 +59,7 @@ func TestGate_RefusesSoonWhenTooManyWait(t *testing.T) {
 	})
 }
 
-func TestGate_RestsThreeTimesAsLongAsItWorked(t *testing.T) {
+func TestGate_RestsAsLongAsItWorked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 1)
@@ -67,7 +67,7 @@ func TestGate_RestsThreeTimesAsLongAsItWorked(t *testing.T) {
 		for range 3 {
 			require.NoError(t, g.Do(t.Context(), func() { time.Sleep(30 * time.Millisecond) }))
 		}
-		require.Equal(t, (30+90+30+90+30)*time.Millisecond, time.Since(began))
+		require.Equal(t, (30+30+30+30+30)*time.Millisecond, time.Since(began))
 	})
 }
 
