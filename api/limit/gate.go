@@ -3,13 +3,13 @@ package limit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"example.com/checkout/api/web"
 )
 
 // ErrBusy means that there is no free place now. Nothing was done. A later try may find a place.
@@ -48,7 +48,7 @@ const (
 
 // Do waits for a turn, does work and returns when the work has ended. The work runs on a thread
 // that lets other threads go first; see yielding. Do returns ErrBusy when too many callers wait, or
-// ctx's error. In both cases the work was not done.
+// ctx's error. In both cases the work was not done. When work panics, Do panics with a *web.Panic.
 func (g *Gate) Do(ctx context.Context, work func()) error {
 	leave, err := g.enter(ctx)
 	if err != nil {
@@ -56,12 +56,12 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 	}
 	defer leave()
 
-	panicked := make(chan any, 1)
+	panicked := make(chan *web.Panic, 1)
 	go func() {
 		defer func() {
-			p := recover()
-			if p != nil {
-				p = fmt.Sprintf("%v\n%s", p, debug.Stack())
+			var p *web.Panic
+			if value := recover(); value != nil {
+				p = web.NewPanic(value)
 			}
 			panicked <- p
 		}()
@@ -69,7 +69,7 @@ func (g *Gate) Do(ctx context.Context, work func()) error {
 		work()
 	}()
 	if p := <-panicked; p != nil {
-		panic(p) // the request's goroutine recovers it
+		panic(p) // web.Catch recovers it in the request's goroutine
 	}
 	return nil
 }

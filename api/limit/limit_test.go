@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/semaphore"
+
+	"example.com/checkout/api/web"
 )
 
 func TestAddress(t *testing.T) {
@@ -99,14 +101,22 @@ func TestGate_TwoKindsShareAProcessor(t *testing.T) {
 	})
 }
 
+func decodeAnImpossiblePicture() { panic(errors.New("canary card 4242424242424242")) }
+
 func TestGate_APanicIsTheCallers(t *testing.T) {
 	t.Parallel()
 	g := newGate(1, 1)
-	func() {
-		defer func() { require.Contains(t, recover(), "a picture of an impossible size") }()
-		_ = g.Do(t.Context(), func() { panic("a picture of an impossible size") })
-		t.Error("no panic")
+	err := func() (err error) {
+		defer web.Catch(&err)
+		return g.Do(t.Context(), decodeAnImpossiblePicture)
 	}()
+	var p *web.Panic
+	require.ErrorAs(t, err, &p)
+	require.Contains(t, p.Stack, "decodeAnImpossiblePicture", "the stack of the work")
+	require.Contains(t, p.Stack, "TestGate_APanicIsTheCallers", "and the stack of its caller")
+	for _, text := range []string{p.Error(), p.Stack} {
+		require.NotContains(t, text, "canary", "the value may quote a card")
+	}
 	require.NoError(t, g.Do(t.Context(), func() {}), "its turn has ended")
 }
 
