@@ -158,3 +158,14 @@ func TestDocs_RedocIsTheOneOfNPM(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(license), "The MIT License")
 }
+
+// TestGuide_ItsSheetSetsEveryColorThatItUses also finds a color that is set in guide.css and in colors.css.
+func TestGuide_ItsSheetSetsEveryColorThatItUses(t *testing.T) {
+	t.Parallel()
+	sheet := string(guideSheet())
+	used := regexp.MustCompile(`var\((--[a-z-]+)\)`).FindAllStringSubmatch(sheet, -1)
+	require.Greater(t, len(used), 10)
+	for _, property := range used {
+		require.Equal(t, 2, strings.Count(sheet, " "+property[1]+": "), "%s, once in each color scheme", property[1])
+	}
+}

@@ -81,7 +81,7 @@ func (c rgb) against(end rgb, want float64, backgrounds ...rgb) rgb {
 	return end
 }
 
-// scheme holds the backgrounds of checkout.css in one color scheme. A color that is hard to see on
+// scheme holds the backgrounds of api/web/colors.css in one color scheme. A color that is hard to see on
 // them moves toward end.
 type scheme struct {
 	backgrounds []rgb

@@ -13,7 +13,7 @@ import (
 //go:embed static/*
 var staticFiles embed.FS
 
-var files = web.LoadFiles(staticFiles, "static")
+var files = web.LoadFiles(staticFiles, "static", "checkout.css")
 
 // asset returns the address of a file in static/.
 func (s *server) asset(name string) string { return files.URL(s.base+"/static", name) }

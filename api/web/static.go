@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,9 +24,9 @@ type file struct {
 // Files are the embedded files of a page by name. Browsers may keep them.
 type Files map[string]file
 
-// LoadFiles reads a directory of an embedded file system. It panics when the directory is missing,
-// so the first start shows the mistake.
-func LoadFiles(embedded embed.FS, dir string) Files {
+// LoadFiles reads a directory of an embedded file system. The style sheets named in colored begin with
+// the shared colors. It panics when the directory is missing, so the first start shows the mistake.
+func LoadFiles(embedded embed.FS, dir string, colored ...string) Files {
 	files := Files{}
 	entries, err := embedded.ReadDir(dir)
 	if err != nil {
@@ -35,6 +36,9 @@ func LoadFiles(embedded embed.FS, dir string) Files {
 		content, err := embedded.ReadFile(dir + "/" + e.Name())
 		if err != nil {
 			panic(err)
+		}
+		if slices.Contains(colored, e.Name()) {
+			content = Colored(content)
 		}
 		sum := sha256.Sum256(content)
 		packed := Pack(content)
