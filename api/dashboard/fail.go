@@ -17,6 +17,15 @@ type problem struct {
 	Text  string
 }
 
+// problemPage is the data of a page about an error.
+type problemPage struct {
+	problem
+	Again bool // offers to open the same page again
+}
+
+// unread is the text for a page that PostgreSQL or Temporal could not give. Nothing was asked to be done.
+var unread = problem{"Not available now", "This page cannot be shown now. Try again in a moment."}
+
 // problems are the texts for each kind of error.
 var problems = map[failure.Kind]problem{
 	failure.Internal:     {"Something went wrong", "It is our fault, and it has been noted."},
@@ -67,6 +76,10 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	kind := failure.KindOf(err)
 	p := problems[kind]
+	reads := r.Method == http.MethodGet
+	if reads && kind == failure.Unavailable {
+		p = unread
+	}
 	for _, c := range conflicts {
 		if errors.Is(err, c.err) {
 			p.Text = c.text
@@ -74,15 +87,16 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	web.LogFailure(r, s.Log, "dashboard", kind.Status(), err)
-	if wait, ok := failure.RetryAfter(kind, err, retryAfter); ok {
+	wait, later := failure.RetryAfter(kind, err, retryAfter)
+	if later {
 		w.Header().Set("Retry-After", wait)
 	}
-	s.renderProblem(w, r, kind, p)
+	s.renderProblem(w, r, kind, problemPage{p, reads && later})
 }
 
 // renderProblem renders a problem, with the navigation when the visitor is signed in. It does not
 // look up the visitor of a request that was refused at the entrance.
-func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, p problem) {
+func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind failure.Kind, a problemPage) {
 	v := visit{Request: r, Mode: checkout.ModeTest}
 	switch kind {
 	case failure.RateLimited, failure.MethodNotAllowed:
@@ -91,13 +105,13 @@ func (s *server) renderProblem(w http.ResponseWriter, r *http.Request, kind fail
 			v = known
 		}
 	}
-	s.render(w, r, kind.Status(), "problem", s.view(v, p.Title, p))
+	s.render(w, r, kind.Status(), "problem", s.view(v, a.Title, a))
 }
 
 // failing answers every request with the page for a kind. It does not look up the visitor.
 func (s *server) failing(kind failure.Kind) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := problems[kind]
-		s.renderOpen(w, r, kind.Status(), "problem", p.Title, p)
+		a := problemPage{problem: problems[kind]}
+		s.renderOpen(w, r, kind.Status(), "problem", a.Title, a)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gorilla/mux"
@@ -20,12 +21,35 @@ func TestFail_EveryKindHasItsStatusAndWords(t *testing.T) {
 	s := &server{Config: Config{Log: slog.New(slog.DiscardHandler)}, router: mux.NewRouter()}
 	for _, kind := range failure.Kinds {
 		w := httptest.NewRecorder()
-		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("hush: %w", kind))
+		s.fail(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), fmt.Errorf("hush: %w", kind))
 		require.Equal(t, kind.Status(), w.Code)
 		require.NotEmpty(t, problems[kind].Title, kind)
 		require.NotEmpty(t, problems[kind].Text, kind)
 		require.Contains(t, w.Body.String(), "<h1>"+problems[kind].Title)
 		require.NotContains(t, w.Body.String(), "hush")
+	}
+}
+
+// TestFail_WhoOnlyLooksMayTryAgain: nothing was done, so there is no doubt whether it was.
+func TestFail_WhoOnlyLooksMayTryAgain(t *testing.T) {
+	t.Parallel()
+	s := &server{Config: Config{Log: slog.New(slog.DiscardHandler)}, router: mux.NewRouter()}
+	for _, c := range []struct {
+		method string
+		kind   failure.Kind
+		says   string
+		again  bool
+	}{
+		{http.MethodGet, failure.Unavailable, "This page cannot be shown now.", true},
+		{http.MethodPost, failure.Unavailable, "We cannot say whether that was done.", false},
+		{http.MethodGet, failure.RateLimited, "Wait a minute", true},
+		{http.MethodGet, failure.NotFound, "There is nothing here", false},
+		{http.MethodGet, failure.Internal, "It is our fault", false},
+	} {
+		w := httptest.NewRecorder()
+		s.fail(w, httptest.NewRequestWithContext(t.Context(), c.method, "/test/sessions?q=1", nil), c.kind)
+		require.Contains(t, w.Body.String(), c.says)
+		require.Equal(t, c.again, strings.Contains(w.Body.String(), `<a href="">Try again</a>`), "%s %s", c.method, c.kind)
 	}
 }
 
