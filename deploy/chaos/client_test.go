@@ -198,3 +198,100 @@ func TestSettle_AsksPostgres(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 }
+
+func TestAnswer_FieldsOfWhateverCame(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"id":"cs_1"}`: "cs_1", `{"id":7}`: "", `{"id":null}`: "", `["cs_1"]`: "", `<html>502 Bad Gateway</html>`: "", "": "",
+	} {
+		require.Equal(t, want, answer{body: []byte(body)}.field("id"), body)
+	}
+}
+
+// TestClient_AsksAgainWhileItIsNotToldTheOutcome counts the requests to an API that fails twice and then decides.
+func TestClient_AsksAgainWhileItIsNotToldTheOutcome(t *testing.T) {
+	t.Parallel()
+	for decision, want := range map[int]int{http.StatusOK: 3, http.StatusConflict: 3, http.StatusServiceUnavailable: 6} {
+		var asked atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch asked.Add(1) {
+			case 1:
+				w.WriteHeader(http.StatusInternalServerError)
+			case 2:
+				panic(http.ErrAbortHandler) // no answer
+			default:
+				w.WriteHeader(decision)
+			}
+		}))
+		t.Cleanup(server.Close)
+		c := &chaos{rig: &rig{apis: []string{server.URL}}}
+		c.end(t.Context(), &merchant{id: "mer_1"}, invariant.OpExpire, "cs_1")
+		require.EqualValues(t, want, asked.Load(), decision)
+		require.Len(t, c.calls, want)
+		require.Equal(t, invariant.CallUnknown, c.calls[1].Outcome())
+	}
+}
+
+// TestClient_AsksTheAPIWithTheNeededLifetime: only that one makes sessions that live as long as the script needs.
+func TestClient_AsksTheAPIWithTheNeededLifetime(t *testing.T) {
+	t.Parallel()
+	var apis []string
+	for _, id := range []string{"cs_short", "cs_long"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"id":"` + id + `"}`)) // an error means that the client has gone
+		}))
+		t.Cleanup(server.Close)
+		apis = append(apis, server.URL)
+	}
+	c, m, made := &chaos{rig: &rig{apis: apis}}, &merchant{}, map[string]int{}
+	for range 64 {
+		long, _ := c.create(t.Context(), m, c.nextKey(), "{}", 1, 2)
+		require.Equal(t, "cs_long", long)
+		either, _ := c.create(t.Context(), m, c.nextKey(), "{}", 1, 0)
+		made[either]++
+	}
+	require.Len(t, made, 2, "without a need it is the one or the other by chance")
+	keys := map[string]bool{}
+	for _, made := range c.calls {
+		keys[made.Key] = true
+	}
+	require.Len(t, keys, 2*64, "each session has a key of its own")
+}
+
+// newSteered returns a run whose API lists a delivery of each status, and the channel of what is done to it.
+func newSteered(t *testing.T) (c *chaos, done <-chan string) {
+	t.Helper()
+	steps := make(chan string, 1000)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/deliveries", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"data":[{"id":"` + r.URL.Query().Get("status") + `"}]}`)) // so
+	})
+	mux.HandleFunc("POST /v1/deliveries/{id}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"delivered"}`)) // so
+		steps <- r.PathValue("id") + " " + r.PathValue("verb")
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &chaos{rig: &rig{apis: []string{server.URL}}, merchants: []*merchant{{id: "mer_1"}}, runOptions: runOptions{seed: 1}}, steps
+}
+
+// TestSteer_DoesWhatADeliveryAllows stops after the third step; each takes about a second.
+func TestSteer_DoesWhatADeliveryAllows(t *testing.T) {
+	t.Parallel()
+	c, steps := newSteered(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { c.steer(ctx); close(ended) }()
+	for range 3 {
+		require.Contains(t, []string{
+			"pending hold", "pending resume", "pending retry_now", "failed replay", "delivered replay",
+		}, <-steps)
+	}
+	cancel()
+	<-ended
+	require.NotEmpty(t, c.calls)
+	for _, made := range c.calls {
+		require.Empty(t, made.Told, "a delivery's status is not a session's")
+	}
+}

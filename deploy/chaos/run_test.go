@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 
 	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
 )
 
 // short asks for the short form of the chaos run.
@@ -80,4 +84,76 @@ func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	t.Logf("%s%s", progress.String(), out.String())
 	require.NoError(t, err)
 	require.Regexp(t, `sessions: \d+ completed`, out.String(), "customers can pay")
+}
+
+func TestRun_AnUnknownCommandSaysWhichThereAre(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"walk"}} {
+		require.ErrorContains(t, run(t.Context(), args), "break a stack of its own", "%v", args)
+	}
+	require.EqualError(t, run(t.Context(), []string{"run", "now"}), `unknown argument "now"; -help lists the flags`)
+	require.EqualError(t, run(t.Context(), []string{"check", "now"}), `unknown argument "now"; -help lists the flags`)
+}
+
+func TestEnough_WhenAllIsReachedOrTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		created, delivered, injected int64
+		since                        time.Duration
+		want                         bool
+	}{
+		{10, 20, 3, 0, true},
+		{9, 20, 3, 0, false},
+		{10, 19, 3, 0, false},
+		{10, 20, 2, 0, false},
+		{0, 0, 0, 2 * time.Hour, true},
+	} {
+		run := &chaos{
+			runOptions: runOptions{sessions: 10, deliveries: 20, faults: 3, limit: time.Hour}, began: time.Now().Add(-c.since),
+		}
+		run.created.Store(c.created)
+		run.delivered.Store(c.delivered)
+		run.injected.Store(c.injected)
+		require.Equal(t, c.want, run.enough(), "%+v", c)
+	}
+}
+
+func TestProgress_CountsTheOutcomesOfCalls(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	c := &chaos{out: &out, began: time.Now(), calls: []invariant.Call{{Status: 201}, {Status: 200}, {Status: 409}, {Status: 503}, {}}}
+	c.created.Store(4)
+	c.progress()
+	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
+}
+
+func TestCountDeliveries_KeepsTheLastCountWhilePostgreSQLIsAway(t *testing.T) {
+	t.Parallel()
+	c := &chaos{rig: &rig{databaseURL: pgtemp.ForTest(t, storage.Migrate)}}
+	c.delivered.Store(7)
+	c.countDeliveries(t.Context())
+	require.Zero(t, c.delivered.Load())
+	c.delivered.Store(7)
+	c.rig.databaseURL += "_gone"
+	c.countDeliveries(t.Context())
+	require.EqualValues(t, 7, c.delivered.Load())
+}
+
+func TestRunReport_IsWrittenAsJSONWhereItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := runReport{Seed: 7, Load: time.Second, Rest: &invariant.Rest{}}
+	var out bytes.Buffer
+	require.NoError(t, r.write("-", &out))
+	var got runReport
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got), "nothing else is on standard output")
+	require.Equal(t, r.Seed, got.Seed)
+
+	file := filepath.Join(t.TempDir(), "report.json")
+	out.Reset()
+	require.NoError(t, r.write(file, &out))
+	require.Contains(t, out.String(), "seed 7:", "words as well")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Error(t, r.write(filepath.Join(file, "x"), &out), "no such directory")
 }
