@@ -213,10 +213,9 @@ func (s *server) showInvitation(w http.ResponseWriter, r *http.Request) error {
 func (s *server) renderInvitation(w http.ResponseWriter, r *http.Request, fault string) error {
 	member, merchant, err := s.Store.Invitation(r.Context(), invitationHash(r))
 	if errors.Is(err, checkout.ErrNotFound) {
-		s.renderProblem(
-			w, r, failure.NotFound,
-			problemPage{problem: problem{"The invitation is not valid", "It was used, or it has run out. Ask an owner for another."}},
-		)
+		s.renderProblem(w, r, failure.NotFound, problemPage{problem: problem{
+			"The invitation is not valid", "It was used, or it has run out. Ask an owner for another.",
+		}})
 		return nil
 	}
 	if err != nil {

@@ -36,7 +36,7 @@ func NewPanic(value any) *Panic {
 func Catch(err *error) {
 	switch v := recover(); v {
 	case nil:
-	case http.ErrAbortHandler: //nolint:errorlint // net/http compares so too
+	case http.ErrAbortHandler: // net/http compares so too
 		panic(v)
 	default:
 		*err = NewPanic(v)

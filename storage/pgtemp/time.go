@@ -18,10 +18,10 @@ func StopTime(tb testing.TB, url, table, column string) {
 	}
 	defer conn.Close(tb.Context())
 
-	name := pgx.Identifier{"stopped_" + table}.Sanitize()
+	name, now := pgx.Identifier{"stopped_" + table}.Sanitize(), time.Now().UTC().Format(time.RFC3339Nano)
 	_, err = conn.Exec(tb.Context(), `
 		CREATE FUNCTION `+name+`() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN NEW.`+pgx.Identifier{column}.Sanitize()+` := '`+time.Now().UTC().Format(time.RFC3339Nano)+`'; RETURN NEW; END $$;
+		BEGIN NEW.`+pgx.Identifier{column}.Sanitize()+` := '`+now+`'; RETURN NEW; END $$;
 		CREATE TRIGGER stopped BEFORE INSERT ON `+pgx.Identifier{table}.Sanitize()+`
 			FOR EACH ROW EXECUTE FUNCTION `+name+`()`)
 	if err != nil {
