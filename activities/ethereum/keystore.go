@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
@@ -21,21 +20,15 @@ type Keystore struct {
 
 var _ Signer = (*Keystore)(nil)
 
-// OpenKeystore decrypts a key file of the format Web3 Secret Storage, version 3. The password is the
-// content of passwordFile without its last line break. It takes about a second.
-func OpenKeystore(file, passwordFile string) (*Keystore, error) {
+// OpenKeystore decrypts a key file of the format Web3 Secret Storage, version 3. It takes about a second.
+func OpenKeystore(file, password string) (*Keystore, error) {
 	content, err := os.ReadFile(file) //nolint:gosec // G304: a setting
 	if err != nil {
 		return nil, fmt.Errorf("ethereum: keystore: %w", err)
 	}
-	password, err := os.ReadFile(passwordFile) //nolint:gosec // G304: a setting
-	if err != nil {
-		return nil, fmt.Errorf("ethereum: password of the keystore: %w", err)
-	}
-	line := strings.TrimSuffix(strings.TrimSuffix(string(password), "\n"), "\r")
-	key, err := keystore.DecryptKey(content, line)
+	key, err := keystore.DecryptKey(content, password)
 	if errors.Is(err, keystore.ErrDecrypt) {
-		return nil, fmt.Errorf("ethereum: keystore %s: the password in %s is wrong", file, passwordFile)
+		return nil, fmt.Errorf("ethereum: keystore %s: the password is wrong", file)
 	}
 	if err != nil { // the library's text could quote the file
 		return nil, fmt.Errorf("ethereum: keystore %s is not a key file of version 3", file)

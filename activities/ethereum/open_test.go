@@ -216,22 +216,19 @@ func TestOpenKeystore_NeedsThePassword(t *testing.T) {
 	dir := t.TempDir()
 	account, err := keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse")
 	require.NoError(t, err)
-	write := func(name, content string) string {
-		file := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		return file
-	}
-	key, err := OpenKeystore(account.URL.Path, write("password", "correct horse\n"))
+	key, err := OpenKeystore(account.URL.Path, "correct horse")
 	require.NoError(t, err)
 	accounts, err := key.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []common.Address{account.Address}, accounts)
 
-	_, err = OpenKeystore(account.URL.Path, write("wrong", "battery staple"))
-	require.ErrorContains(t, err, "is wrong")
+	_, err = OpenKeystore(account.URL.Path, "battery staple")
+	require.ErrorContains(t, err, "the password is wrong")
 	require.NotContains(t, err.Error(), "battery")
-	_, err = OpenKeystore(write("key", `{"version": 1}`), write("password", "correct horse"))
+	other := filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(other, []byte(`{"version": 1}`), 0o600))
+	_, err = OpenKeystore(other, "correct horse")
 	require.ErrorContains(t, err, "is not a key file of version 3")
-	_, err = OpenKeystore(filepath.Join(dir, "none"), write("password", "x"))
+	_, err = OpenKeystore(filepath.Join(dir, "none"), "x")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
