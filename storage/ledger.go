@@ -147,30 +147,23 @@ func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]Ledge
 func walletBalances(
 	ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string,
 ) (map[checkout.PayoutCurrency]*big.Int, error) {
-	return sums(ctx, tx, `
+	rows, err := tx.Query(ctx, `
 		SELECT asset, sum(amount)::text FROM ledger_posting
 		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
-}
-
-// sums reads rows of a currency and a whole number.
-func sums(
-	ctx context.Context, tx pgx.Tx, query string, args ...any,
-) (map[checkout.PayoutCurrency]*big.Int, error) {
-	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	got := map[checkout.PayoutCurrency]*big.Int{}
 	var (
-		currency checkout.PayoutCurrency
-		amount   string
+		asset  checkout.PayoutCurrency
+		amount string
 	)
-	_, err = pgx.ForEachRow(rows, []any{&currency, &amount}, func() error {
-		n, ok := new(big.Int).SetString(amount, 10)
+	_, err = pgx.ForEachRow(rows, []any{&asset, &amount}, func() error {
+		units, ok := new(big.Int).SetString(amount, 10)
 		if !ok {
 			return fmt.Errorf("%q is not a whole number", amount)
 		}
-		got[currency] = n
+		got[asset] = units
 		return nil
 	})
 	return got, err

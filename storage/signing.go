@@ -128,18 +128,26 @@ func (o SigningOrder) facts(
 }
 
 // live returns what the transfers that are not final may still take from the account. Transfers
-// that became final above height count too: balances of that height still hold what they took.
+// whose end was proved above height count too: balances of that height may still hold what they
+// took, even when their block is lower, because a reorganization may lie between.
 func (a *treasury) live(
 	ctx context.Context, tx pgx.Tx, height uint64,
 ) (map[checkout.PayoutCurrency]*big.Int, error) {
 	own := checkout.NetworkCurrency(a.Network)
-	rows, err := tx.Query(ctx, `
-		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND (status = 'live' OR height > $2))
+	return totals(ctx, tx, `
+		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND (status = 'live' OR proved > $2))
 		SELECT x.currency, sum(x.amount)::text FROM live JOIN transfer_payout x ON x.transfer_id = live.id GROUP BY 1
 		UNION ALL
 		SELECT $3, sum(most)::text FROM (SELECT max(v.max_cost) AS most FROM live
 			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id) cost HAVING count(*) > 0`,
 		a.ID, height, own)
+}
+
+// totals reads rows of a currency and a decimal amount. It adds them up in smallest units.
+func totals(
+	ctx context.Context, tx pgx.Tx, query string, args ...any,
+) (map[checkout.PayoutCurrency]*big.Int, error) {
+	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

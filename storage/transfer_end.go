@@ -29,12 +29,12 @@ var endings = map[checkout.SightingState]struct {
 }
 
 // EndTransfer writes the final state of a live transfer, with its payouts, their events and the
-// ledger, in one transaction. The caller has proved that the state is final. A reverted or dead
-// transfer loses its standing, and its payouts fail, whether they were sent or pending; a dead one
+// ledger, in one transaction. The caller has proved that the state is final, when the chain had
+// the height at. A reverted or dead transfer loses its standing, and its payouts fail, whether they were sent or pending; a dead one
 // freezes the account, because its nonce was used by nobody we know. ended is false when the
 // transfer had ended before.
 func (s *Store) EndTransfer(
-	ctx context.Context, t Transfer, seen checkout.Sighting,
+	ctx context.Context, t Transfer, seen checkout.Sighting, at uint64,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
@@ -45,7 +45,7 @@ func (s *Store) EndTransfer(
 		if err != nil {
 			return err
 		}
-		l := ending{a, t, seen, end.failure}
+		l := ending{a, t, seen, at, end.failure}
 		generation, err := l.write(ctx, tx, end.status)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -74,6 +74,7 @@ type ending struct {
 	treasury
 	transfer Transfer
 	seen     checkout.Sighting
+	at       uint64
 	failure  checkout.PayoutFailure
 }
 
@@ -82,15 +83,17 @@ type ending struct {
 func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (generation int, err error) {
 	if status == TransferDead {
 		err = tx.QueryRow(ctx, `
-			UPDATE transfer SET status = 'dead', ended_at = $2 WHERE id = $1 AND status = 'live' RETURNING generation`,
-			e.transfer.ID, e.Now).Scan(&generation)
+			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
+			WHERE id = $1 AND status = 'live' RETURNING generation`,
+			e.transfer.ID, e.Now, e.at).Scan(&generation)
 		return generation, err
 	}
 	err = tx.QueryRow(ctx, `
-		UPDATE transfer SET status = $2, ended_at = $3, height = $4, block_hash = $5, cost = $6::numeric,
+		UPDATE transfer SET status = $2, ended_at = $3, height = $4, block_hash = $5, cost = $6::numeric, proved = $8,
 			tx_hash = (SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = $1 AND v.tx_hash = $7)
 		WHERE id = $1 AND status = 'live' RETURNING generation`,
-		e.transfer.ID, status, e.Now, e.seen.Height, e.seen.BlockHash, e.seen.Cost, e.seen.TxHash).Scan(&generation)
+		e.transfer.ID, status, e.Now, e.seen.Height, e.seen.BlockHash, e.seen.Cost, e.seen.TxHash,
+		e.at).Scan(&generation)
 	return generation, err
 }
 
@@ -117,8 +120,8 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	}
 	if e.failure == "" {
 		final.Kind = entryFinal
-		paid, err := sums(ctx, tx, `
-			SELECT currency, sum(amount)::text FROM transfer_payout WHERE transfer_id = $1 GROUP BY 1`, id)
+		paid, err := totals(ctx, tx, `
+			SELECT currency, amount::text FROM transfer_payout WHERE transfer_id = $1`, id)
 		if err != nil {
 			return err
 		}
@@ -199,7 +202,7 @@ func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, 
 
 		var generation int
 		err = tx.QueryRow(ctx, `
-			UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, height = NULL,
+			UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
 				block_hash = NULL, tx_hash = NULL, cost = NULL
 			WHERE id = $1 AND status = 'confirmed' RETURNING generation - 1`, t.ID).Scan(&generation)
 		if errors.Is(err, pgx.ErrNoRows) {

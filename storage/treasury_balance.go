@@ -21,8 +21,8 @@ type BalanceCheck struct {
 
 // CompareBalances compares the balances of an account with the ledger. What is above it is booked as
 // a top-up. What is below it, by more than the live transfers may take, freezes the account when it
-// is still missing at a later height. Balances that are older than those compared last, or than a
-// transfer that has ended, say nothing, and the result is empty.
+// is still missing at a later height. Balances that are older than those compared last, or than the
+// proof of a transfer's end, say nothing, and the result is empty.
 func (s *Store) CompareBalances(
 	ctx context.Context, accountID string, now checkout.AccountStanding,
 ) (BalanceCheck, error) {
@@ -55,10 +55,10 @@ func (s *Store) CompareBalances(
 
 // isNew reports whether balances of this height are news: every transfer that has ended is in them.
 func (a *treasury) isNew(ctx context.Context, tx pgx.Tx, height uint64) (bool, error) {
-	var ended uint64
+	var proved uint64
 	err := tx.QueryRow(ctx, `
-		SELECT coalesce(max(height), 0) FROM transfer WHERE account_id = $1 AND height IS NOT NULL`, a.ID).Scan(&ended)
-	return height >= a.SeenHeight && height >= ended, err
+		SELECT coalesce(max(proved), 0) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`, a.ID).Scan(&proved)
+	return height >= a.SeenHeight && height >= proved, err
 }
 
 // differences returns by how much the balances are above the ledger, and by how much they are below

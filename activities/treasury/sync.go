@@ -234,7 +234,7 @@ func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkou
 		}
 	}
 
-	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen)
+	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now.Height)
 	if err != nil || !ended {
 		return err
 	}

@@ -47,14 +47,15 @@ CREATE TABLE transfer (
     block_hash text,
     tx_hash    text,
     cost       numeric,                    -- the fee that was paid, in the chain's own currency
+    proved     bigint,                     -- height of the chain when the end was proved
     created_at timestamptz NOT NULL,
     ended_at   timestamptz,
     CONSTRAINT transfer_account_nonce_key UNIQUE (account_id, nonce),
-    CONSTRAINT transfer_ended_check CHECK ((status = 'live') = (ended_at IS NULL)),
+    CONSTRAINT transfer_ended_check CHECK ((status = 'live') = (ended_at IS NULL) AND (status = 'live') = (proved IS NULL)),
     CONSTRAINT transfer_block_check CHECK ((status IN ('confirmed', 'reverted')) = (tx_hash IS NOT NULL))
 );
 CREATE INDEX transfer_live ON transfer (account_id, nonce) WHERE status = 'live';
-CREATE INDEX transfer_height ON transfer (account_id, height) WHERE height IS NOT NULL;
+CREATE INDEX transfer_proved ON transfer (account_id, proved) WHERE proved IS NOT NULL;
 CREATE INDEX transfer_created ON transfer (account_id, created_at);
 
 -- The payouts of a transfer.
