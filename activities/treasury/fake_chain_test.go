@@ -32,9 +32,10 @@ type fakeChain struct {
 	planErr  error           // of Plan
 	refuse   error           // of Send, which does nothing then
 	lies     func(seen checkout.Sighting, newest checkout.TransferVersion) checkout.Sighting
-	onSend   func(hash string) // before a transaction enters the pool
-	tick     chan struct{}     // gets a value now and then
-	base     int64             // base fee in gwei
+	forge    func(v *checkout.TransferVersion) // what the signer changes
+	onSend   func(hash string)                 // before a transaction enters the pool
+	tick     chan struct{}                     // gets a value now and then
+	base     int64                             // base fee in gwei
 	funded   map[string]*big.Int
 	start    uint64 // first nonce
 	final    int    // height of the last final block
@@ -351,7 +352,11 @@ func (c *fakeChain) Sign(
 		return checkout.TransferVersion{}, err
 	}
 	tx := fakeTx{nonce, t.Tip, t.Cap, plan.Currency, plan.Destination, units.String(), t.Payout}
-	return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: tx.hash(), Raw: tx.raw()}, nil
+	v := checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: tx.hash(), Raw: tx.raw()}
+	if c.forge != nil {
+		c.forge(&v)
+	}
+	return v, nil
 }
 
 func (c *fakeChain) Send(_ context.Context, v checkout.TransferVersion) error {

@@ -148,6 +148,28 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 	}
 }
 
+func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(v *checkout.TransferVersion){
+		"nonce":       func(v *checkout.TransferVersion) { v.Nonce++ },
+		"destination": func(v *checkout.TransferVersion) { v.Destination = "0xThief" },
+		"amount":      func(v *checkout.TransferVersion) { v.Amount = "107" },
+		"currency":    func(v *checkout.TransferVersion) { v.Currency = checkout.ETH },
+		"terms":       func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
+		"no bytes":    func(v *checkout.TransferVersion) { v.Raw = nil },
+	} {
+		f := newFixture(t)
+		f.chain.forge = change
+		ref := f.usdc(t)
+		_, err := f.Transfer(t.Context(), ref)
+		require.ErrorContains(t, err, "is not the planned one", name)
+		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_version`), name)
+		f.chain.forge = nil
+		f.send(t, ref)
+		require.EqualValues(t, 7, f.query(t, `SELECT nonce FROM transfer`), "no nonce was lost")
+	}
+}
+
 func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
