@@ -29,10 +29,10 @@ var endings = map[checkout.SightingState]struct {
 }
 
 // EndTransfer writes the final state of a live transfer, with its payouts, their events and the
-// ledger, in one transaction. The caller has proved that the state is final, when the chain had
-// the height at. A reverted or dead transfer loses its standing, and its payouts fail, whether they were sent or pending; a dead one
-// freezes the account, because its nonce was used by nobody we know. ended is false when the
-// transfer had ended before.
+// ledger, in one transaction. The caller has proved that the state is final, when the chain had the
+// height at. A reverted or dead transfer loses its standing, and its payouts fail, whether they were
+// sent or pending. A dead one freezes the account, because its nonce was used by nobody we know.
+// ended is false when the transfer had ended before.
 func (s *Store) EndTransfer(
 	ctx context.Context, t Transfer, seen checkout.Sighting, at uint64,
 ) (failed []PayoutSettlement, ended bool, err error) {

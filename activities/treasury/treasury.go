@@ -99,7 +99,7 @@ func (t *Treasury) sign(
 	}
 	if why != "" {
 		out, err := t.Store.RefusePayout(ctx, p.Ref, why)
-		return storage.Signed{TransferOutcome: out}, err
+		return unsigned(out, err)
 	}
 
 	order, held, err := t.price(ctx, chain, p)
@@ -136,6 +136,15 @@ func (t *Treasury) hold(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold,
 ) (storage.Signed, error) {
 	out, err := t.Store.HoldPayout(ctx, p.Ref, why, t.patience())
+	return unsigned(out, err)
+}
+
+// unsigned is the result when this call signed nothing. Neither a hold nor a failure means that
+// another process signed meanwhile: a repeat of the call sends its transfer.
+func unsigned(out checkout.TransferOutcome, err error) (storage.Signed, error) {
+	if err == nil && out == (checkout.TransferOutcome{}) {
+		err = ErrNotTaken
+	}
 	return storage.Signed{TransferOutcome: out}, err
 }
 
