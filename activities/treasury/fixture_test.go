@@ -91,7 +91,7 @@ func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amou
 		Method: checkout.PaymentMethod{Type: "card", Last4: "4242"}}))
 	quote, err := (&fakeRates{}).Quote(ctx, checkout.EUR, to)
 	require.NoError(t, err)
-	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote.Rate)
+	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)
 	require.NoError(t, err)
 	_, _, err = f.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ func (t *Treasury) price(
 	ctx context.Context, chain checkout.Chain, p checkout.Payout,
 ) (storage.SigningOrder, checkout.PayoutHold, error) {
 	order := storage.SigningOrder{Payout: p, Limits: t.Limits, Patience: t.patience()}
-	gross, err := p.Gross()
+	gross, err := storage.GrossPayout(p)
 	if err != nil {
 		return order, "", err
 	}
@@ -30,7 +30,7 @@ func (t *Treasury) price(
 		order.Value, err = t.value(ctx, p)
 	}
 	if errors.Is(err, checkout.ErrNoRate) {
-		return order, checkout.HoldNoRate, nil
+		return order, checkout.HoldRate, nil
 	}
 	if err != nil {
 		return order, "", err

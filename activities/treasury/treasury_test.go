@@ -113,7 +113,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
 		"no rate": {
 			func(f *fixture) { f.Rates = &fakeRates{none: true} },
-			func(f *fixture) { f.Rates = &fakeRates{} }, checkout.HoldNoRate},
+			func(f *fixture) { f.Rates = &fakeRates{} }, checkout.HoldRate},
 		"the signer refuses": {
 			func(f *fixture) { f.chain.signErr = errors.New("refused") },
 			func(f *fixture) { f.chain.signErr = nil }, checkout.HoldSigner},

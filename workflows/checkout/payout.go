@@ -3,8 +3,6 @@ package checkout
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"math/big"
 	"time"
 )
 
@@ -65,20 +63,6 @@ type Payout struct {
 	SentAt         *time.Time
 	ConfirmedAt    *time.Time // when the transfer was final on the chain
 	FailedAt       *time.Time
-}
-
-// Gross converts the source amount at the locked rate. It rounds down to the decimal places of the
-// payout currency. The result is a decimal in Currency, before the network's fee.
-func (p Payout) Gross() (string, error) {
-	rate, ok := new(big.Rat).SetString(p.ExchangeRate)
-	if !ok || rate.Sign() <= 0 {
-		return "", fmt.Errorf("the exchange rate of payout %s is malformed", p.ID)
-	}
-	scale := func(places int32) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil) }
-	units := new(big.Rat).SetFrac(big.NewInt(int64(p.SourceAmount)), scale(p.SourceCurrency.Places()))
-	units.Mul(units, rate).Mul(units, new(big.Rat).SetInt(scale(p.Currency.Places())))
-	whole := new(big.Int).Quo(units.Num(), units.Denom())
-	return FormatUnits(whole, p.Currency.Places()), nil
 }
 
 // MarshalJSON writes the payout object of payout.* events and of the session. Source:

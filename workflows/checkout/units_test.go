@@ -26,28 +26,3 @@ func TestParseUnits(t *testing.T) {
 		require.Error(t, err, text)
 	}
 }
-
-func TestPayout_GrossRoundsDown(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		source   checkout.Amount
-		rate     string
-		currency checkout.PayoutCurrency
-		want     string
-	}{
-		{9_900, "1.08", checkout.USDC, "106.920000"},
-		{1, "0.333333333333333333", checkout.USDC, "0.003333"},
-		{99_999_999, "0.0003375", checkout.ETH, "337.499996625000000000"},
-		{1, "0.00001", checkout.BTC, "0.00000010"},
-		{1, "0.0000001", checkout.USDT, "0.000000"},
-	} {
-		p := checkout.Payout{SourceAmount: c.source, SourceCurrency: checkout.EUR, ExchangeRate: c.rate, Currency: c.currency}
-		got, err := p.Gross()
-		require.NoError(t, err)
-		require.Equal(t, c.want, got)
-	}
-	for _, rate := range []string{"", "0", "-1", "x"} {
-		_, err := checkout.Payout{SourceAmount: 1, SourceCurrency: checkout.EUR, ExchangeRate: rate, Currency: checkout.USDC}.Gross()
-		require.Error(t, err, rate)
-	}
-}
