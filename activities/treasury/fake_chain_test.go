@@ -414,7 +414,11 @@ func (c *fakeChain) Look(
 	if c.lies != nil {
 		return c.lies(seen, versions[len(versions)-1]), nil
 	}
-	if c.chaos && c.random.IntN(100) < 8 {
+	lies := 8 // of a hundred answers
+	if slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return c.orphaned[v.TxHash].TxHash != "" }) {
+		lies = 50
+	}
+	if c.chaos && c.random.IntN(100) < lies {
 		return c.lie(seen, versions), nil
 	}
 	return seen, nil

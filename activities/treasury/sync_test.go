@@ -1,6 +1,7 @@
 package treasury_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -310,4 +311,43 @@ func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
 	got := f.sync(t)
 	require.Equal(t, 0, got.Reopened, "its payout may have another transfer by now")
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a reorganization undid it")
+}
+
+// Two rounds run at once, and both find the same transfer stuck.
+func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(t, f.usdc(t))
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 10)
+	require.NoError(t, err)
+	require.Len(t, live, 1)
+	for _, want := range []bool{true, false} {
+		plan, err := f.chain.Bump(t.Context(), live[0].Newest())
+		require.NoError(t, err)
+		_, added, err := f.Store.AddVersion(t.Context(), live[0], plan, func(ctx context.Context) (checkout.TransferVersion, error) {
+			return f.chain.Sign(ctx, plan, live[0].Nonce)
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, added)
+	}
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
+}
+
+// A node lags, or another round was faster: its balances lack what is booked already.
+func TestSync_OldBalancesSayNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	old, err := f.chain.Standing(t.Context())
+	require.NoError(t, err)
+	f.send(t, f.usdc(t))
+	f.settle(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	got, err := f.Store.CompareBalances(t.Context(), accounts[0].ID, old)
+	require.NoError(t, err)
+	require.Empty(t, got.Inflows, "the payment is not in them")
+	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
 }

@@ -316,3 +316,25 @@ func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.Eve
 	}
 	return types
 }
+
+// A run that was believed dead gives up after another one has signed.
+func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	held, err := f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	ref = f.usdc(t)
+	_, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	held, err = f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	held, err = f.Store.RefusePayout(t.Context(), ref, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
+}
