@@ -33,25 +33,26 @@ var leaves = []string{"workflows/checkout", "workflows/webhook"}
 // mayImport says for each package which packages of this module it may import. Packages below deploy/ are not in it:
 // they may import everything, apart from commandLine, and nobody else may import them.
 var mayImport = map[string][]string{
-	"workflows/checkout": {},
-	"workflows/webhook":  {"workflows/checkout"},
-	"storage":            leaves,
-	"storage/pgtemp":     {},
-	"activities":         {"storage", leaves[0], leaves[1]},
-	"activities/sandbox": {"storage", leaves[0], leaves[1]},
-	"activities/rate":    {leaves[0]},
-	"workflows":          {"activities", leaves[0], leaves[1]}, // method references, inputs and results
-	"workflows/runs":     {"workflows", leaves[0], leaves[1]},
-	"worker":             {"workflows", "activities"},
-	"api/conformance":    {},
-	"api/action":         {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
-	"api/web":            {leaves[0]},
-	"api/limit":          {"api/web", "storage"},
-	"api/acquirer":       {"api/web", "storage", leaves[0]},
-	"api/failure":        {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api":                {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/hosted":         {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/dashboard":      {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"workflows/checkout":  {},
+	"workflows/webhook":   {"workflows/checkout"},
+	"storage":             leaves,
+	"storage/pgtemp":      {},
+	"activities":          {"storage", leaves[0], leaves[1]},
+	"activities/sandbox":  {"storage", leaves[0], leaves[1]},
+	"activities/rate":     {leaves[0]},
+	"activities/treasury": {"storage", leaves[0], leaves[1]},
+	"workflows":           {"activities", leaves[0], leaves[1]}, // method references, inputs and results
+	"workflows/runs":      {"workflows", leaves[0], leaves[1]},
+	"worker":              {"workflows", "activities"},
+	"api/conformance":     {},
+	"api/action":          {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
+	"api/web":             {leaves[0]},
+	"api/limit":           {"api/web", "storage"},
+	"api/acquirer":        {"api/web", "storage", leaves[0]},
+	"api/failure":         {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api":                 {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api/hosted":          {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 
 	"activities/ethereum": {leaves[0]},
 }

@@ -20,8 +20,10 @@ type publication struct {
 	Type      webhook.EventType
 	SubjectID string
 	SessionID string
-	Data      any
-	At        time.Time
+	// Generation of a payout's event: a retried payout is sent or fails once more. 0 stands for 1.
+	Generation int
+	Data       any
+	At         time.Time
 	// WebhookURL replaces every registration for the events of its session. The secret of
 	// SigningEndpoint signs them.
 	WebhookURL      *string
@@ -32,8 +34,8 @@ type publication struct {
 }
 
 // publish stores the event, the exact bytes to send, and one delivery for each address. It must run
-// at most once per subject and type: a unique constraint refuses a second run. published returns
-// the deliveries of the first run.
+// at most once per subject, type and generation: a unique constraint refuses a second run. published
+// returns the deliveries of the first run.
 func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch, error) {
 	id := p.ID
 	if id == "" {
@@ -46,9 +48,10 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 	}
 
 	_, err = tx.Exec(ctx, `
-		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8)`,
-		id, p.MerchantID, p.Mode, p.Type, p.SubjectID, p.SessionID, p.At, body)
+		INSERT INTO event (id, merchant_id, mode, type, subject_id, session_id, created_at, body,
+			generation)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9)`,
+		id, p.MerchantID, p.Mode, p.Type, p.SubjectID, p.SessionID, p.At, body, max(1, p.Generation))
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +88,14 @@ func publish(ctx context.Context, tx pgx.Tx, p publication) ([]webhook.Dispatch,
 // published returns the deliveries that publish stored for an event.
 func published(
 	ctx context.Context, tx pgx.Tx, owner checkout.Owner, subjectID string, typ webhook.EventType,
+	generation int,
 ) ([]webhook.Dispatch, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT d.id, `+laneEndpoint+`, d.url FROM webhook_delivery d JOIN event e ON e.id = d.event_id
 		WHERE e.merchant_id = $1 AND e.mode = $2 AND e.subject_id = $3 AND e.type = $4
+			AND e.generation = $5
 		ORDER BY d.id`,
-		owner.MerchantID, owner.Mode, subjectID, typ)
+		owner.MerchantID, owner.Mode, subjectID, typ, generation)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +167,7 @@ func (s *Store) PublishTest(
 
 	if violates(err, "event_subject_type_key") { // the request was repeated
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type)
+			refs, err = published(ctx, tx, t.Owner, t.SubjectID, t.Type, 1)
 			if err == nil && len(refs) == 0 {
 				err = checkout.ErrNotFound
 			}

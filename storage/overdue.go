@@ -32,8 +32,9 @@ const unfinished = `
 			'' AS type, '' AS endpoint_id, '' AS url, s.expires_at AS due
 		FROM checkout_session s WHERE s.status = 'pending'
 	UNION ALL
-	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '', p.created_at FROM payout p
-	WHERE p.status = 'pending'
+	SELECT p.id, p.merchant_id, p.mode, NULL, '', '', '', '',
+			coalesce(p.next_action_at, p.created_at)
+		FROM payout p WHERE p.status = 'pending'
 	UNION ALL
 	SELECT d.id, d.merchant_id, d.mode, NULL, '', e.type, ` + laneEndpoint + `, d.url,
 			d.next_attempt_at

@@ -19,7 +19,8 @@ const (
 		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency,
 		p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
-		s.metadata, p.created_at, p.sent_at, p.failed_at`
+		s.metadata, p.generation, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
+		p.failed_at`
 	payoutJoin = `
 		FROM payout p JOIN checkout_session s ON s.id = p.session_id
 			AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
@@ -108,7 +109,9 @@ func (s *Store) RecordTransfer(
 
 // FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
 // failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
-// It returns checkout.ErrNotFound.
+// It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
+// transfer may still pay the payout, and checkout.ErrConflict when a live payout was sent although
+// nothing was signed.
 func (s *Store) FinishPayout(
 	ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure,
 ) (Settlement, error) {
@@ -121,7 +124,12 @@ func (s *Store) FinishPayout(
 
 		if p.Status != checkout.PayoutPending {
 			got.EventType = payoutEventType(p.Status)
-			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType)
+			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType,
+				p.Generation)
+			return err
+		}
+
+		if err := p.mayEnd(failure); err != nil {
 			return err
 		}
 
@@ -130,11 +138,7 @@ func (s *Store) FinishPayout(
 		}
 
 		got.EventType = payoutEventType(p.Status)
-		got.Deliveries, err = publish(ctx, tx, publication{
-			Ref: checkout.Ref{Owner: p.Owner}, Type: got.EventType, SubjectID: p.ID,
-			SessionID: p.SessionID, Data: p.Payout,
-			At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
-		})
+		got.Deliveries, err = publish(ctx, tx, p.event(got.EventType))
 		return err
 	})
 	if err != nil {
@@ -154,15 +158,26 @@ func payoutEventType(s checkout.PayoutStatus) webhook.EventType {
 type lockedPayout struct {
 	checkout.Payout
 	Now             time.Time
+	HeldAt          *time.Time // since when it is on hold
+	Standing        bool       // a signed transfer of it may still pay it
 	WebhookURL      *string
 	SigningEndpoint *string
 }
 
+// lockPayout locks the payout. A second statement reads it after the lock: a single statement that
+// waits would read the transfers as they were before the wait.
 func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout, error) {
+	_, err := tx.Exec(ctx, `
+		SELECT FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3 FOR NO KEY UPDATE`,
+		ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return lockedPayout{}, err
+	}
 	rows, err := tx.Query(ctx, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
-			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 FOR NO KEY UPDATE OF p`,
+			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
+				AS standing, s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return lockedPayout{}, err
@@ -174,6 +189,26 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	return p, err
 }
 
+// event returns the payout's event of its present generation.
+func (p *lockedPayout) event(typ webhook.EventType) publication {
+	return publication{
+		Ref: checkout.Ref{Owner: p.Owner}, Type: typ, SubjectID: p.ID,
+		SessionID: p.SessionID, Data: p.Payout, Generation: p.Generation,
+		At: p.Now, WebhookURL: p.WebhookURL, SigningEndpoint: p.SigningEndpoint,
+	}
+}
+
+// mayEnd returns an error when the payout must not end like this.
+func (p *lockedPayout) mayEnd(failure checkout.PayoutFailure) error {
+	if failure != "" && p.Standing {
+		return checkout.ErrTransferStands
+	}
+	if failure == "" && p.Mode.Live() && !p.Standing {
+		return fmt.Errorf("%w: nothing was signed for the payout", checkout.ErrConflict)
+	}
+	return nil
+}
+
 func (p *lockedPayout) decide(
 	ctx context.Context, tx pgx.Tx, failure checkout.PayoutFailure,
 ) error {
@@ -182,8 +217,10 @@ func (p *lockedPayout) decide(
 	} else {
 		p.Status, p.FailedAt, p.Failure, p.TxHash = checkout.PayoutFailed, &p.Now, failure, ""
 	}
+	p.Hold, p.NextActionAt = "", nil
 	_, err := tx.Exec(ctx, `
-		UPDATE payout SET status = $4, failure = $5, tx_hash = $6, sent_at = $7, failed_at = $8
+		UPDATE payout SET status = $4, failure = $5, tx_hash = $6, sent_at = $7, failed_at = $8,
+			hold = '', held_at = NULL, next_action_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		p.ID, p.MerchantID, p.Mode, p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt)
 	return err

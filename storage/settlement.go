@@ -133,6 +133,11 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
+	if p.Mode.Live() && p.Transaction.Status == checkout.TransactionSucceeded {
+		if err := bookCharge(ctx, tx, p.Transaction); err != nil {
+			return Settlement{}, err
+		}
+	}
 
 	var err error
 	got.Deliveries, err = publish(ctx, tx, publication{
@@ -191,7 +196,7 @@ func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error 
 func (p *payment) settled(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	got := Settlement{Status: p.SessionStatus, EventType: p.eventType()}
 	var err error
-	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType); err != nil {
+	if got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, 1); err != nil {
 		return Settlement{}, err
 	}
 	err = tx.QueryRow(ctx, `

@@ -1,6 +1,7 @@
 package checkout
 
 // PayoutHold says why a pending payout waits. A held payout has no transfer: nothing was signed.
+// Source: api/decisions.md, "a payout on hold".
 type PayoutHold string
 
 // Reasons to hold a payout.
@@ -8,9 +9,10 @@ const (
 	HoldFloat  PayoutHold = "float"  // the treasury has too little of the currency
 	HoldLimit  PayoutHold = "limit"  // a limit of the payout, the merchant or the day
 	HoldFrozen PayoutHold = "frozen" // payouts are stopped
-	HoldFee    PayoutHold = "fee"    // the network's fee is above its limit
+	HoldFee    PayoutHold = "fee"    // the network's fee is above its limit, or leaves too little
 	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
 	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
+	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
 )
 
 // TransferOutcome says what became of a payout. Both fields are empty when it was sent.

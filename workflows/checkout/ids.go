@@ -31,6 +31,8 @@ const (
 	PrefixRefund      = "re"
 	PrefixFinding     = "fnd"
 	PrefixTest        = "test" // subject of a test event
+	PrefixTreasury    = "tre"
+	PrefixTransfer    = "tr"
 )
 
 // idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids

@@ -62,6 +62,11 @@ func (c PayoutCurrency) Valid() bool { return slices.Contains(PayoutCurrencies, 
 // Places returns the number of decimal places of a payout in c.
 func (c PayoutCurrency) Places() int32 { return payoutTerms[c].places }
 
+// NetworkCurrency returns the currency in which a network's fees are paid, "" for an unknown one.
+func NetworkCurrency(network string) PayoutCurrency {
+	return map[string]PayoutCurrency{"ethereum": ETH, "bitcoin": BTC}[network]
+}
+
 // Network returns the chain on which c is paid out.
 func (c PayoutCurrency) Network() string { return payoutTerms[c].network }
 

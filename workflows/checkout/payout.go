@@ -56,8 +56,12 @@ type Payout struct {
 	TxHash         string        // "" until broadcast
 	Failure        PayoutFailure // set on a pending payout when the network refuses to sign
 	Metadata       json.RawMessage
+	Generation     int        // the first is 1; a retry of a failed payout adds one
+	Hold           PayoutHold // why a pending payout is not sent at present; "" when nothing holds it
+	NextActionAt   *time.Time // when a payout on hold is tried again
 	CreatedAt      time.Time
 	SentAt         *time.Time
+	ConfirmedAt    *time.Time // when the transfer was final on the chain
 	FailedAt       *time.Time
 }
 

@@ -1,0 +1,200 @@
+package treasury_test
+
+import (
+	"context"
+	"encoding/json"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// fixture is a database with one merchant, and a chain.
+type fixture struct {
+	*treasury.Treasury
+	chain *fakeChain
+	url   string
+	keys  string
+	owner checkout.Owner
+}
+
+// fakeRates are fixed prices. none makes them fail.
+type fakeRates struct{ none bool }
+
+func (r *fakeRates) Quote(
+	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
+) (checkout.Quote, error) {
+	if r.none {
+		return checkout.Quote{}, checkout.ErrNoRate
+	}
+	rates := map[checkout.Currency]map[checkout.PayoutCurrency]string{
+		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: "0.0003375"},
+		checkout.USD: {checkout.USDC: "1", checkout.USDT: "1", checkout.ETH: "0.0003125"},
+	}
+	return checkout.Quote{Rate: rates[from][to]}, nil
+}
+
+var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	f := fixture{url: pgtemp.ForTest(t, storage.Migrate), keys: storage.NewMasterKey("k1")}
+	f.chain = newFakeChain(1, map[checkout.PayoutCurrency]string{
+		checkout.ETH: "1000", checkout.USDC: "1000000", checkout.USDT: "1000000"})
+	f.Treasury = f.process(t)
+	f.owner = f.merchant(t, "0xMerchant")
+	return f
+}
+
+// process returns a treasury with connections of its own.
+func (f fixture) process(t *testing.T) *treasury.Treasury {
+	t.Helper()
+	keys, err := storage.ParseKeyring(f.keys)
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: keys, MaxConns: 8})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return &treasury.Treasury{Store: store, Mode: checkout.ModeLive, Rates: &fakeRates{}, Limits: generous,
+		Chains: map[string]checkout.Chain{"ethereum": f.chain}, StuckAfter: time.Nanosecond}
+}
+
+func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
+	t.Helper()
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: 100, PaymentAttempts: 3}
+	var addresses []checkout.PayoutAddress
+	for _, c := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: "ethereum", Address: address})
+	}
+	require.NoError(t, f.Store.CreateMerchant(t.Context(), m, checkout.ModeLive, addresses))
+	return m.Owner(checkout.ModeLive)
+}
+
+// payout charges a card and returns the payout of it.
+func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amount, to checkout.PayoutCurrency) checkout.Ref {
+	t.Helper()
+	ctx := t.Context()
+	s, err := f.Store.CreateSession(ctx, storage.NewSession{Session: checkout.Session{
+		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: amount, Currency: checkout.EUR,
+		PayoutCurrency: to, MaxAttempts: 3, Metadata: json.RawMessage(`{}`)}, Lifetime: time.Hour},
+		func(context.Context, checkout.Session) error { return nil })
+	require.NoError(t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok",
+		Method: checkout.PaymentMethod{Type: "card", Last4: "4242"}}))
+	quote, err := (&fakeRates{}).Quote(ctx, checkout.EUR, to)
+	require.NoError(t, err)
+	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)
+	require.NoError(t, err)
+	_, _, err = f.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.NoError(t, err)
+	settled, err := f.Store.FinishPayment(ctx, s.Ref, id)
+	require.NoError(t, err)
+	return owner.Ref(settled.PayoutID)
+}
+
+// usdc returns a payout of 100 EUR, which is 106.67 USDC after the fees.
+func (f fixture) usdc(t *testing.T) checkout.Ref {
+	t.Helper()
+	return f.payout(t, f.owner, 10_000, checkout.USDC)
+}
+
+// send transfers a payout and finishes it.
+func (f fixture) send(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, got)
+	_, err = f.Store.FinishPayout(t.Context(), ref, "")
+	require.NoError(t, err)
+}
+
+// sync returns the report of a round for the only account.
+func (f fixture) sync(t *testing.T) treasury.AccountReport {
+	t.Helper()
+	report, err := f.Sync(t.Context())
+	require.NoError(t, err)
+	require.Len(t, report.Accounts, 1)
+	return report.Accounts[0]
+}
+
+func (f fixture) read(t *testing.T, ref checkout.Ref) checkout.Payout {
+	t.Helper()
+	p, _, err := f.Store.Payout(t.Context(), ref)
+	require.NoError(t, err)
+	return p
+}
+
+// query returns the one value that sql selects.
+func (f fixture) query(t *testing.T, sql string, args ...any) any {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	var got any
+	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
+	return got
+}
+
+// exec changes rows without the store.
+func (f fixture) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
+
+// ledger returns the balances as "account asset" and smallest units.
+func (f fixture) ledger(t *testing.T) map[string]string {
+	t.Helper()
+	all, err := f.Store.LedgerBalances(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	balances, sums := map[string]string{}, map[string]*big.Int{}
+	for _, b := range all {
+		balances[b.Account+" "+b.Asset] = b.Amount
+		units, ok := new(big.Int).SetString(b.Amount, 10)
+		require.True(t, ok)
+		if sums[b.Asset] == nil {
+			sums[b.Asset] = new(big.Int)
+		}
+		sums[b.Asset].Add(sums[b.Asset], units)
+	}
+	for asset, sum := range sums {
+		require.Zero(t, sum.Sign(), "the ledger of %s adds up to 0", asset)
+	}
+	return balances
+}
+
+// requireBooked compares the ledger with the chain. Nothing may be on its way.
+func (f fixture) requireBooked(t *testing.T) map[string]string {
+	t.Helper()
+	books := f.ledger(t)
+	for currency, units := range f.chain.tip().balances {
+		require.Equal(t, units.String(), books["wallet "+currency], "wallet of %s", currency)
+		require.Contains(t, []string{"", "0"}, books["transit "+currency])
+	}
+	return books
+}
+
+// settle mines and follows until every transfer is final.
+func (f fixture) settle(t *testing.T) {
+	t.Helper()
+	for range 20 {
+		f.sync(t)
+		f.chain.mine(f.chain.finality + 1)
+		if f.query(t, `SELECT count(*) FROM transfer WHERE status = 'live'`) == int64(0) {
+			f.sync(t)
+			return
+		}
+	}
+	require.Fail(t, "transfers stay live")
+}

@@ -1,0 +1,261 @@
+package treasury_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+)
+
+var (
+	payouts = flag.Int("payouts", 150, "number of payouts of the killing test; .ci/run takes 1,000")
+	dice    = flag.Uint64("dice", 0, "seed of the killing test; 0 takes the time")
+)
+
+// TestTreasury_PaysEachPayoutOnce: two processes send and follow at the same wallet, while calls are
+// cut short, connections of PostgreSQL are killed, and the chain drops, reorganizes, lies and loses
+// answers.
+func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	seed := uint64(time.Now().UnixNano())
+	if *dice != 0 {
+		seed = *dice
+	}
+	t.Logf("-dice %d", seed)
+	// Too little, so that payouts wait until the account is topped up.
+	f.chain = newFakeChain(seed, map[checkout.PayoutCurrency]string{
+		checkout.ETH: "3", checkout.USDC: "2000", checkout.USDT: "2000"})
+	first, second := f.process(t), f.process(t)
+	f.Treasury = f.process(t)
+
+	refs := f.many(t, *payouts, seed)
+	f.chain.chaos = true
+	look, err := pgxpool.New(t.Context(), f.url)
+	require.NoError(t, err)
+	defer look.Close()
+	k := killing{fixture: f, look: look, seed: seed}
+	k.left.Store(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*payouts)*time.Second/2)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for i, process := range []*treasury.Treasury{first, second, first, second} {
+		group.Go(func() error { return k.sends(ctx, process, uint64(i)) })
+	}
+	group.Go(func() error { return k.follows(ctx, first, 10) })
+	group.Go(func() error { return k.follows(ctx, second, 11) })
+	group.Go(func() error { return k.kills(ctx) })
+	err = group.Wait()
+	t.Logf("chain: %+v; cut short %d, killed connections %d, errors %d, retried %d",
+		f.chain.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), k.retried.Load())
+	t.Logf("versions %v, at most %v of one transfer; holds seen: %d",
+		f.query(t, `SELECT count(*) FROM transfer_version`), f.query(t, `SELECT max(number) FROM transfer_version`), k.held.Load())
+	require.NoError(t, err, "%v", f.query(t, `SELECT coalesce(string_agg(frozen_why, ','), '') FROM treasury_account`))
+
+	f.chain.chaos = false
+	f.settle(t)
+	k.requirePaidOnce(t, refs)
+}
+
+// many makes payouts of four merchants. One of them has an address that gets nothing, and one has
+// an invalid address.
+func (f fixture) many(t *testing.T, n int, seed uint64) []checkout.Ref {
+	t.Helper()
+	owners := []checkout.Owner{f.owner, f.merchant(t, "0xSecond"), f.merchant(t, "0xReverts"), f.merchant(t, "0xInvalid")}
+	f.chain.reverts["0xReverts"], f.chain.invalid["0xInvalid"] = true, true
+	refs := make([]checkout.Ref, n)
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range refs {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		owner := owners[random.IntN(2)]
+		if i%25 == 0 {
+			owner = owners[2+i/25%2]
+		}
+		to := []checkout.PayoutCurrency{checkout.USDC, checkout.USDT, checkout.ETH}[random.IntN(3)]
+		group.Go(func() error {
+			refs[i] = f.payout(t, owner, checkout.Amount(500+random.IntN(9_500)), to)
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	return refs
+}
+
+// killing is one run with faults.
+type killing struct {
+	fixture
+	look                               *pgxpool.Pool
+	seed                               uint64
+	left                               atomic.Int64 // payouts that are not final
+	cut, killed, errors, retried, held atomic.Int64
+}
+
+// cutShort is a context that may end at any moment.
+func (k *killing) cutShort(ctx context.Context, random *rand.Rand) (context.Context, context.CancelFunc) {
+	if random.IntN(5) > 0 {
+		return context.WithCancel(ctx)
+	}
+	k.cut.Add(1)
+	return context.WithTimeout(ctx, time.Duration(random.IntN(15_000))*time.Microsecond)
+}
+
+// sends orders payouts, as the runs of the payouts do, until all are final.
+func (k *killing) sends(ctx context.Context, process *treasury.Treasury, number uint64) error {
+	random := rand.New(rand.NewPCG(k.seed, 100+number))
+	for k.left.Load() > 0 {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%d payouts are not final: %w", k.left.Load(), err)
+		}
+		due, err := k.due(ctx, random)
+		if err != nil {
+			k.errors.Add(1)
+			continue
+		}
+		for _, p := range due {
+			short, cancel := k.cutShort(ctx, random)
+			if err := k.handle(short, process, p); err != nil {
+				k.errors.Add(1)
+			}
+			cancel()
+		}
+	}
+	return nil
+}
+
+func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p checkout.Payout) error {
+	if p.Status == checkout.PayoutFailed {
+		// The merchant corrects the address and asks for a retry.
+		if _, err := process.Store.RetryPayout(ctx, p.Ref); err != nil {
+			return err
+		}
+		k.retried.Add(1)
+		return nil
+	}
+	got, err := process.Transfer(ctx, p.Ref)
+	if err != nil {
+		return err
+	}
+	if got.Held != "" {
+		k.held.Add(1)
+		if got.Held == checkout.HoldFloat {
+			for _, c := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+				k.chain.fund(c, "50.5")
+			}
+		}
+		return nil
+	}
+	_, err = process.Store.FinishPayout(ctx, p.Ref, got.Failure)
+	return err
+}
+
+// due returns some payouts that are pending or failed, and counts those that are not final.
+func (k *killing) due(ctx context.Context, random *rand.Rand) ([]checkout.Payout, error) {
+	conn := k.look
+	var left int64
+	if err := conn.QueryRow(ctx, `SELECT count(*) FROM payout WHERE confirmed_at IS NULL OR status <> 'sent'`).Scan(&left); err != nil {
+		return nil, err
+	}
+	k.left.Store(left)
+	if random.IntN(10) == 0 { // from now on the addresses are right
+		_, err := conn.Exec(ctx, `UPDATE payout_address a SET address = '0xCorrected' WHERE address IN ('0xReverts', '0xInvalid')
+			AND EXISTS (SELECT FROM payout p WHERE p.merchant_id = a.merchant_id AND p.generation > 1)`)
+		if err != nil {
+			return nil, err
+		}
+	}
+	rows, err := conn.Query(ctx, `SELECT id, merchant_id, mode, status FROM payout WHERE status IN ('pending', 'failed')
+		ORDER BY random() LIMIT 10`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p checkout.Payout, err error) {
+		err = row.Scan(&p.ID, &p.MerchantID, &p.Mode, &p.Status)
+		return p, err
+	})
+}
+
+func (k *killing) follows(ctx context.Context, process *treasury.Treasury, number uint64) error {
+	random := rand.New(rand.NewPCG(k.seed, 100+number))
+	for k.left.Load() > 0 && ctx.Err() == nil {
+		short, cancel := context.WithCancel(ctx)
+		if random.IntN(4) == 0 {
+			cancel()
+			short, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(100))*time.Millisecond)
+			k.cut.Add(1)
+		}
+		report, err := process.Sync(short)
+		cancel()
+		if err != nil {
+			k.errors.Add(1)
+		}
+		for _, a := range report.Accounts {
+			if a.Frozen != "" || a.Dead > 0 {
+				return fmt.Errorf("frozen or dead: %+v", a)
+			}
+		}
+	}
+	return nil
+}
+
+// kills ends a connection of PostgreSQL now and then, whatever it is doing.
+func (k *killing) kills(ctx context.Context) error {
+	for k.left.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.chain.tick:
+		}
+		conn, err := pgx.Connect(ctx, k.url)
+		if err != nil {
+			continue
+		}
+		_, err = conn.Exec(ctx, `
+			SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
+				ORDER BY random() LIMIT 1) x`)
+		_ = conn.Close(context.Background())
+		if err == nil {
+			k.killed.Add(1)
+		}
+	}
+	return nil
+}
+
+func (k *killing) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
+	t.Helper()
+	payments, gas := k.chain.paid()
+	for _, ref := range refs {
+		p := k.read(t, ref)
+		require.Equal(t, checkout.PayoutSent, p.Status, p.ID)
+		require.NotNil(t, p.ConfirmedAt, p.ID)
+		require.Len(t, payments[p.ID], 1, "payments of %s", p.ID)
+		paid := payments[p.ID][0]
+		units, err := p.Currency.Units(p.Amount)
+		require.NoError(t, err)
+		require.Equal(t, units.String(), paid.Units, p.ID)
+		require.Equal(t, p.Destination, paid.To, p.ID)
+		require.Equal(t, p.TxHash, paid.hash(), p.ID)
+	}
+	require.Len(t, payments, len(refs), "the account paid nobody else")
+
+	books := k.requireBooked(t)
+	require.Equal(t, gas.String(), books["expense:gas ETH"])
+	require.Equal(t, "0", books["merchant:payable EUR"])
+	for currency, units := range k.chain.funded {
+		require.Equal(t, new(big.Int).Neg(units).String(), books["funding "+currency], "top-ups of %s", currency)
+	}
+	require.EqualValues(t, 0, k.query(t, `SELECT count(*) FROM treasury_account WHERE frozen_at IS NOT NULL`))
+}

@@ -1,0 +1,284 @@
+package treasury
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// SyncReport is the result of one round, ordered by network.
+type SyncReport struct {
+	Accounts []AccountReport `json:"accounts"`
+}
+
+// AccountReport says what a round did for one account.
+type AccountReport struct {
+	ID        string `json:"id"`
+	Network   string `json:"network"`
+	Live      int    `json:"live"`      // transfers that the round looked at
+	Resent    int    `json:"resent"`    // no node knew them
+	Bumped    int    `json:"bumped"`    // 1 when the fee of the transfer that blocks the others was raised
+	Confirmed int    `json:"confirmed"` //
+	Reopened  int    `json:"reopened"`  // a reorganization undid their end
+	Reverted  int    `json:"reverted"`
+	Dead      int    `json:"dead"`
+	Frozen    string `json:"frozen,omitempty"` // why the account is frozen since this round
+	// Alarms are sentences for an operator.
+	Alarms []string `json:"alarms,omitempty"`
+	// Failed lists payouts that failed after they were signed. Their deliveries must be started.
+	Failed []storage.PayoutSettlement `json:"failed,omitempty"`
+	// Short lists what the account lacks, in smallest units.
+	Short map[checkout.PayoutCurrency]string `json:"short,omitempty"`
+}
+
+// maxLive is the number of transfers that one round looks at. The oldest come first: the others
+// cannot be mined before them.
+const maxLive = 500
+
+// Sync is one round of following. It looks at the live transfers of every chain, oldest first, sends
+// the bytes again when no node knows them, raises the fee of the one transfer that blocks the
+// others, writes what is final, and freezes an account when a nonce or an outflow is not ours. It is
+// safe to run twice at once. With an error the report holds what was done; a repeat does the rest.
+func (t *Treasury) Sync(ctx context.Context) (SyncReport, error) {
+	var (
+		report SyncReport
+		faults []error
+	)
+	networks := make([]string, 0, len(t.Chains))
+	for network := range t.Chains {
+		networks = append(networks, network)
+	}
+	slices.Sort(networks)
+	for _, network := range networks {
+		r := round{Treasury: t, chain: t.Chains[network], report: AccountReport{Network: network}}
+		if err := r.run(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", network, err))
+		}
+		report.Accounts = append(report.Accounts, r.report)
+	}
+	return report, errors.Join(faults...)
+}
+
+// round is one round for one account.
+type round struct {
+	*Treasury
+	chain   checkout.Chain
+	now     checkout.AccountStanding
+	account storage.TreasuryAccount
+	report  AccountReport
+}
+
+func (r *round) run(ctx context.Context) (err error) {
+	if r.now, err = r.chain.Standing(ctx); err != nil {
+		return fmt.Errorf("read the account: %w", err)
+	}
+	if r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now); err != nil {
+		return err
+	}
+	r.report.ID = r.account.ID
+	for _, step := range []func(context.Context) error{
+		r.checkNonce, r.checkOutflows, r.reopen, r.follow, r.checkBalances,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) checkNonce(ctx context.Context) error {
+	why, err := r.Store.CheckNonce(ctx, r.account.ID, r.now)
+	r.froze(why)
+	return err
+}
+
+func (r *round) froze(why string) {
+	if why != "" {
+		r.report.Frozen = why
+		r.alarm("the account is frozen: %s", why)
+	}
+}
+
+func (r *round) alarm(format string, args ...any) {
+	r.report.Alarms = append(r.report.Alarms, fmt.Sprintf(format, args...))
+}
+
+func (r *round) checkOutflows(ctx context.Context) error {
+	out, err := r.chain.Outflows(ctx, r.account.NextBlock)
+	if err != nil {
+		return fmt.Errorf("read the outflows: %w", err)
+	}
+	why, err := r.Store.NoteOutflows(ctx, r.account.ID, r.account.NextBlock, out)
+	r.froze(why)
+	return err
+}
+
+// reopen looks for transfers that have ended although the chain's final nonce is not above theirs.
+// A node that lags shows the same, so the transfer's own state decides.
+func (r *round) reopen(ctx context.Context) error {
+	undone, err := r.Store.UndoneTransfers(ctx, r.account.ID, r.now.FinalNonce, maxLive)
+	if err != nil {
+		return err
+	}
+	for _, transfer := range undone {
+		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", transfer.ID, err)
+		}
+		if final(seen.State) {
+			continue
+		}
+		reopened, err := r.Store.ReopenTransfer(ctx, transfer)
+		if err != nil {
+			return err
+		}
+		if reopened {
+			r.report.Reopened++
+		}
+		r.alarm("a reorganization undid the end of %s, which was %s", transfer.ID, transfer.Status)
+	}
+	return nil
+}
+
+func final(s checkout.SightingState) bool {
+	return s == checkout.SightingConfirmed || s == checkout.SightingReverted || s == checkout.SightingDead
+}
+
+// follow looks at every live transfer. Nonces have an order, so the first one that is in no block
+// blocks all others.
+func (r *round) follow(ctx context.Context) error {
+	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
+	if err != nil {
+		return err
+	}
+	r.report.Live = len(live)
+	var faults []error
+	blocked := false
+	for _, transfer := range live {
+		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("look at %s: %w", transfer.ID, err))
+			blocked = true // it may be the one that blocks: nobody after it is bumped
+			continue
+		}
+		switch {
+		case final(seen.State):
+			err = r.end(ctx, transfer, seen)
+		case seen.State != checkout.SightingMined:
+			err = r.push(ctx, transfer, seen, !blocked)
+			blocked = true
+		}
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// push sends the newest version again when no node knows one. It raises the fee when the transfer
+// blocks the others and nothing has happened for too long.
+func (r *round) push(
+	ctx context.Context, transfer storage.Transfer, seen checkout.Sighting, blocks bool,
+) error {
+	if seen.State == checkout.SightingUnknown {
+		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
+		r.report.Resent++
+	}
+	if !blocks || transfer.Unchanged < r.stuckAfter() {
+		return nil
+	}
+
+	plan, err := r.chain.Bump(ctx, transfer.Newest())
+	if errors.Is(err, checkout.ErrFeeTooHigh) {
+		r.alarm("%s blocks the account: %v", transfer.ID, checkout.ErrFeeTooHigh)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("price a version of %s: %w", transfer.ID, err)
+	}
+	v, added, err := r.Store.AddVersion(ctx, transfer, plan,
+		func(ctx context.Context) (checkout.TransferVersion, error) {
+			return r.chain.Sign(ctx, plan, transfer.Nonce)
+		})
+	if errors.Is(err, storage.ErrFrozen) {
+		r.alarm("%s is stuck, and its account is frozen", transfer.ID)
+		return nil
+	}
+	if err != nil || !added {
+		return err
+	}
+	r.report.Bumped++
+	_ = r.chain.Send(ctx, v) // the next round looks whether it arrived
+	return nil
+}
+
+// end writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
+// reorganization has removed. So the final nonce must be above the transfer's too. That a transfer
+// is dead or reverted lets a payout be sent again, so the list of outflows must agree as well.
+func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkout.Sighting) error {
+	if r.now.FinalNonce <= transfer.Nonce {
+		return nil // the next round knows more
+	}
+	if seen.State != checkout.SightingConfirmed {
+		paid, err := r.paid(ctx, transfer)
+		if err != nil {
+			return err
+		}
+		if paid {
+			r.alarm("the chain says that %s is %s, and shows its payment", transfer.ID, seen.State)
+			return nil
+		}
+	}
+
+	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now.Height)
+	if err != nil || !ended {
+		return err
+	}
+	r.report.Failed = append(r.report.Failed, failed...)
+	switch seen.State {
+	case checkout.SightingConfirmed:
+		r.report.Confirmed++
+	case checkout.SightingReverted:
+		r.report.Reverted++
+		r.alarm("%s was mined, and paid nothing", transfer.ID)
+	case checkout.SightingDead:
+		r.report.Dead++
+		r.froze(fmt.Sprintf("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID))
+	}
+	return nil
+}
+
+// deepestReorganization is more blocks than any chain of ours goes back.
+const deepestReorganization = 128
+
+// paid reports whether the chain's outflows have one of the transfer's versions.
+func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, error) {
+	from := transfer.Base - min(transfer.Base, deepestReorganization)
+	out, err := r.chain.Outflows(ctx, from)
+	if err != nil {
+		return false, fmt.Errorf("read the outflows: %w", err)
+	}
+	return slices.ContainsFunc(out.All, func(o checkout.Outflow) bool {
+		return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
+			return v.TxHash == o.TxHash
+		})
+	}), nil
+}
+
+// checkBalances compares the account's balances with the ledger.
+func (r *round) checkBalances(ctx context.Context) error {
+	got, err := r.Store.CompareBalances(ctx, r.account.ID, r.now)
+	if err != nil {
+		return err
+	}
+	r.report.Short = got.Short
+	if len(got.Short) > 0 {
+		r.alarm("the account has less than the ledger says")
+	}
+	r.froze(got.Frozen)
+	return nil
+}

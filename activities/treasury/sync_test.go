@@ -1,0 +1,353 @@
+package treasury_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func storageEvents(sessionID string) storage.EventFilter {
+	return storage.EventFilter{SessionID: sessionID}
+}
+
+var page = storage.Page{Limit: 100}
+
+func TestSync_BumpsOnlyWhatBlocksTheOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	refs := []checkout.Ref{f.usdc(t), f.usdc(t), f.usdc(t)}
+	for _, ref := range refs {
+		f.send(t, ref)
+	}
+	f.chain.base = 3_000 // none of them is mined now
+	f.StuckAfter = time.Hour
+	require.Equal(t, 0, f.sync(t).Bumped, "too early")
+	f.StuckAfter = time.Nanosecond
+	require.Equal(t, 1, f.sync(t).Bumped)
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version WHERE transfer_id = (SELECT id FROM transfer ORDER BY nonce LIMIT 1)`))
+	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM transfer_version`))
+	f.settle(t)
+	payments, _ := f.chain.paid()
+	for _, ref := range refs {
+		require.Len(t, payments[ref.ID], 1)
+		require.Equal(t, payments[ref.ID][0].hash(), f.read(t, ref).TxHash, "the version that was mined")
+	}
+	f.requireBooked(t)
+}
+
+func TestSync_StopsRaisingTheFeeAtItsLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(t, f.usdc(t))
+	f.chain.base = 9_000
+	got := f.sync(t)
+	require.Equal(t, 0, got.Bumped)
+	require.Len(t, got.Alarms, 1)
+	require.Contains(t, got.Alarms[0], "the network's fee is above the limit")
+}
+
+func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, accounts, 1)
+	require.Equal(t, 1, accounts[0].Live)
+	id := accounts[0].ID
+	require.NoError(t, f.Freeze(t.Context(), id, "a drill"))
+	require.NoError(t, f.Freeze(t.Context(), id, "another reason"))
+	f.chain.base = 900
+	got := f.sync(t)
+	require.Equal(t, 0, got.Bumped)
+	require.Contains(t, got.Alarms[0], "is stuck, and its account is frozen")
+	other := f.usdc(t)
+	held, err := f.process(t).Transfer(t.Context(), other)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldFrozen, held.Held, "in every process")
+	f.chain.base = 10
+	f.settle(t)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	accounts, err = f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "a drill", accounts[0].FrozenWhy)
+	require.NoError(t, f.Thaw(t.Context(), id))
+	f.send(t, other)
+	require.ErrorIs(t, f.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
+	require.ErrorIs(t, f.Thaw(t.Context(), "tre_none"), checkout.ErrNotFound)
+}
+
+func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(t, f.usdc(t))
+	f.chain.foreign(t, 8, "5000000") // in the pool only
+	ref := f.usdc(t)
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldFrozen, got.Held, "the next order sees it")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "nonces up to 8")
+
+	f = newFixture(t)
+	f.send(t, f.usdc(t))
+	f.chain.foreign(t, 8, "5000000")
+	require.Contains(t, f.sync(t).Frozen, "nonces up to 8", "and so does the next round")
+}
+
+func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.settle(t)
+	f.chain.foreign(t, 7, "5000000")
+	f.chain.mine(5)
+	// An old backup was restored that knows of the nonce, and not of the transfer.
+	f.exec(t, `UPDATE treasury_account SET next_nonce = 8`)
+	require.Contains(t, f.sync(t).Frozen, "no transfer explains the transaction")
+	ref := f.usdc(t)
+	held, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldFrozen, held.Held)
+	f.chain.mine(5)
+	f.sync(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	f.send(t, ref)
+	f.settle(t)
+	require.Empty(t, f.sync(t).Frozen)
+	books := f.requireBooked(t)
+	require.Equal(t, "5000000", books["suspense USDC"])
+	require.NotEmpty(t, books["suspense ETH"], "the gas of it")
+}
+
+func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	f.chain.take(checkout.USDT, 3)
+	f.chain.mine(1)
+	got := f.sync(t)
+	require.Equal(t, map[checkout.PayoutCurrency]string{checkout.USDT: "3"}, got.Short)
+	require.Empty(t, got.Frozen, "once may be a reorganization")
+	require.Empty(t, f.sync(t).Frozen, "of the same height")
+	f.chain.mine(1)
+	require.Contains(t, f.sync(t).Frozen, "the balance is below the ledger by 3 of the smallest unit of USDT")
+}
+
+func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	for range 5 {
+		f.send(t, f.usdc(t))
+		f.chain.mine(1)
+		got := f.sync(t)
+		require.Empty(t, got.Short)
+		require.Empty(t, got.Alarms)
+	}
+	f.chain.fund(checkout.USDC, "10")
+	f.settle(t)
+	require.Equal(t, "-1000010000000", f.requireBooked(t)["funding USDC"])
+}
+
+// A node showed receipts that were not true any more: the final nonce says so.
+func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	f.chain.mine(1)
+	f.chain.undo(1)
+	f.chain.lies = func(seen checkout.Sighting, v checkout.TransferVersion) checkout.Sighting {
+		receipt := f.chain.orphaned[v.TxHash]
+		receipt.State = checkout.SightingConfirmed
+		return receipt
+	}
+	f.chain.mine(5)
+	require.Equal(t, 0, f.sync(t).Confirmed)
+	require.Nil(t, f.read(t, ref).ConfirmedAt)
+	f.chain.lies = nil
+	f.settle(t)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	payments, _ := f.chain.paid()
+	require.Len(t, payments[ref.ID], 1)
+	f.requireBooked(t)
+}
+
+// A node that has lost its receipts says that another transaction took the nonce.
+func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
+	t.Parallel()
+	for _, state := range []checkout.SightingState{checkout.SightingDead, checkout.SightingReverted} {
+		f := newFixture(t)
+		ref := f.usdc(t)
+		f.send(t, ref)
+		f.chain.mine(5)
+		f.chain.lies = func(seen checkout.Sighting, _ checkout.TransferVersion) checkout.Sighting {
+			seen.State = state
+			return seen
+		}
+		got := f.sync(t)
+		require.Equal(t, []int{0, 0}, []int{got.Dead, got.Reverted})
+		require.Contains(t, got.Alarms[0], "and shows its payment")
+		_, err := f.Store.RetryPayout(t.Context(), ref)
+		require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+		f.chain.lies = nil
+		require.Equal(t, 1, f.sync(t).Confirmed)
+	}
+}
+
+func TestSync_ARevertedTransferFailsThePayoutAndARetryPaysIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.Store.CreateEndpoint(t.Context(), webhook.Endpoint{Ref: f.owner.Ref(checkout.NewID(checkout.PrefixEndpoint)),
+		URL: "https://shop.example/hook", Events: []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed},
+		Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()})
+	require.NoError(t, err)
+	f.chain.reverts["0xMerchant"] = true
+	ref := f.usdc(t)
+	f.send(t, ref)
+	f.chain.mine(5)
+	got := f.sync(t)
+	require.Equal(t, 1, got.Reverted)
+	require.Equal(t, ref, got.Failed[0].Ref)
+	require.Equal(t, webhook.PayoutFailed, got.Failed[0].EventType)
+	require.Len(t, got.Failed[0].Deliveries, 1, "to be started")
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutInvalidAddress}, []any{p.Status, p.Failure})
+	books := f.requireBooked(t)
+	require.Equal(t, "-9900", books["merchant:payable EUR"], "we owe it again")
+	require.Equal(t, "0", books["revenue:network_fee USDC"])
+	require.Equal(t, "252000000000000", books["expense:gas ETH"], "the network took its fee")
+
+	f.exec(t, `UPDATE payout_address SET address = '0xNew'`)
+	retried, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, []any{2, "0xNew", "", checkout.PayoutPending}, []any{retried.Generation, retried.Destination, retried.TxHash, retried.Status})
+	f.send(t, ref)
+	f.settle(t)
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, ref))
+	payments, _ := f.chain.paid()
+	require.Len(t, payments[ref.ID], 1)
+	require.Equal(t, "0xNew", payments[ref.ID][0].To)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+}
+
+func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.sync(t)
+	f.send(t, ref)
+	f.chain.foreign(t, 7, "1000000") // takes the nonce of the transfer
+	got := f.sync(t)
+	require.Equal(t, 1, got.Resent, "its own bytes are not in the pool: no proof of anything")
+	f.chain.mine(1)
+	require.Equal(t, 0, f.sync(t).Dead, "not final")
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	f.chain.mine(4)
+	got = f.sync(t)
+	require.Equal(t, 1, got.Dead)
+	require.NotEmpty(t, got.Frozen)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, ""}, []any{p.Status, p.Failure, p.TxHash})
+
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	held, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldFrozen, held.Held, "a person must look first")
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	f.send(t, ref)
+	f.settle(t)
+	payments, _ := f.chain.paid()
+	require.Len(t, payments[ref.ID], 1)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	f.requireBooked(t)
+}
+
+func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.StuckAfter = time.Hour
+	ref := f.usdc(t)
+	f.send(t, ref)
+	f.settle(t)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	f.chain.undo(len(f.chain.blocks) - 1)
+	got := f.sync(t)
+	require.Equal(t, 1, got.Reopened)
+	require.Contains(t, got.Alarms[0], "a reorganization undid the end of")
+	require.Nil(t, f.read(t, ref).ConfirmedAt)
+	require.Equal(t, "-106670000", f.ledger(t)["transit USDC"], "on its way again")
+	require.Equal(t, 1, got.Resent, "the same bytes")
+	f.chain.mine(30)
+	f.settle(t)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	payments, _ := f.chain.paid()
+	require.Len(t, payments[ref.ID], 1)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version`))
+	f.requireBooked(t)
+}
+
+func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.reverts["0xMerchant"] = true
+	ref := f.usdc(t)
+	f.send(t, ref)
+	f.chain.mine(5)
+	require.Equal(t, 1, f.sync(t).Reverted)
+	f.chain.undo(len(f.chain.blocks) - 1)
+	got := f.sync(t)
+	require.Equal(t, 0, got.Reopened, "its payout may have another transfer by now")
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a reorganization undid it")
+}
+
+// Two rounds run at once, and both find the same transfer stuck.
+func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(t, f.usdc(t))
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 10)
+	require.NoError(t, err)
+	require.Len(t, live, 1)
+	for _, want := range []bool{true, false} {
+		plan, err := f.chain.Bump(t.Context(), live[0].Newest())
+		require.NoError(t, err)
+		_, added, err := f.Store.AddVersion(t.Context(), live[0], plan, func(ctx context.Context) (checkout.TransferVersion, error) {
+			return f.chain.Sign(ctx, plan, live[0].Nonce)
+		})
+		require.NoError(t, err)
+		require.Equal(t, want, added)
+	}
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM transfer_version`))
+}
+
+// A node lags, or another round was faster: its balances lack what is booked already.
+func TestSync_OldBalancesSayNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	old, err := f.chain.Standing(t.Context())
+	require.NoError(t, err)
+	f.send(t, f.usdc(t))
+	f.settle(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	got, err := f.Store.CompareBalances(t.Context(), accounts[0].ID, old)
+	require.NoError(t, err)
+	require.Empty(t, got.Inflows, "the payment is not in them")
+	require.Equal(t, "-1000000000000", f.requireBooked(t)["funding USDC"])
+}

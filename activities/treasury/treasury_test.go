@@ -1,0 +1,340 @@
+package treasury_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.StuckAfter = time.Hour
+	var sent []string
+	f.chain.onSend = func(hash string) {
+		sent = append(sent, hash)
+		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version WHERE tx_hash = $1`, hash),
+			"another connection sees the signed bytes")
+	}
+	ref := f.usdc(t)
+	f.send(t, ref)
+	p := f.read(t, ref)
+	require.Equal(t, []string{p.TxHash}, sent)
+	require.Equal(t, "106.670000", p.Amount, "100 EUR less 1 %, at 1.08, less 0.25 for the network")
+	require.Equal(t, "0.25", p.Fee)
+	require.Equal(t, checkout.PayoutSent, p.Status)
+	require.EqualValues(t, 8, f.query(t, `SELECT next_nonce FROM treasury_account`))
+	f.settle(t)
+	require.NotNil(t, f.read(t, ref).ConfirmedAt)
+	require.Equal(t, map[string]string{
+		"acquirer:receivable EUR": "10000", "revenue:fee EUR": "-100", "merchant:payable EUR": "0", "fx EUR": "-9900",
+		"fx USDC": "106920000", "revenue:network_fee USDC": "-250000", "transit USDC": "0",
+		"wallet USDC": "999893330000", "funding USDC": "-1000000000000",
+		"wallet USDT": "1000000000000", "funding USDT": "-1000000000000",
+		"wallet ETH": "999999748000000000000", "funding ETH": "-1000000000000000000000", "expense:gas ETH": "252000000000000",
+	}, f.requireBooked(t))
+}
+
+// A node's error says nothing: the same bytes go out again, and the state decides.
+func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var sent []string
+	f.chain.onSend = func(hash string) { sent = append(sent, hash) }
+	ref := f.usdc(t)
+	for range 3 {
+		got, err := f.Transfer(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, checkout.TransferOutcome{}, got)
+	}
+	f.chain.mine(1)
+	_, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err, "the nonce is too low because it was mined")
+	require.Len(t, sent, 4)
+	require.Len(t, slices.Compact(sent), 1)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer`))
+}
+
+func TestTransfer_IsNotSentUntilANodeHasIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.chain.refuse = errNode
+	_, err := f.Transfer(t.Context(), ref)
+	require.ErrorIs(t, err, treasury.ErrNotTaken)
+	f.chain.refuse = nil
+	require.Equal(t, 1, f.sync(t).Resent, "the round sends it, although no run asks for it")
+	require.Equal(t, 0, f.sync(t).Resent)
+	f.settle(t)
+	require.Equal(t, checkout.PayoutPending, f.read(t, ref).Status, "its run says that it was sent")
+	f.send(t, ref)
+}
+
+func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		damage func(f *fixture)
+		mend   func(f *fixture)
+		want   checkout.PayoutHold
+	}{
+		"the account has too little": {
+			func(f *fixture) { f.chain.take(checkout.USDC, 1_000_000_000_000-106_669_999) },
+			func(f *fixture) { f.chain.fund(checkout.USDC, "0.000001") }, checkout.HoldFloat},
+		"the account cannot pay the network": {
+			func(f *fixture) {
+				*f.chain = *newFakeChain(1, map[checkout.PayoutCurrency]string{checkout.USDC: "1000"})
+			},
+			func(f *fixture) { f.chain.fund(checkout.ETH, "1") }, checkout.HoldFloat},
+		"above the limit of a payout": {
+			func(f *fixture) { f.Limits.Payout = 10_691 },
+			func(f *fixture) { f.Limits.Payout = 10_692 }, checkout.HoldLimit},
+		"above the merchant's limit": {
+			func(f *fixture) { f.Limits.MerchantDay = 10_691 },
+			func(f *fixture) { f.Limits.MerchantDay = 10_692 }, checkout.HoldLimit},
+		"above the account's limit": {
+			func(f *fixture) { f.Limits.Day = 10_691 },
+			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLimit},
+		"no limits are set": {
+			func(f *fixture) { f.Limits = checkout.PayoutLimits{} },
+			func(f *fixture) { f.Limits = generous }, checkout.HoldLimit},
+		"the fee is above its limit": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrFeeTooHigh },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
+		"the fee leaves nothing": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrTooSmall },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
+		"no rate": {
+			func(f *fixture) { f.Rates = &fakeRates{none: true} },
+			func(f *fixture) { f.Rates = &fakeRates{} }, checkout.HoldRate},
+		"the signer refuses": {
+			func(f *fixture) { f.chain.signErr = errors.New("refused") },
+			func(f *fixture) { f.chain.signErr = nil }, checkout.HoldSigner},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ref := f.usdc(t)
+			c.damage(&f)
+			for range 2 {
+				got, err := f.Transfer(t.Context(), ref)
+				require.NoError(t, err)
+				require.Equal(t, checkout.TransferOutcome{Held: c.want}, got)
+			}
+			p := f.read(t, ref)
+			require.Equal(t, c.want, p.Hold)
+			require.NotNil(t, p.NextActionAt)
+			require.Equal(t, checkout.PayoutPending, p.Status)
+			require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`), "nothing was signed")
+			late, err := f.Store.Overdue(t.Context(), 0, "", 10)
+			require.NoError(t, err)
+			require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
+
+			c.mend(&f)
+			f.send(t, ref)
+			p = f.read(t, ref)
+			require.Equal(t, []any{checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Hold, p.NextActionAt})
+			f.settle(t)
+			payments, _ := f.chain.paid()
+			require.Len(t, payments[ref.ID], 1)
+		})
+	}
+}
+
+func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(v *checkout.TransferVersion){
+		"nonce":       func(v *checkout.TransferVersion) { v.Nonce++ },
+		"destination": func(v *checkout.TransferVersion) { v.Destination = "0xThief" },
+		"amount":      func(v *checkout.TransferVersion) { v.Amount = "107" },
+		"currency":    func(v *checkout.TransferVersion) { v.Currency = checkout.ETH },
+		"terms":       func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
+		"no bytes":    func(v *checkout.TransferVersion) { v.Raw = nil },
+	} {
+		f := newFixture(t)
+		f.chain.forge = change
+		ref := f.usdc(t)
+		_, err := f.Transfer(t.Context(), ref)
+		require.ErrorContains(t, err, "is not the planned one", name)
+		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_version`), name)
+		f.chain.forge = nil
+		f.send(t, ref)
+		require.EqualValues(t, 7, f.query(t, `SELECT nonce FROM transfer`), "no nonce was lost")
+	}
+}
+
+func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Limits.Payout = 1
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldLimit, got.Held)
+	f.exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldLimit, got.Held)
+	f.exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity}, got)
+
+	// The same call again, of a run that was believed dead, signs nothing although it now could.
+	f.Limits = generous
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity}, got)
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	require.NoError(t, err)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
+
+	// A retry has a patience of its own.
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.Limits.Payout = 1
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldLimit, got.Held)
+}
+
+func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.invalid["0xMerchant"] = true
+	ref := f.usdc(t)
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress}, got)
+	f.chain.invalid["0xMerchant"] = false
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress}, got, "the first answer stays")
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
+}
+
+func TestTransfer_OnlyOfItsModeAndNetworks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Mode = checkout.ModeTest
+	_, err := f.Transfer(t.Context(), ref)
+	require.ErrorIs(t, err, treasury.ErrNoChain)
+	f.Mode, f.Chains = checkout.ModeLive, nil
+	_, err = f.Transfer(t.Context(), ref)
+	require.ErrorIs(t, err, treasury.ErrNoChain)
+	_, err = f.Transfer(t.Context(), f.owner.Ref("po_none"))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestTransfer_LimitsHoldWhenManyReachThemAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits.MerchantDay = 3*10_692 + 10_691
+	f.followsAtOnce(t, 12)
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
+	require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = 'limit'`))
+}
+
+func TestTransfer_TheFloatHoldsWhenManyWantItAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.take(checkout.USDC, 1_000_000_000_000-3*106_670_000-1_000)
+	f.followsAtOnce(t, 12)
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
+	f.settle(t)
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'confirmed'`))
+}
+
+// followsAtOnce transfers n payouts at once.
+func (f fixture) followsAtOnce(t *testing.T, n int) {
+	t.Helper()
+	var group errgroup.Group
+	for range n {
+		ref := f.usdc(t)
+		group.Go(func() error {
+			_, err := f.Transfer(t.Context(), ref)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+}
+
+func TestRetryPayout_OnlyAfterAFailure(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "pending")
+	f.send(t, ref)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed, "sent")
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	f.exec(t, `UPDATE payout SET status = 'failed'`)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrTransferStands, "a row that somebody changed by hand")
+	_, err = f.Store.RetryPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	_, err := f.Store.FinishPayout(t.Context(), ref, "")
+	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
+	_, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	_, err = f.Store.FinishPayout(t.Context(), ref, checkout.PayoutNetworkError)
+	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	_, err = f.Store.FinishPayout(t.Context(), ref, "")
+	require.NoError(t, err)
+}
+
+// eventTypes returns the types of the payout's events, oldest first.
+func (f fixture) eventTypes(t *testing.T, ref checkout.Ref) (types []webhook.EventType) {
+	t.Helper()
+	p := f.read(t, ref)
+	events, err := f.Store.Events(t.Context(), ref.Owner, storageEvents(p.SessionID), page)
+	require.NoError(t, err)
+	for _, e := range slices.Backward(events) {
+		if e.SubjectID == ref.ID {
+			types = append(types, e.Type)
+		}
+	}
+	return types
+}
+
+// A run that was believed dead gives up after another one has signed.
+func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	held, err := f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	ref = f.usdc(t)
+	_, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	held, err = f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	held, err = f.Store.RefusePayout(t.Context(), ref, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, held)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
+}

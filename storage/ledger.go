@@ -1,0 +1,170 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Accounts of the ledger. Source: api/decisions.md, "ledger".
+const (
+	accountReceivable = "acquirer:receivable" // what the acquirer owes us
+	accountPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
+	accountFee        = "revenue:fee"
+	accountNetworkFee = "revenue:network_fee" // what merchants pay for the network
+	accountExchange   = "fx"                  // fiat that became crypto
+	accountTransit    = "transit"             // signed and not final; holder: the treasury account
+	accountWallet     = "wallet"              // on the chain; holder: the treasury account
+	accountGas        = "expense:gas"
+	accountFunding    = "funding"  // top-ups of wallets
+	accountSuspense   = "suspense" // moved by nobody we know
+)
+
+// Kinds of ledger entries.
+const (
+	entryCharge   = "charge"             // subject: the transaction
+	entrySigned   = "transfer_signed"    // subject: the transfer, as of the next four
+	entryFinal    = "transfer_confirmed" //
+	entryReverted = "transfer_reverted"
+	entryDead     = "transfer_dead"
+	entryGas      = "transfer_gas" // of a reverted transfer
+	entryReopened = "transfer_reopened"
+	entryInflow   = "inflow"   // subject: the treasury account, as of the next two
+	entryOutflow  = "outflow"  // that no transfer explains
+	entryShortage = "shortage" // that a person accepted
+)
+
+// entry is a ledger entry to book. It is booked in the transaction that decided what it tells.
+type entry struct {
+	Mode       checkout.Mode
+	Kind       string
+	Subject    string
+	Generation int
+	MerchantID string // "" when it concerns no merchant
+	Postings   []posting
+}
+
+// posting is one line of an entry. A debit is positive, a credit is negative.
+type posting struct {
+	Account string
+	Holder  string
+	Asset   string   // ISO 4217 code or payout currency
+	Amount  *big.Int // smallest unit of the asset; a posting of 0 is left out
+}
+
+// book stores an entry. A unique constraint refuses a second entry of the same kind, subject and
+// generation, and the transaction cannot commit when a sum is not 0.
+func (e entry) book(ctx context.Context, tx pgx.Tx) error {
+	var accounts, holders, assets, amounts []string
+	for _, p := range e.Postings {
+		if p.Amount.Sign() != 0 {
+			accounts, holders = append(accounts, p.Account), append(holders, p.Holder)
+			assets, amounts = append(assets, p.Asset), append(amounts, p.Amount.String())
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		WITH entry AS (
+			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
+			VALUES ($1, $2, $3, $4, nullif($5, '')) RETURNING id)
+		INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
+		SELECT entry.id, $1, p.account, p.holder, p.asset, sum(p.amount::numeric)
+		FROM entry, unnest($6::text[], $7::text[], $8::text[], $9::text[])
+			AS p (account, holder, asset, amount)
+		GROUP BY 1, 3, 4, 5 HAVING sum(p.amount::numeric) <> 0`,
+		e.Mode, e.Kind, e.Subject, e.Generation, e.MerchantID, accounts, holders, assets, amounts)
+	if err != nil {
+		return fmt.Errorf("book %s of %s: %w", e.Kind, e.Subject, err)
+	}
+	return nil
+}
+
+// reverse books the opposite of an earlier entry, under another kind.
+func reverse(
+	ctx context.Context, tx pgx.Tx, subject, kind string, generation int, as string, asGeneration int,
+) error {
+	tag, err := tx.Exec(ctx, `
+		WITH earlier AS (
+			SELECT id, mode, merchant_id FROM ledger_entry
+			WHERE subject = $1 AND kind = $2 AND generation = $3
+		), entry AS (
+			INSERT INTO ledger_entry (mode, kind, subject, generation, merchant_id)
+			SELECT mode, $4, $1, $5, merchant_id FROM earlier RETURNING id)
+		INSERT INTO ledger_posting (entry_id, mode, account, holder, asset, amount)
+		SELECT entry.id, p.mode, p.account, p.holder, p.asset, -p.amount
+		FROM entry, earlier JOIN ledger_posting p ON p.entry_id = earlier.id`,
+		subject, kind, generation, as, asGeneration)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = fmt.Errorf("there is no entry %s of generation %d", kind, generation)
+	}
+	if err != nil {
+		return fmt.Errorf("reverse %s of %s: %w", kind, subject, err)
+	}
+	return nil
+}
+
+// bookCharge books a succeeded charge: the acquirer owes us the amount, and we owe the merchant the
+// net. It must run in the transaction that decides the payment.
+func bookCharge(ctx context.Context, tx pgx.Tx, t checkout.Transaction) error {
+	asset := string(t.Currency)
+	return entry{
+		Mode: t.Mode, Kind: entryCharge, Subject: t.ID, Generation: 1, MerchantID: t.MerchantID,
+		Postings: []posting{
+			{accountReceivable, "", asset, big.NewInt(int64(t.Amount))},
+			{accountPayable, t.MerchantID, asset, big.NewInt(-int64(t.Net))},
+			{accountFee, "", asset, big.NewInt(-int64(t.Fee))},
+		},
+	}.book(ctx, tx)
+}
+
+// LedgerBalance is the sum of an account in one asset.
+type LedgerBalance struct {
+	Account string
+	Asset   string // ISO 4217 code or payout currency
+	Amount  string // whole number of the asset's smallest unit; negative is a credit
+}
+
+// LedgerBalances adds up the ledger of one mode, ordered by account and asset. An account whose
+// postings add up to 0 is listed with "0". Only operators may call it.
+func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]LedgerBalance, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT account, asset, sum(amount)::text AS amount FROM ledger_posting
+		WHERE mode = $1 GROUP BY 1, 2 ORDER BY 1, 2`, mode)
+	if err != nil {
+		return nil, fmt.Errorf("ledger balances: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[LedgerBalance])
+	if err != nil {
+		return nil, fmt.Errorf("ledger balances: %w", err)
+	}
+	return got, nil
+}
+
+// walletBalances returns the balances of a treasury account by the ledger, in smallest units.
+func walletBalances(
+	ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string,
+) (map[checkout.PayoutCurrency]*big.Int, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT asset, sum(amount)::text FROM ledger_posting
+		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
+	if err != nil {
+		return nil, err
+	}
+	got := map[checkout.PayoutCurrency]*big.Int{}
+	var (
+		asset  checkout.PayoutCurrency
+		amount string
+	)
+	_, err = pgx.ForEachRow(rows, []any{&asset, &amount}, func() error {
+		units, ok := new(big.Int).SetString(amount, 10)
+		if !ok {
+			return fmt.Errorf("%q is not a whole number", amount)
+		}
+		got[asset] = units
+		return nil
+	})
+	return got, err
+}

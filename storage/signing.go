@@ -1,0 +1,284 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// signTimeout is how long a signer may take. The account is locked meanwhile, and PostgreSQL ends a
+// transaction that is idle for 10 s.
+const signTimeout = 2 * time.Second
+
+// SigningOrder asks for the transfer of a payout. Its facts about the chain were read before.
+type SigningOrder struct {
+	Payout    checkout.Payout // as it was when its transfer was priced
+	AccountID string
+	Plan      checkout.TransferPlan
+	Chain     checkout.AccountStanding
+	Value     checkout.Amount // of the payout, in US cents
+	Limits    checkout.PayoutLimits
+	Patience  time.Duration // see HoldPayout
+	// Sign signs the plan with the nonce. It runs under the lock of the account, for two seconds at
+	// most. Its error rolls everything back, and SignTransfer returns it.
+	Sign func(ctx context.Context, nonce uint64) (checkout.TransferVersion, error)
+}
+
+// Signed is what became of an order. Version is set when Step is stands or go.
+type Signed struct {
+	checkout.TransferOutcome
+
+	Step    checkout.SigningStep
+	Version checkout.TransferVersion // the newest one: send it
+}
+
+// SignTransfer decides about an order, and signs and stores the transfer, in one transaction under
+// the lock of the account. A transfer that stands already is returned instead of a new one. So the
+// nonce, the signed bytes and the payout's amount exist together or not at all, and a repeat after
+// any error is safe.
+//
+// A hold, a failure and a freezing are stored too. It returns checkout.ErrNotFound, and
+// checkout.ErrConflict when the payout changed since it was priced.
+func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error) {
+	var got Signed
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, o.AccountID)
+		if err != nil {
+			return err
+		}
+		// The merchant's limit counts transfers of all accounts.
+		_, err = tx.Exec(ctx, `SELECT FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, o.Payout.MerchantID)
+		if err != nil {
+			return err
+		}
+		p, err := lockPayout(ctx, tx, o.Payout.Ref)
+		if err != nil {
+			return err
+		}
+		got, err = o.decide(ctx, tx, a, p)
+		return err
+	})
+	if err != nil {
+		return Signed{}, fmt.Errorf("sign transfer: %w", err)
+	}
+	return got, nil
+}
+
+func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout) (Signed, error) {
+	facts, err := o.facts(ctx, tx, a, p)
+	if err != nil {
+		return Signed{}, err
+	}
+
+	step, why := facts.Decide()
+	got := Signed{Step: step}
+	switch step {
+	case checkout.SigningStands:
+		got.Version, err = standingVersion(ctx, tx, p.ID)
+	case checkout.SigningEnded:
+		got.Failure = p.Failure
+	case checkout.SigningFreeze:
+		if err = a.freeze(ctx, tx, a.foreignNonce(o.Chain.NextNonce)); err == nil {
+			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
+		}
+	case checkout.SigningHold:
+		got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
+	case checkout.SigningGo:
+		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Destination || p.Currency != o.Plan.Currency {
+			return Signed{}, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
+		}
+		got.Version, err = o.sign(ctx, tx, a, p)
+	}
+	return got, err
+}
+
+// facts reads what Decide needs. Every row that it adds up is written under the same locks.
+func (o SigningOrder) facts(
+	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
+) (checkout.Signing, error) {
+	facts := checkout.Signing{
+		Standing: p.Standing, Pending: p.Status == checkout.PayoutPending && p.Failure == "",
+		Frozen: a.Frozen, NextNonce: a.NextNonce, ChainNonce: o.Chain.NextNonce,
+		Value: o.Value, Limits: o.Limits,
+	}
+	err := tx.QueryRow(ctx, `
+		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
+				WHERE standing AND merchant_id = $1 AND mode = $2 AND created_at > $4::timestamptz - interval '1 day')::bigint,
+			(SELECT coalesce(sum(x.value), 0) FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
+				WHERE t.account_id = $3 AND t.created_at > $4::timestamptz - interval '1 day')::bigint`,
+		p.MerchantID, p.Mode, a.ID, a.Now).Scan(&facts.MerchantDay, &facts.Day)
+	if err != nil {
+		return facts, err
+	}
+	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
+		return facts, err
+	}
+	if facts.Has, err = balances(o.Chain); err != nil {
+		return facts, err
+	}
+	facts.Takes, err = takes(o.Plan)
+	return facts, err
+}
+
+// live returns what the transfers that are not final may still take from the account. Transfers
+// whose end was proved above height count too: balances of that height may still hold what they
+// took, even when their block is lower, because a reorganization may lie between.
+func (a *treasury) live(
+	ctx context.Context, tx pgx.Tx, height uint64,
+) (map[checkout.PayoutCurrency]*big.Int, error) {
+	own := checkout.NetworkCurrency(a.Network)
+	return totals(ctx, tx, `
+		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND (status = 'live' OR proved > $2))
+		SELECT x.currency, sum(x.amount)::text FROM live JOIN transfer_payout x ON x.transfer_id = live.id GROUP BY 1
+		UNION ALL
+		SELECT $3, sum(most)::text FROM (SELECT max(v.max_cost) AS most FROM live
+			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id) cost HAVING count(*) > 0`,
+		a.ID, height, own)
+}
+
+// totals reads rows of a currency and a decimal amount. It adds them up in smallest units.
+func totals(
+	ctx context.Context, tx pgx.Tx, query string, args ...any,
+) (map[checkout.PayoutCurrency]*big.Int, error) {
+	rows, err := tx.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	total := map[checkout.PayoutCurrency]*big.Int{}
+	var (
+		currency checkout.PayoutCurrency
+		amount   string
+	)
+	_, err = pgx.ForEachRow(rows, []any{&currency, &amount}, func() error { return add(total, currency, amount) })
+	return total, err
+}
+
+// takes returns what a transfer takes from its account at most.
+func takes(plan checkout.TransferPlan) (map[checkout.PayoutCurrency]*big.Int, error) {
+	total := map[checkout.PayoutCurrency]*big.Int{}
+	if err := add(total, plan.Currency, plan.Amount); err != nil {
+		return nil, err
+	}
+	return total, add(total, checkout.NetworkCurrency(plan.Currency.Network()), plan.MaxCost)
+}
+
+func balances(now checkout.AccountStanding) (map[checkout.PayoutCurrency]*big.Int, error) {
+	total := map[checkout.PayoutCurrency]*big.Int{}
+	for currency, amount := range now.Balances {
+		if err := add(total, checkout.PayoutCurrency(currency), amount); err != nil {
+			return nil, err
+		}
+	}
+	return total, nil
+}
+
+// add adds a decimal amount to the total of its currency, in smallest units.
+func add(total map[checkout.PayoutCurrency]*big.Int, c checkout.PayoutCurrency, amount string) error {
+	units, err := c.Units(amount)
+	if err != nil {
+		return err
+	}
+	if total[c] == nil {
+		total[c] = new(big.Int)
+	}
+	total[c].Add(total[c], units)
+	return nil
+}
+
+// sign signs the plan with the account's next nonce and stores all of it.
+func (o SigningOrder) sign(
+	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
+) (checkout.TransferVersion, error) {
+	v, err := signWithin(ctx, o.Plan, a.NextNonce, func(ctx context.Context) (checkout.TransferVersion, error) {
+		return o.Sign(ctx, a.NextNonce)
+	})
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+
+	id := checkout.NewID(checkout.PrefixTransfer)
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
+		id, a.ID, v.Nonce, o.Chain.Height, a.Now)
+	batch.Queue(`
+		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
+			created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
+		id, p.ID, p.MerchantID, p.Mode, v.Currency, v.Amount, v.Fee, o.Value, a.Now)
+	batch.Queue(`UPDATE treasury_account SET next_nonce = next_nonce + 1 WHERE id = $1`, a.ID)
+	batch.Queue(`
+		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, hold = '', held_at = NULL, next_action_at = NULL
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode, v.Amount, v.Fee, v.TxHash)
+	queueVersion(batch, id, 1, v, a.Now)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	return v, bookSigned(ctx, tx, a, p, id, v.TransferPlan)
+}
+
+// signWithin calls sign and compares what it returns with what was asked for.
+func signWithin(
+	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
+	sign func(context.Context) (checkout.TransferVersion, error),
+) (checkout.TransferVersion, error) {
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
+	defer cancel()
+	v, err := sign(ctx)
+	if err != nil {
+		return v, err
+	}
+	got := v.TransferPlan
+	if v.Nonce != nonce || got.Currency != plan.Currency || got.Destination != plan.Destination ||
+		got.Amount != plan.Amount || got.Fee != plan.Fee || got.MaxCost != plan.MaxCost ||
+		!bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
+		return v, fmt.Errorf("the signed transfer is not the planned one of nonce %d", nonce)
+	}
+	return v, nil
+}
+
+func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.TransferVersion, now time.Time) {
+	terms := v.Terms
+	if len(terms) == 0 {
+		terms = json.RawMessage(`{}`)
+	}
+	b.Queue(`
+		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
+			raw, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		v.TxHash, transferID, number, v.Currency, v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now)
+}
+
+// bookSigned books what the transfer pays: we owe the merchant nothing more, its money became
+// crypto, and that is on its way.
+func bookSigned(
+	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout, transferID string, plan checkout.TransferPlan,
+) error {
+	amount, err := plan.Currency.Units(plan.Amount)
+	if err != nil {
+		return err
+	}
+	fee, err := plan.Currency.Units(plan.Fee)
+	if err != nil {
+		return err
+	}
+	source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
+	asset := string(plan.Currency)
+	return entry{
+		Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: 1, MerchantID: p.MerchantID,
+		Postings: []posting{
+			{accountPayable, p.MerchantID, source, net},
+			{accountExchange, "", source, new(big.Int).Neg(net)},
+			{accountExchange, "", asset, new(big.Int).Add(amount, fee)},
+			{accountTransit, a.ID, asset, new(big.Int).Neg(amount)},
+			{accountNetworkFee, "", asset, new(big.Int).Neg(fee)},
+		},
+	}.book(ctx, tx)
+}

@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// TransferStatus is the state of a transfer. All but live are final on the chain.
+type TransferStatus string
+
+// States of a transfer.
+const (
+	TransferLive      TransferStatus = "live"      // signed; nobody knows yet how it ends
+	TransferConfirmed TransferStatus = "confirmed" // paid
+	TransferReverted  TransferStatus = "reverted"  // in a block, but the destination received nothing
+	TransferDead      TransferStatus = "dead"      // another transaction took its nonce
+)
+
+// Transfer is one nonce of a treasury account, with the signed versions.
+type Transfer struct {
+	ID        string // tr_…
+	AccountID string
+	Nonce     uint64
+	Status    TransferStatus
+	Base      uint64                     // height of the chain when it was signed
+	Unchanged time.Duration              // time since its newest version was signed
+	Versions  []checkout.TransferVersion `db:"-"` // oldest first
+}
+
+// Newest returns the version to send.
+func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
+
+const selectVersion = `
+	SELECT v.currency, v.destination, v.amount::text AS amount, v.fee::text AS fee, v.max_cost::text AS max_cost,
+		v.terms, t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
+
+// standingVersion returns the newest version of the transfer that stands for a payout.
+func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
+	rows, err := tx.Query(ctx, selectVersion+`
+		JOIN transfer_payout x ON x.transfer_id = t.id AND x.standing
+		WHERE x.payout_id = $1 ORDER BY v.number DESC LIMIT 1`, payoutID)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[checkout.TransferVersion])
+}
+
+// StandingTransfer returns the newest signed version of the payout's transfer, and false when
+// nothing is signed that may still pay it. Only the treasury may call it: the bytes move money.
+func (s *Store) StandingTransfer(
+	ctx context.Context, ref checkout.Ref,
+) (v checkout.TransferVersion, stands bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM transfer_payout
+				WHERE payout_id = $1 AND merchant_id = $2 AND mode = $3 AND standing)`,
+			ref.ID, ref.MerchantID, ref.Mode).Scan(&stands)
+		if err == nil && stands {
+			v, err = standingVersion(ctx, tx, ref.ID)
+		}
+		return err
+	})
+	if err != nil {
+		return v, false, fmt.Errorf("standing transfer: %w", err)
+	}
+	return v, stands, nil
+}
+
+// LiveTransfers returns up to limit transfers of an account whose end is not final, by nonce.
+func (s *Store) LiveTransfers(ctx context.Context, accountID string, limit int) ([]Transfer, error) {
+	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.status = 'live' ORDER BY t.nonce LIMIT $2`, accountID, limit)
+}
+
+// UndoneTransfers returns up to limit transfers of an account that ended although the chain's final
+// nonce is not above theirs, by nonce: a reorganization undid their end, or the node lags.
+func (s *Store) UndoneTransfers(
+	ctx context.Context, accountID string, finalNonce uint64, limit int,
+) ([]Transfer, error) {
+	return s.transfers(ctx, `
+		WHERE t.account_id = $1 AND t.nonce >= $2 AND t.status <> 'live' ORDER BY t.nonce LIMIT $3`,
+		accountID, finalNonce, limit)
+}
+
+func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT t.id, t.account_id, t.nonce, t.status, t.base, clock_timestamp() - (
+			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged
+		FROM transfer t `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("transfers: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[Transfer])
+	if err != nil || len(got) == 0 {
+		return nil, wrap("transfers", err)
+	}
+
+	byID, ids := map[string]*Transfer{}, make([]string, len(got))
+	for i := range got {
+		byID[got[i].ID], ids[i] = &got[i], got[i].ID
+	}
+	rows, err = s.pool.Query(ctx, `SELECT transfer_id, x.* FROM (`+selectVersion+`) x
+		JOIN transfer_version USING (tx_hash) WHERE transfer_id = ANY ($1) ORDER BY transfer_id, number`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("transfers: %w", err)
+	}
+	type row struct {
+		TransferID string
+		checkout.TransferVersion
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[row])
+	for _, v := range versions {
+		t := byID[v.TransferID]
+		t.Versions = append(t.Versions, v.TransferVersion)
+	}
+	return got, wrap("transfers", err)
+}
+
+// wrap adds what was being done to an error; nil stays nil.
+func wrap(doing string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", doing, err)
+	}
+	return err
+}
+
+// ErrFrozen: the account signs nothing at present.
+var ErrFrozen = errors.New("the treasury account is frozen")
+
+// AddVersion signs the next version of a live transfer and stores it, under the lock of the
+// account. sign gets two seconds. added is false when the transfer has ended, or has a newer version
+// than last: another process was faster. It returns ErrFrozen.
+func (s *Store) AddVersion(
+	ctx context.Context, t Transfer, plan checkout.TransferPlan,
+	sign func(ctx context.Context) (checkout.TransferVersion, error),
+) (v checkout.TransferVersion, added bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, t.AccountID)
+		if err != nil {
+			return err
+		}
+		if a.Frozen {
+			return ErrFrozen
+		}
+		var current bool
+		err = tx.QueryRow(ctx, `
+			SELECT t.status = 'live' AND (SELECT count(*) FROM transfer_version v WHERE v.transfer_id = t.id) = $2
+			FROM transfer t WHERE t.id = $1`, t.ID, len(t.Versions)).Scan(&current)
+		if err != nil || !current {
+			return err
+		}
+		last := t.Newest()
+		if plan.Amount != last.Amount || plan.Destination != last.Destination || plan.Currency != last.Currency {
+			return errors.New("a version pays something else than the one before")
+		}
+		if v, err = signWithin(ctx, plan, t.Nonce, sign); err != nil {
+			return err
+		}
+		batch := &pgx.Batch{}
+		queueVersion(batch, t.ID, len(t.Versions)+1, v, a.Now)
+		added = true
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return checkout.TransferVersion{}, false, fmt.Errorf("add version: %w", err)
+	}
+	return v, added, nil
+}

@@ -1,0 +1,173 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// TreasuryAccount is an account from which payouts are sent. It belongs to a mode and to no
+// merchant, so its queries name no merchant.
+type TreasuryAccount struct {
+	checkout.TreasuryAccount
+
+	ID        string // tre_…
+	Mode      checkout.Mode
+	NextNonce uint64
+	NextBlock uint64     // the first block whose outflows were not compared with transfers
+	Live      int        // transfers whose end is not final
+	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
+	FrozenWhy string
+	CreatedAt time.Time
+}
+
+const selectTreasury = `
+	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_nonce, a.next_block, a.frozen_at,
+		a.frozen_why, a.created_at,
+		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
+	FROM treasury_account a `
+
+// OpenTreasury returns the row of an account. The first call makes it: its nonces begin with the
+// chain's next one, and its blocks after the chain's present one.
+func (s *Store) OpenTreasury(
+	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountStanding,
+) (TreasuryAccount, error) {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
+			seen_height, created_at)
+		SELECT $1, $2, $3, $4, $5, $6, $7, 0, date_trunc('milliseconds', clock_timestamp())
+		WHERE NOT EXISTS (SELECT FROM treasury_account WHERE mode = $2 AND chain_id = $4 AND address = $5)
+		ON CONFLICT ON CONSTRAINT treasury_account_address_key DO NOTHING`,
+		checkout.NewID(checkout.PrefixTreasury), mode, a.Network, a.ChainID, a.Address, now.NextNonce,
+		now.Height+1)
+	if err != nil {
+		return TreasuryAccount{}, fmt.Errorf("open treasury: %w", err)
+	}
+	rows, err := s.pool.Query(ctx, selectTreasury+`
+		WHERE a.mode = $1 AND a.chain_id = $2 AND a.address = $3`, mode, a.ChainID, a.Address)
+	if err != nil {
+		return TreasuryAccount{}, fmt.Errorf("open treasury: %w", err)
+	}
+	return exactlyOne[TreasuryAccount](rows, "open treasury")
+}
+
+// TreasuryAccounts returns every account of a mode, oldest first. Only operators may call it.
+func (s *Store) TreasuryAccounts(
+	ctx context.Context, mode checkout.Mode,
+) ([]TreasuryAccount, error) {
+	rows, err := s.pool.Query(ctx, selectTreasury+`WHERE a.mode = $1 ORDER BY a.id`, mode)
+	if err != nil {
+		return nil, fmt.Errorf("treasury accounts: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[TreasuryAccount])
+	if err != nil {
+		return nil, fmt.Errorf("treasury accounts: %w", err)
+	}
+	return got, nil
+}
+
+// Freeze stops all signatures of an account, in every process: a signature looks at the row under
+// its lock. The first reason stays. It returns checkout.ErrNotFound.
+func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err != nil {
+			return err
+		}
+		return a.freeze(ctx, tx, why)
+	})
+	if err != nil {
+		return fmt.Errorf("freeze: %w", err)
+	}
+	return nil
+}
+
+// Thaw lets an account sign again. A person must have explained what froze it. Nonces that somebody
+// else used are skipped, and what the balances are short of is booked to suspense: otherwise the
+// account would freeze again at once. It returns checkout.ErrNotFound.
+func (s *Store) Thaw(ctx context.Context, accountID string, now checkout.AccountStanding) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err != nil {
+			return err
+		}
+		if err := a.acceptShortage(ctx, tx, now); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
+				next_nonce = greatest(next_nonce, $2)
+			WHERE id = $1`, accountID, now.NextNonce)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("thaw: %w", err)
+	}
+	return nil
+}
+
+// treasury is the locked row of an account.
+type treasury struct {
+	ID          string
+	Mode        checkout.Mode
+	Network     string
+	NextNonce   uint64
+	NextBlock   uint64
+	SeenHeight  uint64
+	ShortHeight *uint64
+	Frozen      bool
+	Now         time.Time
+}
+
+// lockTreasury locks the account. Every transaction that changes an account or its transfers does
+// so first.
+func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT id, mode, network, next_nonce, next_block, seen_height, short_height,
+			frozen_at IS NOT NULL AS frozen, date_trunc('milliseconds', clock_timestamp()) AS now
+		FROM treasury_account WHERE id = $1 FOR UPDATE`, accountID)
+	if err != nil {
+		return treasury{}, err
+	}
+	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[treasury])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return treasury{}, checkout.ErrNotFound
+	}
+	return a, err
+}
+
+func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE treasury_account SET frozen_at = $2, frozen_why = $3
+		WHERE id = $1 AND frozen_at IS NULL`, a.ID, a.Now, why)
+	return err
+}
+
+// CheckNonce freezes the account when the chain knows a nonce that no transfer has. It returns the
+// reason, "" when there is none.
+func (s *Store) CheckNonce(
+	ctx context.Context, accountID string, now checkout.AccountStanding,
+) (why string, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err != nil || now.NextNonce <= a.NextNonce {
+			return err
+		}
+		why = a.foreignNonce(now.NextNonce)
+		return a.freeze(ctx, tx, why)
+	})
+	if err != nil {
+		return "", fmt.Errorf("check nonce: %w", err)
+	}
+	return why, nil
+}
+
+func (a *treasury) foreignNonce(chain uint64) string {
+	return fmt.Sprintf("the chain has nonces up to %d, and transfers have them only up to %d",
+		chain-1, int64(a.NextNonce)-1) //nolint:gosec // a nonce is small
+}

@@ -1,0 +1,80 @@
+package checkout
+
+import "math/big"
+
+// PayoutLimits are the most that a treasury account pays, in US cents. A limit of 0 holds every
+// payout: there is no default.
+type PayoutLimits struct {
+	Payout      Amount // one payout
+	MerchantDay Amount // all payouts of one merchant in 24 hours, over all accounts
+	Day         Amount // all payouts of the account in 24 hours
+}
+
+// Signing holds the facts on which the next signature of a treasury account depends. They are read
+// under the lock of the account.
+type Signing struct {
+	Standing bool // a transfer of the payout exists that may still pay it
+	Pending  bool // the payout is pending, and no failure is recorded
+	Frozen   bool
+
+	NextNonce  uint64 // of the account's row
+	ChainNonce uint64 // the first nonce that the chain does not know, read before the lock
+
+	Value       Amount // of this payout, in US cents
+	MerchantDay Amount // of the merchant's standing transfers of the last 24 hours
+	Day         Amount // of the account's
+	Limits      PayoutLimits
+
+	Takes map[PayoutCurrency]*big.Int // what the transfer takes from the account at most, smallest units
+	Live  map[PayoutCurrency]*big.Int // what the live transfers may still take
+	Has   map[PayoutCurrency]*big.Int // the account's balances on the chain
+}
+
+// SigningStep is what to do with an order to send a payout.
+type SigningStep string
+
+// Steps of a signing.
+const (
+	SigningStands SigningStep = "stands" // send the bytes of the transfer that exists
+	SigningEnded  SigningStep = "ended"  // the payout is decided
+	SigningFreeze SigningStep = "freeze" // somebody else uses the account's key
+	SigningHold   SigningStep = "hold"
+	SigningGo     SigningStep = "go" // sign with NextNonce
+)
+
+// Decide returns the next step, and the reason when it is SigningHold or SigningFreeze.
+func (s Signing) Decide() (SigningStep, PayoutHold) {
+	switch {
+	case s.Standing:
+		return SigningStands, ""
+	case !s.Pending:
+		return SigningEnded, ""
+	case s.Frozen:
+		return SigningHold, HoldFrozen
+	case s.ChainNonce > s.NextNonce:
+		return SigningFreeze, HoldFrozen
+	case s.Value > s.Limits.Payout, s.MerchantDay+s.Value > s.Limits.MerchantDay,
+		s.Day+s.Value > s.Limits.Day:
+		return SigningHold, HoldLimit
+	case !s.affordable():
+		return SigningHold, HoldFloat
+	}
+	return SigningGo, ""
+}
+
+// affordable reports whether the account has what this transfer takes beside the live ones.
+func (s Signing) affordable() bool {
+	for currency, takes := range s.Takes {
+		has, live := s.Has[currency], s.Live[currency]
+		if has == nil {
+			return false
+		}
+		if live == nil {
+			live = new(big.Int)
+		}
+		if new(big.Int).Sub(has, live).Cmp(takes) < 0 {
+			return false
+		}
+	}
+	return true
+}

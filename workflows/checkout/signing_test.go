@@ -1,0 +1,50 @@
+package checkout_test
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestSigning_Decide(t *testing.T) {
+	t.Parallel()
+	units := func(usdc, eth int64) map[checkout.PayoutCurrency]*big.Int {
+		return map[checkout.PayoutCurrency]*big.Int{checkout.USDC: big.NewInt(usdc), checkout.ETH: big.NewInt(eth)}
+	}
+	for name, c := range map[string]struct {
+		change func(s *checkout.Signing)
+		step   checkout.SigningStep
+		hold   checkout.PayoutHold
+	}{
+		"all is well": {func(*checkout.Signing) {}, checkout.SigningGo, ""},
+		"a standing transfer goes before everything": {func(s *checkout.Signing) {
+			s.Standing, s.Pending, s.Frozen, s.ChainNonce = true, false, true, 99
+		}, checkout.SigningStands, ""},
+		"decided":                     {func(s *checkout.Signing) { s.Pending, s.Frozen = false, true }, checkout.SigningEnded, ""},
+		"frozen":                      {func(s *checkout.Signing) { s.Frozen, s.ChainNonce = true, 99 }, checkout.SigningHold, checkout.HoldFrozen},
+		"the chain is behind":         {func(s *checkout.Signing) { s.ChainNonce = 0 }, checkout.SigningGo, ""},
+		"the chain knows more nonces": {func(s *checkout.Signing) { s.ChainNonce = 6 }, checkout.SigningFreeze, checkout.HoldFrozen},
+		"one payout's limit":          {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLimit},
+		"the merchant's limit":        {func(s *checkout.Signing) { s.MerchantDay++ }, checkout.SigningHold, checkout.HoldLimit},
+		"the day's limit":             {func(s *checkout.Signing) { s.Day++ }, checkout.SigningHold, checkout.HoldLimit},
+		"no limits":                   {func(s *checkout.Signing) { s.Limits = checkout.PayoutLimits{} }, checkout.SigningHold, checkout.HoldLimit},
+		"one unit too little":         {func(s *checkout.Signing) { s.Has = units(149, 30) }, checkout.SigningHold, checkout.HoldFloat},
+		"one unit of gas too little":  {func(s *checkout.Signing) { s.Has = units(150, 29) }, checkout.SigningHold, checkout.HoldFloat},
+		"nothing is live":             {func(s *checkout.Signing) { s.Has, s.Live = units(100, 10), nil }, checkout.SigningGo, ""},
+		"no balance of the currency":  {func(s *checkout.Signing) { delete(s.Has, checkout.USDC) }, checkout.SigningHold, checkout.HoldFloat},
+		"more is live than is there":  {func(s *checkout.Signing) { s.Live = units(1_000, 0) }, checkout.SigningHold, checkout.HoldFloat},
+	} {
+		s := checkout.Signing{
+			Pending: true, NextNonce: 5, ChainNonce: 5, Value: 10_000, MerchantDay: 40_000, Day: 90_000,
+			Limits: checkout.PayoutLimits{Payout: 10_000, MerchantDay: 50_000, Day: 100_000},
+			Takes:  units(100, 10), Live: units(50, 20), Has: units(150, 30),
+		}
+		c.change(&s)
+		step, hold := s.Decide()
+		require.Equal(t, c.step, step, name)
+		require.Equal(t, c.hold, hold, name)
+	}
+}

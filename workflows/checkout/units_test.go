@@ -1,0 +1,28 @@
+package checkout_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestParseUnits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"1.5": "1500000", "0": "0", "0.000001": "1", "106.670000": "106670000", "1.50000000": "1500000", "007": "7000000",
+		"12345678901234567890.123456": "12345678901234567890123456",
+	} {
+		got, err := checkout.ParseUnits(text, 6)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got.String(), text)
+		back, err := checkout.ParseUnits(checkout.FormatUnits(got, 6), 6)
+		require.NoError(t, err)
+		require.Equal(t, want, back.String(), text)
+	}
+	for _, text := range []string{"", ".", "-1", "+1", "1e3", "0.0000001", "1.2.3", "0x1", " 1", "1/2", "NaN", "1_000"} {
+		_, err := checkout.ParseUnits(text, 6)
+		require.Error(t, err, text)
+	}
+}
