@@ -609,7 +609,7 @@ func listsCharges(w *world) {
 		require.Equal(w.t, req.TransactionID, got.TransactionID)
 		require.Equal(w.t, req.SessionID, got.SessionID)
 		require.Equal(w.t, checkout.Amount(1050), got.Amount)
-		require.Equal(w.t, "EUR", got.Currency)
+		require.Equal(w.t, checkout.EUR, got.Currency)
 		require.Zero(w.t, got.Refunded)
 	}
 	require.True(w.t, found)

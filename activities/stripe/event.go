@@ -24,9 +24,9 @@ type Event struct {
 	ID       string // evt_…
 	Type     string // such as payment_intent.succeeded
 	ObjectID string // of the changed object: pi_…, ch_…, re_…, du_…
-	// IntentID is the intent that the object is or belongs to, "" when it belongs to none.
-	IntentID string
-	Livemode bool
+	// Reference is the intent that the object is or belongs to, "" when it belongs to none.
+	Reference string
+	Livemode  bool
 	// CreatedAt has whole seconds, in UTC.
 	CreatedAt time.Time
 }
@@ -73,9 +73,9 @@ func newEvent(e *stripe.Event) Event {
 		value, _ := e.Data.Object[name].(string) // "" for what is no text
 		return value
 	}
-	got.ObjectID, got.IntentID = text("id"), text("payment_intent")
+	got.ObjectID, got.Reference = text("id"), text("payment_intent")
 	if text("object") == "payment_intent" {
-		got.IntentID = got.ObjectID
+		got.Reference = got.ObjectID
 	}
 	return got
 }

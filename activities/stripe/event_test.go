@@ -62,7 +62,7 @@ func TestVerifyEvent(t *testing.T) {
 		}
 		require.NoError(t, err, c.name)
 		require.Equal(t, stripe.Event{
-			ID: "evt_1", Type: "payment_intent.succeeded", ObjectID: "pi_1", IntentID: "pi_1", Livemode: true,
+			ID: "evt_1", Type: "payment_intent.succeeded", ObjectID: "pi_1", Reference: "pi_1", Livemode: true,
 			CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		}, got, c.name)
 	}
@@ -76,7 +76,7 @@ func TestVerifyEvent_TellsTestModeAndTheIntentOfAnotherObject(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Livemode)
 	require.Equal(t, "du_1", got.ObjectID)
-	require.Equal(t, "pi_1", got.IntentID)
+	require.Equal(t, "pi_1", got.Reference)
 }
 
 func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
@@ -94,7 +94,7 @@ func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, []string{"payment_intent.created", "charge.succeeded", "payment_intent.succeeded"}, types(all))
-	require.Equal(t, reference, all[1].IntentID)
+	require.Equal(t, reference, all[1].Reference)
 
 	next, more, err := w.network.Events(t.Context(), all[0].ID, since)
 	require.NoError(t, err)

@@ -34,8 +34,8 @@ type Options struct {
 	// APIURL is the address of another API than Stripe's. It is allowed on loopback only, and only
 	// together with Simulated. "" means Stripe.
 	APIURL string
-	// Simulated says that APIURL is the double of deploy/acquirer. Any kind of key is then accepted
-	// in either mode.
+	// Simulated says that APIURL is the double of deploy/acquirer. The key is then a test key in
+	// either mode, so that no real one reaches the double.
 	Simulated bool
 }
 
@@ -83,6 +83,8 @@ func checkKey(o Options) error {
 		return errors.New("the Stripe key is not a secret or restricted key: it begins with sk_ or rk_")
 	case o.Mode != checkout.ModeTest && o.Mode != checkout.ModeLive:
 		return fmt.Errorf("mode %q is neither test nor live", o.Mode)
+	case o.Simulated && mode != string(checkout.ModeTest):
+		return errors.New("the Stripe key is a live key, and this is a simulation")
 	case !o.Simulated && mode != string(o.Mode):
 		return fmt.Errorf("the Stripe key is a %s key, and this is %s mode", mode, o.Mode)
 	}

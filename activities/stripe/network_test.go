@@ -36,14 +36,15 @@ func TestNew_RefusesKeysAndAddressesThatDoNotFitTogether(t *testing.T) {
 		{stripe.Options{SecretKey: "whsec_1", Mode: checkout.ModeLive}, "not a secret or restricted key"},
 		{stripe.Options{SecretKey: "sk_live_1"}, "neither test nor live"},
 		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: local, Simulated: true}, ""},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "http://[::1]:5", Simulated: true}, ""},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, Simulated: true}, "needs the address of the double"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeTest, APIURL: "http://[::1]:5", Simulated: true}, ""},
+		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: local, Simulated: true}, "is a live key, and this is a simulation"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, Simulated: true}, "needs the address of the double"},
 		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: local}, "allowed in a simulation only"},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "https://api.stripe.com", Simulated: true}, "not on loopback"},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "http://10.0.0.1", Simulated: true}, "not on loopback"},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "http://localhost.evil.example", Simulated: true}, "not on loopback"},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "http://u:p@127.0.0.1", Simulated: true}, "not a plain http"},
-		{stripe.Options{SecretKey: "sk_live_1", Mode: checkout.ModeLive, APIURL: "ftp://127.0.0.1", Simulated: true}, "not a plain http"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: "https://api.stripe.com", Simulated: true}, "not on loopback"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: "http://10.0.0.1", Simulated: true}, "not on loopback"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: "http://localhost.evil.example", Simulated: true}, "not on loopback"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: "http://u:p@127.0.0.1", Simulated: true}, "not a plain http"},
+		{stripe.Options{SecretKey: "sk_test_1", Mode: checkout.ModeLive, APIURL: "ftp://127.0.0.1", Simulated: true}, "not a plain http"},
 	} {
 		_, err := stripe.New(c.options)
 		if c.want == "" {

@@ -27,6 +27,7 @@ const elements = stripe.elements({ mode: 'payment', amount: 1050, currency: 'eur
 const card = elements.create('payment')
 card.on('ready', () => document.body.classList.add('ready'))
 card.on('change', (e) => document.body.classList.toggle('complete', e.complete))
+card.on('focus', () => document.body.classList.add('focused'))
 card.mount('#card')
 document.querySelector('form').addEventListener('submit', async (event) => {
   event.preventDefault()
@@ -85,9 +86,8 @@ func newShop(t *testing.T, scriptURL string) *shop {
 
 // typeCard types into the frame's fields, as a customer does: with the tab key from one to the next.
 func typeCard(tab *chrome.Tab, number, expiry, cvc string) {
-	tab.Do(chrome.Click("#card iframe"))
 	tab.Script("card.focus()")
-	tab.Do(chromedp.KeyEvent(number), chromedp.KeyEvent("\t"), chromedp.KeyEvent(expiry), chromedp.KeyEvent("\t"),
+	tab.Do(chrome.See("body.focused"), chromedp.KeyEvent(number), chromedp.KeyEvent("\t"), chromedp.KeyEvent(expiry), chromedp.KeyEvent("\t"),
 		chromedp.KeyEvent(cvc))
 }
 
