@@ -104,7 +104,9 @@ func (n *Network) look(
 
 // confirmation returns the parameters of a confirmation. After the bank's page the intent holds the
 // card already.
-func confirmation(before *stripe.PaymentIntent, number int, req checkout.ChargeRequest) *stripe.PaymentIntentConfirmParams {
+func confirmation(
+	before *stripe.PaymentIntent, number int, req checkout.ChargeRequest,
+) *stripe.PaymentIntentConfirmParams {
 	params := &stripe.PaymentIntentConfirmParams{
 		Expand:    expanded,
 		ReturnURL: stripe.String(req.ReturnURL),

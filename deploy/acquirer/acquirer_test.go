@@ -140,11 +140,11 @@ func TestProcess_ForgetsNothingWhenItIsKilled(t *testing.T) {
 	require.NoError(t, control.Plan(t.Context(), acquirer.Fault{Kind: acquirer.FaultLost, Match: "/confirm", Count: 50}))
 	confirm := confirmCall(intent, token)
 	confirm.key = "k1"
-	request, err := http.NewRequestWithContext(t.Context(), "POST", apiURL+confirm.path, strings.NewReader(confirm.form.Encode()))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL+confirm.path, strings.NewReader(confirm.form.Encode()))
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+secretKey)
 	request.Header.Set("Idempotency-Key", "k1")
-	_, err = http.DefaultClient.Do(request) //nolint:bodyclose // there is no answer
+	_, err = http.DefaultClient.Do(request)
 	require.Error(t, err)
 	kill()
 

@@ -13,8 +13,8 @@ import (
 // computer.
 const (
 	EnvDatabaseURL   = "ACQUIRER_DATABASE_URL"
-	EnvSecretKey     = "ACQUIRER_SECRET_KEY" // "" takes any key
-	EnvWebhookSecret = "ACQUIRER_WEBHOOK_SECRET"
+	EnvSecretKey     = "ACQUIRER_SECRET_KEY"     // "" takes any key
+	EnvWebhookSecret = "ACQUIRER_WEBHOOK_SECRET" //nolint:gosec // G101: the name of a secret
 )
 
 // Main is the command acquirer: it runs a double until ctx ends. When it answers, it prints one line

@@ -161,7 +161,7 @@ func list(ctx context.Context, tx pgx.Tx, p page) ([]object, bool, error) {
 		where("number > (SELECT number FROM acquirer.object WHERE id = $%d)", p.before)
 	}
 	args = append(args, p.limit+1)
-	//nolint:gosec // G202: only the fixed conditions above and the numbers of arguments are put together
+	// Only the fixed conditions above and the numbers of arguments are put together.
 	rows, err := tx.Query(ctx, `SELECT body FROM acquirer.object WHERE `+strings.Join(conditions, " AND ")+
 		` ORDER BY number `+order+fmt.Sprintf(` LIMIT $%d`, len(args)), args...)
 	if err != nil {

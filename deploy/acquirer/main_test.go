@@ -76,7 +76,8 @@ func startProcess(t *testing.T, databaseURL, args string) (addresses map[string]
 	require.NoError(t, err)
 	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
-		<-exited
+		for range exited { // closed once it has ended
+		}
 	})
 	t.Cleanup(kill)
 	addresses = map[string]string{}

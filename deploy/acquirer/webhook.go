@@ -48,7 +48,7 @@ func (s *sender) schedule(ctx context.Context, tx pgx.Tx, eventID string) error 
 		return nil
 	}
 	for range max(1, s.options.Copies) {
-		delay := time.Duration(rand.Float64() * float64(s.options.Spread)) //nolint:gosec // G404: only the order is random
+		delay := rand.N(s.options.Spread + 1)
 		_, err := tx.Exec(ctx, `INSERT INTO acquirer.webhook (event_id, due_at) VALUES ($1, now() + $2)`, eventID, delay)
 		if err != nil {
 			return err
