@@ -590,6 +590,19 @@ func forgottenRefundKey(w *world) {
 	again, err := w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
 	require.Equal(w.t, first, again)
+
+	// A refund that the bank returned leaves a charge that could be refunded once more.
+	req, reference = w.prepare("refundFail")
+	w.confirm(reference, 1, req)
+	id = newRefundID()
+	_, err = w.network.Refund(w.t.Context(), reference, id)
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.control.SettleRefunds(w.t.Context()))
+	require.NoError(w.t, w.control.ForgetKeys(w.t.Context()))
+	again, err = w.network.Refund(w.t.Context(), reference, id)
+	require.NoError(w.t, err)
+	require.Equal(w.t, checkout.RefundFailed, again.Status)
+	require.EqualValues(w.t, 0, w.refunded(reference))
 }
 
 func listsCharges(w *world) {

@@ -143,6 +143,24 @@ func TestCancel_OfAnIntentThatIsBeingDecidedIsNoAnswer(t *testing.T) {
 	require.Zero(t, got)
 }
 
+// TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer: the bank has said yes, so the caller asks
+// again instead of telling the customer that the payment failed.
+func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	network := imitate(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error": {"code": "parameter_unknown"}}`)
+			return
+		}
+		fmt.Fprint(w, intent(`"status": "requires_confirmation"`))
+	})
+	_, err := network.Confirm(t.Context(), "pi_1", 2, checkout.ChargeRequest{
+		TransactionID: "txn_1", SessionID: "cs_1", Token: "ctoken_1", Amount: 1050, Currency: checkout.EUR,
+	})
+	require.ErrorIs(t, err, stripe.ErrNotConfirmed)
+}
+
 // TestErrors_HoldNoSecret goes through everything that Stripe or the way to it can answer.
 func TestErrors_HoldNoSecret(t *testing.T) {
 	t.Parallel()

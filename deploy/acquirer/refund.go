@@ -118,5 +118,20 @@ func (a *Acquirer) settleRefund(ctx context.Context, tx pgx.Tx, id string) error
 	if err := update(ctx, tx, r); err != nil {
 		return err
 	}
+	if r.text("status") == "failed" {
+		if err := takeBack(ctx, tx, r); err != nil {
+			return err
+		}
+	}
 	return a.emit(ctx, tx, request{}, kind, r)
+}
+
+// takeBack makes the charge of a failed refund as it was before. It can be refunded again.
+func takeBack(ctx context.Context, tx pgx.Tx, r object) error {
+	ch, _, err := find(ctx, tx, kindCharge, r.text("charge"))
+	if err != nil {
+		return err
+	}
+	ch["amount_refunded"], ch["refunded"] = ch.number("amount_refunded")-r.number("amount"), false
+	return update(ctx, tx, ch)
 }
