@@ -96,6 +96,33 @@ func TestContract_Stripe(t *testing.T) {
 	}
 }
 
+// TestSimulation_OfLiveModeNeedsALiveDouble: a double of test mode is not taken for one of live mode.
+func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
+	t.Parallel()
+	mock, err := startMock()
+	require.NoError(t, err)
+	for _, live := range []bool{true, false} {
+		double, err := acquirer.Start(t.Context(), acquirer.Options{
+			DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: testKey, Livemode: live,
+		})
+		require.NoError(t, err)
+		t.Cleanup(double.Stop)
+		w := newWorld(t, testKey, double.APIURL(), nil)
+		w.network, err = stripe.New(stripe.Options{
+			SecretKey: testKey, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true,
+		})
+		require.NoError(t, err)
+		req := w.newRequest("visa")
+		reference, err := w.network.Prepare(t.Context(), req)
+		if !live {
+			require.ErrorContains(t, err, "livemode is false")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
+	}
+}
+
 func (w *world) in(t *testing.T) *world {
 	other := *w
 	other.t = t

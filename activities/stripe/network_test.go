@@ -143,6 +143,25 @@ func TestCancel_OfAnIntentThatIsBeingDecidedIsNoAnswer(t *testing.T) {
 	require.Zero(t, got)
 }
 
+// TestCancel_OfAnIntentThatWasChargedMeanwhile: it was not charged when the adapter looked first.
+func TestCancel_OfAnIntentThatWasChargedMeanwhile(t *testing.T) {
+	t.Parallel()
+	status := `"status": "requires_confirmation"`
+	network := imitate(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			status = `"status": "succeeded"`
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error": {"code": "payment_intent_unexpected_state"}}`)
+			return
+		}
+		fmt.Fprint(w, intent(status))
+	})
+	got, err := network.Cancel(t.Context(), "pi_1", checkout.FailureProcessingError)
+	require.NoError(t, err)
+	require.Equal(t, checkout.OutcomeSucceeded, got.Outcome)
+	require.Empty(t, got.Failure)
+}
+
 // TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer: the bank has said yes, so the caller asks
 // again instead of telling the customer that the payment failed.
 func TestConfirm_OfAnAgreedIntentThatStripeRefusesIsNoAnswer(t *testing.T) {
