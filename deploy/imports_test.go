@@ -64,11 +64,8 @@ var outside = []string{"context", "go.temporal.io/sdk/client"}
 // commandLine is the one package below deploy/ with a rule: it imports nothing of api/, whose faces deploy/service serves.
 const commandLine = "deploy/app"
 
-// testNodes is the one package below deploy/ that tests outside it import: it starts nodes of blockchains.
-const testNodes = "deploy/chains"
-
-// doubles names the stand-in below deploy/ for the outside that a package talks to: the package's tests may import it.
-var doubles = map[string]string{"activities/stripe": "deploy/acquirer"}
+// standIns are the packages below deploy/ that tests outside it import: doubles of the acquirer and nodes of blockchains.
+var standIns = []string{"deploy/acquirer", "deploy/chains"}
 
 // vagueNames say nothing about what a package is for.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "type", "types", "misc", "shared"}
@@ -88,10 +85,7 @@ func (l importLine) broken() string {
 		return fmt.Sprintf("%s imports %s: the command line serves no pages; what both need belongs to storage or workflows/checkout", l.pkg, inside)
 	case under(l.pkg, "deploy"):
 		return ""
-	case ok && under(inside, "deploy") && (inside != testNodes || !l.test):
-	case l.test && inside != "" && inside == doubles[l.pkg]:
-		return ""
-	case ok && under(inside, "deploy"):
+	case ok && under(inside, "deploy") && !(l.test && slices.Contains(standIns, inside)):
 		return fmt.Sprintf("%s imports %s: only packages below deploy/ may import deploy/", l.pkg, inside)
 	case l.test:
 		return "" // tests may put together what they need

@@ -46,6 +46,8 @@ type Network struct {
 	live bool
 }
 
+var _ checkout.CardNetwork = (*Network)(nil)
+
 // New returns the network. Its errors say which option is wrong and never quote the key.
 func New(o Options) (*Network, error) {
 	if err := checkKey(o); err != nil {
