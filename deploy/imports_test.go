@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"api":                 {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"activities/stripe":   {leaves[0]},
 
 	"activities/ethereum": {leaves[0]},
 }
@@ -64,8 +65,8 @@ var outside = []string{"context", "go.temporal.io/sdk/client"}
 // commandLine is the one package below deploy/ with a rule: it imports nothing of api/, whose faces deploy/service serves.
 const commandLine = "deploy/app"
 
-// testNodes is the one package below deploy/ that tests outside it import: it starts nodes of blockchains.
-const testNodes = "deploy/chains"
+// standIns are the packages below deploy/ that tests outside it import: doubles of the acquirer and nodes of blockchains.
+var standIns = []string{"deploy/acquirer", "deploy/chains"}
 
 // vagueNames say nothing about what a package is for.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "type", "types", "misc", "shared"}
@@ -85,7 +86,7 @@ func (l importLine) broken() string {
 		return fmt.Sprintf("%s imports %s: the command line serves no pages; what both need belongs to storage or workflows/checkout", l.pkg, inside)
 	case under(l.pkg, "deploy"):
 		return ""
-	case ok && under(inside, "deploy") && (inside != testNodes || !l.test):
+	case ok && under(inside, "deploy") && !(l.test && slices.Contains(standIns, inside)):
 		return fmt.Sprintf("%s imports %s: only packages below deploy/ may import deploy/", l.pkg, inside)
 	case l.test:
 		return "" // tests may put together what they need
@@ -156,6 +157,9 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"api", module + "/deploy/config", true, "api imports deploy/config: only packages below deploy/ may import deploy/"},
 		{"activities/ethereum", module + "/deploy/chains", true, ""},
 		{"activities/ethereum", module + "/deploy/chains", false, "activities/ethereum imports deploy/chains: only packages below deploy/ may import deploy/"},
+		{"activities/stripe", module + "/deploy/acquirer", true, ""},
+		{"activities/stripe", module + "/deploy/acquirer", false, "activities/stripe imports deploy/acquirer: only packages below deploy/ may import deploy/"},
+		{"activities/stripe", module + "/storage", false, "activities/stripe imports storage: of this module it may import workflows/checkout"},
 		{"deploy/app", module + "/deploy/config", false, ""},
 		{"deploy/app", module + "/api/dashboard", false, "deploy/app imports api/dashboard: the command line serves no pages; what both need belongs to storage or workflows/checkout"},
 		{"deploy/app", module + "/api/dashboard", true, ""},

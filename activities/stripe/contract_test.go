@@ -1,0 +1,226 @@
+package stripe_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	api "github.com/stripe/stripe-go/v85"
+
+	"example.com/checkout/activities/stripe"
+	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+var startMock = sync.OnceValues(func() (*acquirer.Mock, error) { return acquirer.StartMock(context.Background()) })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if mock, err := startMock(); err == nil {
+		mock.Stop()
+	}
+	os.Exit(code)
+}
+
+// A world is an acquirer with our adapter before it: the double, or Stripe's test mode.
+type world struct {
+	t       *testing.T
+	network *stripe.Network
+	api     *api.Client       // speaks to the same account, past the adapter
+	control *acquirer.Control // nil at Stripe: nothing can be made to go wrong there
+	apiURL  string
+}
+
+const testKey = "sk_test_contract"
+
+// newDouble starts a double of its own for the test.
+func newDouble(t *testing.T) *world {
+	t.Helper()
+	mock, err := startMock()
+	require.NoError(t, err)
+	double, err := acquirer.Start(t.Context(), acquirer.Options{
+		DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: testKey,
+	})
+	require.NoError(t, err)
+	t.Cleanup(double.Stop)
+	control := double.Control()
+	return newWorld(t, testKey, double.APIURL(), &control)
+}
+
+func newWorld(t *testing.T, key, apiURL string, control *acquirer.Control) *world {
+	t.Helper()
+	network, err := stripe.New(stripe.Options{
+		SecretKey: key, Mode: checkout.ModeTest, APIURL: apiURL, Simulated: apiURL != "",
+	})
+	require.NoError(t, err)
+	config := &api.BackendConfig{
+		MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
+	}
+	if apiURL != "" {
+		config.URL = api.String(apiURL)
+	}
+	client := api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(config)))
+	return &world{t: t, network: network, api: client, control: control, apiURL: apiURL}
+}
+
+// TestContract_Double holds the contract at the double. TestContract_Stripe holds the same contract
+// at Stripe's test mode, as far as it needs no fault and no browser.
+func TestContract_Double(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	for name, part := range contract {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part(w.in(t))
+		})
+	}
+}
+
+func TestContract_Stripe(t *testing.T) {
+	t.Parallel()
+	key := os.Getenv("STRIPE_TEST_KEY")
+	if key == "" {
+		t.Skip("STRIPE_TEST_KEY holds no test key of Stripe's")
+	}
+	w := newWorld(t, key, "", nil)
+	for name, part := range contract {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			part(w.in(t))
+		})
+	}
+}
+
+// TestSimulation_OfLiveModeNeedsALiveDouble: a double of test mode is not taken for one of live mode.
+func TestSimulation_OfLiveModeNeedsALiveDouble(t *testing.T) {
+	t.Parallel()
+	mock, err := startMock()
+	require.NoError(t, err)
+	for _, live := range []bool{true, false} {
+		double, err := acquirer.Start(t.Context(), acquirer.Options{
+			DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: testKey, Livemode: live,
+		})
+		require.NoError(t, err)
+		t.Cleanup(double.Stop)
+		w := newWorld(t, testKey, double.APIURL(), nil)
+		w.network, err = stripe.New(stripe.Options{
+			SecretKey: testKey, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true,
+		})
+		require.NoError(t, err)
+		req := w.newRequest("visa")
+		reference, err := w.network.Prepare(t.Context(), req)
+		if !live {
+			require.ErrorContains(t, err, "livemode is false")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
+	}
+}
+
+func (w *world) in(t *testing.T) *world {
+	other := *w
+	other.t = t
+	return &other
+}
+
+// newRequest returns a request for a new transaction with one of Stripe's test cards (pm_card_…).
+func (w *world) newRequest(card string) checkout.ChargeRequest {
+	w.t.Helper()
+	token, err := w.api.V1TestHelpersConfirmationTokens.Create(w.t.Context(),
+		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
+	require.NoError(w.t, err)
+	return checkout.ChargeRequest{
+		TransactionID: checkout.NewID(checkout.PrefixTransaction), SessionID: checkout.NewID(checkout.PrefixSession),
+		Attempt: 1, Token: token.ID, Amount: 1050, Currency: checkout.EUR, ReturnURL: "https://pay.example/cs_1/return",
+	}
+}
+
+func (w *world) prepare(card string) (checkout.ChargeRequest, string) {
+	w.t.Helper()
+	req := w.newRequest(card)
+	reference, err := w.network.Prepare(w.t.Context(), req)
+	require.NoError(w.t, err)
+	return req, reference
+}
+
+func (w *world) confirm(reference string, number int, req checkout.ChargeRequest) checkout.ChargeResult {
+	w.t.Helper()
+	got, err := w.network.Confirm(w.t.Context(), reference, number, req)
+	require.NoError(w.t, err)
+	return got
+}
+
+func (w *world) payment(reference string) checkout.ChargeResult {
+	w.t.Helper()
+	got, err := w.network.Payment(w.t.Context(), reference)
+	require.NoError(w.t, err)
+	return got
+}
+
+func (w *world) cancel(reference string, reason checkout.FailureCode) checkout.ChargeResult {
+	w.t.Helper()
+	got, err := w.network.Cancel(w.t.Context(), reference, reason)
+	require.NoError(w.t, err)
+	return got
+}
+
+// charges returns how often money was taken for the intent.
+func (w *world) charges(reference string) int {
+	w.t.Helper()
+	paid := 0
+	params := &api.ChargeListParams{PaymentIntent: api.String(reference)}
+	for charge, err := range w.api.V1Charges.List(w.t.Context(), params).All(w.t.Context()) {
+		require.NoError(w.t, err)
+		if charge.Paid {
+			paid++
+		}
+	}
+	return paid
+}
+
+// needControl skips what Stripe cannot be asked for.
+func (w *world) needControl() {
+	w.t.Helper()
+	if w.control == nil {
+		w.t.Skip("Stripe's test mode does not fail, forget or go to the bank on command")
+	}
+}
+
+// atBank answers the bank's question as a browser does and returns where the customer is sent.
+func (w *world) atBank(page, answer string) string {
+	w.t.Helper()
+	w.needControl() // Stripe's own page needs a browser
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.PostForm(page, url.Values{"answer": {answer}})
+	require.NoError(w.t, err)
+	require.NoError(w.t, response.Body.Close())
+	require.Equal(w.t, http.StatusSeeOther, response.StatusCode)
+	return response.Header.Get("Location")
+}
+
+// address is that of the API.
+func (w *world) address() string {
+	if w.apiURL == "" {
+		return api.APIURL
+	}
+	return w.apiURL
+}
+
+// publishableKey is the key that every page holds.
+func (w *world) publishableKey() string {
+	w.t.Helper()
+	if w.control != nil {
+		return "pk_test_contract"
+	}
+	key := os.Getenv("STRIPE_TEST_PUBLISHABLE_KEY")
+	if key == "" {
+		w.t.Skip("STRIPE_TEST_PUBLISHABLE_KEY holds no key")
+	}
+	return key
+}

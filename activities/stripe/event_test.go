@@ -1,0 +1,139 @@
+package stripe_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"example.com/checkout/activities/stripe"
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	webhookSecret = "whsec_one"
+	succeeded     = `{"id": "evt_1", "object": "event", "type": "payment_intent.succeeded", "api_version": "2011-01-01",
+		"created": 1767225600, "livemode": true, "data": {"object": {"object": "payment_intent", "id": "pi_1"}}}`
+)
+
+// sign returns the header of a body that was signed so long ago.
+func sign(body, secret string, ago time.Duration) string {
+	at := time.Now().Add(-ago)
+	return fmt.Sprintf("t=%d,v1=%x", at.Unix(), webhook.ComputeSignature(at, []byte(body), secret))
+}
+
+func TestVerifyEvent(t *testing.T) {
+	t.Parallel()
+	large := succeeded + string(bytes.Repeat([]byte(" "), 1<<20))
+	limit := succeeded + string(bytes.Repeat([]byte(" "), stripe.MaxEvent-len(succeeded)))
+	good := sign(succeeded, webhookSecret, 0)
+	for _, c := range []struct {
+		name, body, header string
+		secrets            []string
+		want               error
+	}{
+		{"good", succeeded, good, []string{webhookSecret}, nil},
+		{"during a rotation, the new secret", succeeded, good, []string{"whsec_old", webhookSecret}, nil},
+		{"during a rotation, the old secret", succeeded, good, []string{webhookSecret, "whsec_new"}, nil},
+		{"signed with both secrets", succeeded, good + ",v1=" + sign(succeeded, "whsec_new", 0)[len("t=1767225600,v1="):], []string{webhookSecret}, nil},
+		{"doubled", succeeded, good + "," + good, []string{webhookSecret}, nil},
+		{"four minutes old", succeeded, sign(succeeded, webhookSecret, 4*time.Minute), []string{webhookSecret}, nil},
+		{"six minutes old", succeeded, sign(succeeded, webhookSecret, 6*time.Minute), []string{webhookSecret}, stripe.ErrEventSignature},
+		{"another secret", succeeded, good, []string{"whsec_two"}, stripe.ErrEventSignature},
+		{"no secret", succeeded, good, nil, stripe.ErrEventSignature},
+		{"an empty secret", succeeded, sign(succeeded, "", 0), []string{""}, stripe.ErrEventSignature},
+		{"no header", succeeded, "", []string{webhookSecret}, stripe.ErrEventSignature},
+		{"a header of nonsense", succeeded, "t=,v1=", []string{webhookSecret}, stripe.ErrEventSignature},
+		{"another body", succeeded + " ", good, []string{webhookSecret}, stripe.ErrEventSignature},
+		{"as large as allowed", limit, sign(limit, webhookSecret, 0), []string{webhookSecret}, nil},
+		{"1 MB", large, sign(large, webhookSecret, 0), []string{webhookSecret}, stripe.ErrEventTooLarge},
+		{"no JSON", "x", sign("x", webhookSecret, 0), []string{webhookSecret}, stripe.ErrEventUnread},
+		{"no event", "{}", sign("{}", webhookSecret, 0), []string{webhookSecret}, stripe.ErrEventUnread},
+		{"no object", `{"id": "evt_1", "type": "x", "data": {}}`, sign(`{"id": "evt_1", "type": "x", "data": {}}`, webhookSecret, 0), []string{webhookSecret}, stripe.ErrEventUnread},
+	} {
+		got, err := stripe.VerifyEvent([]byte(c.body), c.header, c.secrets)
+		if c.want != nil {
+			require.ErrorIs(t, err, c.want, c.name)
+			require.Zero(t, got, c.name)
+			continue
+		}
+		require.NoError(t, err, c.name)
+		require.Equal(t, stripe.Event{
+			ID: "evt_1", Type: "payment_intent.succeeded", ObjectID: "pi_1", Reference: "pi_1", Livemode: true,
+			CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		}, got, c.name)
+	}
+}
+
+func TestVerifyEvent_TellsTestModeAndTheIntentOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	const body = `{"id": "evt_2", "type": "charge.dispute.created", "livemode": false, "created": 0,
+		"data": {"object": {"object": "dispute", "id": "du_1", "payment_intent": "pi_1"}}}`
+	got, err := stripe.VerifyEvent([]byte(body), sign(body, webhookSecret, 0), []string{webhookSecret})
+	require.NoError(t, err)
+	require.False(t, got.Livemode)
+	require.Equal(t, "du_1", got.ObjectID)
+	require.Equal(t, "pi_1", got.Reference)
+}
+
+func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	since := time.Now().Add(-time.Minute)
+	none, more, err := w.network.Events(t.Context(), "", since)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.False(t, more)
+
+	req, reference := w.prepare("visa")
+	w.confirm(reference, 1, req)
+	all, more, err := w.network.Events(t.Context(), "", since)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, []string{"payment_intent.created", "charge.succeeded", "payment_intent.succeeded"}, types(all))
+	require.Equal(t, reference, all[1].Reference)
+
+	next, more, err := w.network.Events(t.Context(), all[0].ID, since)
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, all[1:], next)
+	none, _, err = w.network.Events(t.Context(), all[2].ID, since)
+	require.NoError(t, err)
+	require.Empty(t, none)
+
+	for range 110 { // more than one page
+		w.cancel(w.mustPrepare(req), checkout.FailureProcessingError)
+	}
+	page, more, err := w.network.Events(t.Context(), all[2].ID, since)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Len(t, page, 100)
+	require.Equal(t, "payment_intent.created", page[0].Type)
+	rest, _, err := w.network.Events(t.Context(), page[99].ID, since)
+	require.NoError(t, err)
+	require.Len(t, rest, 100)
+	first, more, err := w.network.Events(t.Context(), "", since)
+	require.NoError(t, err)
+	require.True(t, more)
+	require.Equal(t, append(all, page[:97]...), first)
+}
+
+func types(events []stripe.Event) []string {
+	var got []string
+	for _, e := range events {
+		got = append(got, e.Type)
+	}
+	return got
+}
+
+// mustPrepare prepares another transaction with the facts of req.
+func (w *world) mustPrepare(req checkout.ChargeRequest) string {
+	w.t.Helper()
+	req.TransactionID = checkout.NewID(checkout.PrefixTransaction)
+	reference, err := w.network.Prepare(w.t.Context(), req)
+	require.NoError(w.t, err)
+	return reference
+}

@@ -1,0 +1,205 @@
+package acquirer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// control serves the control address.
+func (a *Acquirer) control() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, do func(r *http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+			got, err := do(r)
+			switch {
+			case errors.Is(err, errMissing):
+				http.Error(w, err.Error(), http.StatusNotFound)
+			case err != nil:
+				http.Error(w, err.Error(), http.StatusBadRequest)
+			default:
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(got) // an error means that the client has gone
+			}
+		})
+	}
+	handle("POST /faults", func(r *http.Request) (any, error) {
+		var f Fault
+		err := json.NewDecoder(r.Body).Decode(&f)
+		if err == nil {
+			a.faults.plan(f)
+		}
+		return nil, err
+	})
+	handle("DELETE /faults", func(*http.Request) (any, error) {
+		a.faults.clear()
+		return nil, nil
+	})
+	handle("DELETE /keys", func(r *http.Request) (any, error) {
+		_, err := a.db.Exec(r.Context(), `DELETE FROM acquirer.idempotency_key`)
+		return nil, err
+	})
+	handle("POST /webhooks/hold", func(*http.Request) (any, error) {
+		a.sender.hold(true)
+		return nil, nil
+	})
+	handle("POST /webhooks/release", func(*http.Request) (any, error) {
+		a.sender.hold(false)
+		return nil, nil
+	})
+	handle("POST /disputes/{intent}", func(r *http.Request) (any, error) {
+		return nil, a.disputeIntent(r.Context(), r.PathValue("intent"), "fraudulent")
+	})
+	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.settleRefunds(r.Context()) })
+	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
+	handle("GET /addresses", func(*http.Request) (any, error) {
+		return Addresses{API: a.APIURL(), Script: a.ScriptURL()}, nil
+	})
+	return mux
+}
+
+// Addresses are where a double is reached.
+type Addresses struct {
+	API    string `json:"api"`
+	Script string `json:"script"`
+}
+
+// Facts are what happened at the double, whatever its answers said. Amounts are in minor units.
+type Facts struct {
+	Intents []IntentFact `json:"intents"` // oldest first
+	Charges []ChargeFact `json:"charges"` // oldest first; the failed ones too
+}
+
+// An IntentFact is one payment intent.
+type IntentFact struct {
+	ID            string `json:"id"`
+	TransactionID string `json:"transaction_id"`
+	Status        string `json:"status"`
+	Amount        int64  `json:"amount"`
+	Currency      string `json:"currency"`
+}
+
+// A ChargeFact is one time that a bank was asked for money.
+type ChargeFact struct {
+	ID            string `json:"id"`
+	IntentID      string `json:"intent_id"`
+	TransactionID string `json:"transaction_id"`
+	Paid          bool   `json:"paid"`
+	Amount        int64  `json:"amount"`
+	Refunded      int64  `json:"refunded"`
+	Disputed      bool   `json:"disputed"`
+}
+
+// facts reads everything. It belongs to tests, which compare it with what the service says.
+func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
+	f := Facts{Intents: []IntentFact{}, Charges: []ChargeFact{}}
+	rows, err := a.db.Query(ctx, `
+		SELECT id, kind, coalesce(intent_id, ''), body FROM acquirer.object
+		WHERE kind IN ('payment_intent', 'charge') ORDER BY number`)
+	if err != nil {
+		return f, err
+	}
+	var id, kind, intentID string
+	var body []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &kind, &intentID, &body}, func() error {
+		o, err := readObject(bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		transaction := o.part("metadata").text("transaction_id")
+		if kind == kindIntent {
+			f.Intents = append(f.Intents, IntentFact{
+				id, transaction, o.text("status"), o.number("amount"), o.text("currency"),
+			})
+			return nil
+		}
+		f.Charges = append(f.Charges, ChargeFact{
+			id, intentID, transaction, o.flag("paid"), o.number("amount"), o.number("amount_refunded"), o.flag("disputed"),
+		})
+		return nil
+	})
+	return f, err
+}
+
+// Control speaks to a control address, of this process or of another.
+type Control struct{ URL string }
+
+// Plan plans a fault.
+func (c Control) Plan(ctx context.Context, f Fault) error {
+	return c.call(ctx, "POST", "/faults", f, nil)
+}
+
+// Clear forgets the planned faults.
+func (c Control) Clear(ctx context.Context) error { return c.call(ctx, "DELETE", "/faults", nil, nil) }
+
+// ForgetKeys lets all idempotency keys be as old as 24 hours.
+func (c Control) ForgetKeys(ctx context.Context) error {
+	return c.call(ctx, "DELETE", "/keys", nil, nil)
+}
+
+// HoldWebhooks keeps the webhooks back until ReleaseWebhooks.
+func (c Control) HoldWebhooks(ctx context.Context) error {
+	return c.call(ctx, "POST", "/webhooks/hold", nil, nil)
+}
+
+// ReleaseWebhooks sends what was held back.
+func (c Control) ReleaseWebhooks(ctx context.Context) error {
+	return c.call(ctx, "POST", "/webhooks/release", nil, nil)
+}
+
+// Dispute charges the payment of an intent back.
+func (c Control) Dispute(ctx context.Context, intentID string) error {
+	return c.call(ctx, "POST", "/disputes/"+intentID, nil, nil)
+}
+
+// SettleRefunds lets the banks decide the refunds that wait for them.
+func (c Control) SettleRefunds(ctx context.Context) error {
+	return c.call(ctx, "POST", "/refunds/settle", nil, nil)
+}
+
+// Facts returns what happened.
+func (c Control) Facts(ctx context.Context) (f Facts, err error) {
+	err = c.call(ctx, "GET", "/facts", nil, &f)
+	return f, err
+}
+
+// Addresses returns where the double's other addresses are.
+func (c Control) Addresses(ctx context.Context) (got Addresses, err error) {
+	err = c.call(ctx, "GET", "/addresses", nil, &got)
+	return got, err
+}
+
+var controlClient = &http.Client{Timeout: 30 * time.Second}
+
+// call sends in as JSON and reads out.
+func (c Control) call(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := controlClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("control the acquirer: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // whatever there is
+		return fmt.Errorf("control the acquirer: %s %s: %d %s", method, path, response.StatusCode, said)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(out)
+}

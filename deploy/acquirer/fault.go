@@ -1,0 +1,83 @@
+package acquirer
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Fault lets requests of the API go wrong.
+type Fault struct {
+	Kind FaultKind `json:"kind"`
+	// Match chooses the requests that contain it in "POST /v1/…". "" is every request.
+	Match string `json:"match"`
+	// Count is how many requests the fault meets. To lose an answer for good, lose several: Go's HTTP
+	// client silently repeats a request with an idempotency key when the connection breaks.
+	Count int `json:"count"`
+	// Delay is for FaultSlow, in milliseconds.
+	Delay int `json:"delay,omitempty"`
+	// AfterEffect lets FaultBroken do what was asked before it answers 500.
+	AfterEffect bool `json:"after_effect,omitempty"`
+}
+
+// FaultKind says what goes wrong.
+type FaultKind string
+
+// Kinds of faults.
+const (
+	FaultLost    FaultKind = "lost"     // what was asked is done, and the connection ends without an answer
+	FaultBroken  FaultKind = "broken"   // 500, saved under the idempotency key: a repeat gets it again
+	FaultTooMany FaultKind = "too_many" // 429, nothing is done
+	FaultSlow    FaultKind = "slow"     // the answer comes late
+)
+
+// effects are what the faults do to one request.
+type effects struct {
+	lost, broken, afterEffect, tooMany bool
+	delay                              time.Duration
+}
+
+// faults are the planned ones. A restart forgets them.
+type faults struct {
+	mu      sync.Mutex
+	planned []Fault
+}
+
+func (f *faults) plan(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.planned = append(f.planned, fault)
+}
+
+func (f *faults) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.planned = nil
+}
+
+// take returns what happens to a request and counts it.
+func (f *faults) take(requestLine string) effects {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var e effects
+	for i := range f.planned {
+		fault := &f.planned[i]
+		if fault.Count == 0 || !strings.Contains(requestLine, fault.Match) {
+			continue
+		}
+		fault.Count--
+		switch fault.Kind {
+		case FaultLost:
+			e.lost = true
+		case FaultBroken:
+			e.broken, e.afterEffect = true, fault.AfterEffect
+		case FaultTooMany:
+			e.tooMany = true
+		case FaultSlow:
+			e.delay = time.Duration(fault.Delay) * time.Millisecond
+		}
+	}
+	f.planned = slices.DeleteFunc(f.planned, func(f Fault) bool { return f.Count == 0 })
+	return e
+}
