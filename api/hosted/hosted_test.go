@@ -199,7 +199,7 @@ func (h *harness) do(r *http.Request) *httptest.ResponseRecorder {
 		require.NotRegexp(h.t, `(cs|txn)_[0-9a-z]{26}`, title)
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-			"Content-Security-Policy": web.Policy(""),
+			"Content-Security-Policy": web.Policy(web.Sources{}),
 		} {
 			require.Equal(h.t, want, w.Header().Get(name))
 		}
