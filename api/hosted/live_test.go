@@ -25,7 +25,8 @@ func newLiveHarness(t *testing.T) (h *harness, id string) {
 	acquirer, err := NewAcquirer("pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
 	h.acquirer(acquirer)
-	return h, h.session(live)
+	id = h.session(live)
+	return h, id
 }
 
 // acquirer makes a the acquirer of the page.
