@@ -84,7 +84,8 @@ func New(cfg Config) http.Handler {
 	own := http.NewCrossOriginProtection() // refuses forms from other origins
 	own.SetDenyHandler(s.failing(failure.Forbidden))
 	// Pages embed pictures as data: addresses.
-	return web.WithRequestID(web.PageHeaders(web.Policy("data:"), s.secure, bounded(own.Handler(s.router))))
+	policy := web.Policy(web.Sources{Pictures: []string{"data:"}})
+	return web.WithRequestID(web.PageHeaders(policy, s.secure, bounded(own.Handler(s.router))))
 }
 
 // routes adds the routes of all pages. Pages of a mode are below /test and /live. Each route names

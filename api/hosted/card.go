@@ -19,7 +19,7 @@ type brand struct {
 // Key names the drawing of the brand in templates/marks.html.
 func (b brand) Key() string { return b.name }
 
-// brands are tried in order. static/checkout.js repeats the prefixes.
+// brands are tried in order. static/card.js repeats the prefixes.
 var brands = []brand{
 	{"visa", "Visa", []string{"4"}, []int{13, 16, 19}, 3},
 	{"mastercard", "Mastercard", []string{"51", "52", "53", "54", "55", "22", "23", "24", "25", "26", "27"}, []int{16}, 3},
@@ -43,13 +43,20 @@ func brandOf(number string) brand {
 	return otherBrand
 }
 
-// cardLabel returns a card's name for a page: "Visa •••• 4242".
+// cardLabel returns a card's name for a page: "Visa •••• 4242". It leaves out what is unknown. It
+// returns "" when nothing is known, as with a live card until the acquirer has answered.
 func cardLabel(t *texts, m checkout.PaymentMethod) string {
-	label := t.PaidWith
+	label := ""
 	for _, b := range brands {
 		if b.name == m.Brand {
 			label = b.label
 		}
+	}
+	switch {
+	case m.Last4 == "":
+		return label
+	case label == "":
+		label = t.PaidWith
 	}
 	return label + " •••• " + m.Last4
 }

@@ -86,7 +86,9 @@ func problem(t *texts, kind failure.Kind, err error) view {
 		}
 		heading, explanation = t.TooManyTitle, fmt.Sprintf(t.TooManyText, failure.Seconds(wait))
 	}
-	return view{State: stateProblem, Title: heading, Heading: heading, Explanation: explanation}
+	return view{
+		State: stateProblem, Template: string(stateProblem), Title: heading, Heading: heading, Explanation: explanation,
+	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

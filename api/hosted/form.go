@@ -3,6 +3,7 @@ package hosted
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ import (
 // number has changed, the form was sent before or another tab has tried to pay. The form is not
 // paid then.
 //
+// fieldConfirmation is the acquirer's name (ctoken_…) of what the customer typed into its form. Only
+// the form of a live session has it. The form of a live session has none of cardFields.
+//
 // fieldPayment is the id of the payment to come: a form sent twice at once asks for one payment. A
 // form may lack fieldAttempt, fieldPayment and fieldName.
 const (
@@ -29,7 +33,12 @@ const (
 	fieldName       = "name"
 	fieldAttempt    = "attempt"
 	fieldPayment    = "payment"
+
+	fieldConfirmation = "confirmation_token"
 )
+
+// cardFields are the fields of a card. A live session's form with one of them is refused unread.
+var cardFields = []string{fieldCardNumber, fieldExp, fieldCVC, fieldName}
 
 // form holds the values that the page shows in its fields. It has no field for the card number or
 // the security code, so that no page ever shows them again.
@@ -83,6 +92,19 @@ func parseForm(t *texts, values url.Values, now time.Time) (card checkout.Card, 
 		card.Name = shown.Name
 	}
 	return card, shown
+}
+
+// confirmationShape is the shape of a confirmation token.
+var confirmationShape = regexp.MustCompile(`^ctoken_[A-Za-z0-9_]{1,255}$`)
+
+// parseLiveForm reads and checks the customer's form of a live session. It returns "" without a
+// confirmation token.
+func parseLiveForm(t *texts, values url.Values) (token string, shown form) {
+	shown.Email, shown.Faults.Email = parseEmail(t, values.Get(fieldEmail))
+	if typed := values.Get(fieldConfirmation); confirmationShape.MatchString(typed) {
+		token = typed
+	}
+	return token, shown
 }
 
 // parseNumber returns the digits of a card number, or a fault.

@@ -1,8 +1,9 @@
 // Package hosted is the hosted checkout page at {checkout_url}/{session id}. A customer pays one
-// session there. The page works without JavaScript and loads nothing from other hosts.
+// session there. The page works without JavaScript and loads nothing from other hosts. The form of a
+// live session is the exception to both: the acquirer's own form takes the card there.
 //
-// A card stays in memory from the form until the card network returns a token. No log line, span or
-// page ever holds it.
+// A card of live mode never reaches this server. A card of test mode stays in memory from the form
+// until the card network returns a token. No log line, span or page ever holds it.
 package hosted
 
 import (
@@ -28,6 +29,7 @@ type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
 	TestCards TestCards
+	Live      *Acquirer // takes the cards of live sessions; nil: a live session cannot be paid
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.
 	CheckoutURL string
@@ -50,6 +52,7 @@ type server struct {
 	Config
 	base   string // path of CheckoutURL, "" or "/…"
 	origin string // scheme and host of CheckoutURL
+	policy string // content security policy of the page with the acquirer's form
 	now    func() time.Time
 	router *mux.Router
 
@@ -74,7 +77,12 @@ func newServer(cfg Config) *server {
 		panic("hosted: CheckoutURL is not an absolute URL")
 	}
 
+	policy := web.Policy(web.Sources{})
+	if cfg.Live != nil {
+		policy = web.Policy(cfg.Live.Sources)
+	}
 	return &server{
+		policy: policy,
 		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
 		now: time.Now, router: mux.NewRouter().SkipClean(true),
 		entrance: &limit.Entrance{
@@ -119,8 +127,10 @@ const serverName = "checkout-page"
 
 // framed gives every answer a request id, the page's headers and a language. The policy allows no
 // form to lead to a bank on another origin, not even by a redirect: see web.Policy and server.pay.
+// Only the page with the acquirer's form has another policy: see server.render.
 func (s *server) framed(next http.Handler) http.Handler {
-	return web.WithRequestID(web.PageHeaders(web.Policy(""), strings.HasPrefix(s.origin, "https:"), s.inLanguage(next)))
+	https := strings.HasPrefix(s.origin, "https:")
+	return web.WithRequestID(web.PageHeaders(web.Policy(web.Sources{}), https, s.inLanguage(next)))
 }
 
 // methodNotAllowed lists the path's methods in the Allow header.

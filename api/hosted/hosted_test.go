@@ -18,7 +18,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"example.com/checkout/api/limit"
-	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows"
@@ -27,10 +26,17 @@ import (
 )
 
 const (
-	testURL     = "https://pay.example.test/checkout"
-	bankURL     = "https://bank.example.test/confirm?x=1&y=2"
-	canaryCard  = "4242424242424242"
-	canaryCVC   = "987"
+	testURL    = "https://pay.example.test/checkout"
+	bankURL    = "https://bank.example.test/confirm?x=1&y=2"
+	canaryCard = "4242424242424242"
+	canaryCVC  = "987"
+	// closedPolicy is the policy of every page but one, character for character.
+	closedPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	// stripePolicy is the policy of the page with the acquirer's form.
+	stripePolicy = "default-src 'none'; style-src 'self'; script-src 'self' https://js.stripe.com https://*.js.stripe.com; img-src 'self'; " +
+		"font-src 'self'; connect-src 'self' https://api.stripe.com; " +
+		"frame-src https://js.stripe.com https://*.js.stripe.com https://hooks.stripe.com; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 	redirectURL = "https://shop.example.test/thanks?order=7&who=(a)'b'#done"
 )
 
@@ -199,9 +205,13 @@ func (h *harness) do(r *http.Request) *httptest.ResponseRecorder {
 	if w.Code != http.StatusSeeOther && strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
 		title, _, _ := strings.Cut(body[strings.Index(body, "<title>"):], "</title>")
 		require.NotRegexp(h.t, `(cs|txn)_[0-9a-z]{26}`, title)
+		policy := closedPolicy
+		if strings.Contains(body, `<div id="card"`) {
+			policy = stripePolicy
+		}
 		for name, want := range map[string]string{
 			"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-			"Content-Security-Policy": web.Policy(""),
+			"Content-Security-Policy": policy, "Cross-Origin-Opener-Policy": "same-origin",
 		} {
 			require.Equal(h.t, want, w.Header().Get(name))
 		}

@@ -16,7 +16,7 @@ type language struct {
 	name   string // in the language itself
 	money  money
 	texts  texts
-	script string // messages for checkout.js as JSON; languages sets it
+	script string // messages for the scripts as JSON; languages sets it
 }
 
 // languages are in the order of the page's switch. A customer whose language is
@@ -114,7 +114,7 @@ func choices(here *language, page string, query url.Values) []choice {
 	var all []choice
 	for _, l := range languages {
 		q := url.Values{paramLanguage: {l.tag}}
-		for _, kept := range []string{paramPayment, paramProcessing} {
+		for _, kept := range []string{paramPayment, paramProcessing, paramNotPossible} {
 			if query.Has(kept) {
 				q[kept] = query[kept]
 			}
@@ -124,7 +124,7 @@ func choices(here *language, page string, query url.Values) []choice {
 	return all
 }
 
-// scriptText returns the messages of checkout.js as JSON, so that all texts stay in one place.
+// scriptText returns the messages of the scripts as JSON, so that all texts stay in one place.
 func scriptText(t *texts) string {
 	b, err := json.Marshal(map[string]string{
 		"paying": t.Paying, "expired": t.ExpiredHeading, "fiveMinutes": t.FiveMinutes, "oneMinute": t.OneMinute,
@@ -135,7 +135,7 @@ func scriptText(t *texts) string {
 		"expFar":     t.ExpFar,
 		"cvcMissing": t.CVCMissing, "cvcThree": t.CVCThree, "cvcFour": t.CVCFour, "cvcEither": t.CVCEither,
 		"cvcHint": t.CVCHint, "cvcHintAmex": t.CVCHintAmex,
-		"emailMissing": t.EmailMissing, "emailBad": t.EmailBad, "nameMissing": t.NameMissing,
+		"emailMissing": t.EmailMissing, "emailBad": t.EmailBad, "nameMissing": t.NameMissing, "cardFault": t.CardFault,
 	})
 	if err != nil {
 		panic(err) // a map of strings always has a JSON form

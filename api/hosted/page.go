@@ -27,7 +27,8 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// state is the page that a customer sees. Each state has a template with its name.
+// state is the page that a customer sees. Each state has a template with its name, and stateForm a
+// second one for live sessions.
 type state string
 
 const (
@@ -41,16 +42,19 @@ const (
 	stateProblem    state = "problem" // an error, without a session
 )
 
-var pages = func() map[state]*template.Template {
+// templateLive is the template of stateForm for a live session: the acquirer's form takes the card.
+const templateLive = "form_live"
+
+var pages = func() map[string]*template.Template {
 	layout := template.Must(
 		template.New("layout.html").
 			Funcs(template.FuncMap{"host": webhook.HostPortOf, "brands": brandLabels}).
-			ParseFS(templateFiles, "templates/layout.html", "templates/marks.html"),
+			ParseFS(templateFiles, "templates/layout.html", "templates/marks.html", "templates/parts.html"),
 	)
-	m := map[state]*template.Template{}
-	for _, s := range []state{stateForm, stateAction, stateProcessing, stateChecking, stateCompleted, stateFailed,
-		stateExpired, stateProblem} {
-		m[s] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
+	m := map[string]*template.Template{}
+	for _, s := range []state{stateForm, templateLive, stateAction, stateProcessing, stateChecking, stateCompleted,
+		stateFailed, stateExpired, stateProblem} {
+		m[string(s)] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, "templates/"+string(s)+".html"))
 	}
 	return m
 }()
@@ -62,6 +66,7 @@ type view struct {
 	Lang        string // the language's tag
 	Languages   []choice
 	State       state
+	Template    string
 	Title       string
 	Heading     string
 	Explanation string
@@ -69,7 +74,7 @@ type view struct {
 	Style       string // address of the style sheet
 	Color       string // address of the style sheet with the merchant's color, "" for none
 	Logo        string // address of the merchant's logo, "" for none
-	Script      string
+	Scripts     []string
 	Icon        string
 
 	Session     checkout.Session
@@ -77,9 +82,10 @@ type view struct {
 	Initial     string
 	Amount      string
 	Test        bool
-	Expires     string // RFC 3339
-	ExpiresText string // "15:04 UTC"
-	Now         string // RFC 3339
+	Acquirer    *Acquirer // takes the card of a live session; nil in test mode, and if there is none
+	Expires     string    // RFC 3339
+	ExpiresText string    // "15:04 UTC"
+	Now         string    // RFC 3339
 	Brands      []brand
 
 	Form       form
@@ -151,6 +157,10 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
 
+	if session.Mode.Live() {
+		v.Acquirer = s.Live
+	}
+
 	if t := session.Transaction(); t != nil {
 		v.Card = cardLabel(v.T, t.PaymentMethod)
 		if t.CompletedAt != nil {
@@ -207,7 +217,7 @@ func oneLine(name string) string {
 
 // as sets the view's state, title and texts.
 func (v view) as(st state, heading, explanation string) view {
-	v.State, v.Heading, v.Explanation = st, heading, explanation
+	v.State, v.Template, v.Heading, v.Explanation = st, string(st), heading, explanation
 	v.Title = fmt.Sprintf(v.T.TitleState, heading, v.Merchant)
 	if st == stateForm {
 		v.Title = heading
@@ -220,6 +230,18 @@ func (v view) asForm() view {
 	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")
 	v.Poll = v.Next + "/status"
 	v.ScriptText, v.Brands = v.Language.script, brands
+	if v.Session.Mode.Live() {
+		v.Template = templateLive
+	}
+	if v.Session.Mode.Live() && v.Acquirer == nil {
+		v = v.alerting(v.T.NotPossibleHeading, v.T.NotReady)
+	}
+	return v
+}
+
+// alerting shows another message than the reason of the last payment.
+func (v view) alerting(alert, reason string) view {
+	v.Alert, v.Reason, v.Attempts = alert, reason, ""
 	return v
 }
 
@@ -265,6 +287,8 @@ const (
 	paramPayment    = "payment"    // a payment of unknown outcome
 	paramProcessing = "processing" // another payment of the session is being decided
 	paramForward    = "continue"   // open the bank's page at once
+
+	paramNotPossible = "not_possible" // there was no exchange rate; nothing was charged
 )
 
 // showPage serves GET /{id}.
@@ -284,6 +308,8 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 		s.render(w, r, http.StatusOK, v.asChecking(transactionID))
 	case query.Has(paramProcessing):
 		s.render(w, r, http.StatusOK, v.asWaiting())
+	case query.Has(paramNotPossible):
+		s.render(w, r, http.StatusOK, v.alerting(v.T.NotPossibleHeading, v.T.NotPossible).asForm())
 	default:
 		s.render(w, r, http.StatusOK, v.asForm())
 	}
@@ -310,10 +336,18 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, v vi
 	v.Language = languageOf(r)
 	v.Lang = v.Language.tag
 	v.T, v.Base, v.Languages = &v.Language.texts, s.base, choices(v.Language, v.Next, r.URL.Query())
-	v.Style, v.Script, v.Icon = s.asset("checkout.css"), s.asset("checkout.js"), s.asset("icon.svg")
+	v.Style, v.Icon = s.asset("checkout.css"), s.asset("icon.svg")
+	v.Scripts = []string{s.asset("checkout.js")}
+	switch {
+	case v.Template == templateLive && v.Acquirer != nil:
+		v.Scripts = append(v.Scripts, s.asset("live.js"))
+		w.Header().Set("Content-Security-Policy", s.policy)
+	case v.Template == string(stateForm):
+		v.Scripts = append(v.Scripts, s.asset("card.js"))
+	}
 
 	var page bytes.Buffer
-	if err := pages[v.State].Execute(&page, v); err != nil {
+	if err := pages[v.Template].Execute(&page, v); err != nil {
 		s.Log.ErrorContext(r.Context(), "render page", "state", v.State, "error", err)
 		http.Error(w, v.T.AwayText, http.StatusInternalServerError)
 		return

@@ -3,9 +3,11 @@ package hosted
 import (
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,12 +26,14 @@ const (
 )
 
 // readPayment reads the form of a payment. It returns false when it has answered the customer
-// already; no card must be tried then.
-func (s *server) readPayment(
-	w http.ResponseWriter, r *http.Request, v *view,
-) (card checkout.Card, ok bool, err error) {
-	if err := readForm(w, r); err != nil {
-		return card, false, err
+// already; nothing must be charged then. A live session's form with a card is refused unread.
+func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok bool, err error) {
+	var refused []string
+	if v.Session.Mode.Live() {
+		refused = cardFields
+	}
+	if err := readForm(w, r, refused...); err != nil {
+		return false, err
 	}
 	here := s.path(v.Session.ID)
 	redirect := func(to string) { // #nosec G710 -- a path of this page
@@ -38,50 +42,35 @@ func (s *server) readPayment(
 	switch attempt := r.PostForm.Get(fieldAttempt); {
 	case v.Session.Status.Final():
 		redirect(here)
-		return card, false, nil
+		return false, nil
 	case v.Session.PaymentInFlight:
 		redirect(here + "?" + paramProcessing)
-		return card, false, nil
+		return false, nil
 	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // see fieldAttempt
 		redirect(here)
-		return card, false, nil
+		return false, nil
 	}
-
-	t := textsOf(r)
-	card, shown := parseForm(t, r.PostForm, s.now())
-	shown.Attempt, shown.Payment = v.Form.Attempt, v.Form.Payment
-	v.Form = shown
-	if shown.Faults.First() != "" {
-		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
-		return card, false, nil
-	}
-	return card, true, nil
+	return true, nil
 }
 
-// pay serves POST /{id}. It checks the form, exchanges the card for a token and asks the session's
-// workflow to charge it.
+// pay serves POST /{id}. It checks the form and asks the session's workflow to charge the card.
 func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
-	card, ok, err := s.readPayment(w, r, &v)
+	ok, err := s.readPayment(w, r, v)
 	if !ok {
 		s.uncounted(r)
 		return err
 	}
 
-	t := textsOf(r)
+	take := s.takeCard
 	if v.Session.Mode.Live() {
-		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NotReady)
+		take = s.takeConfirmation
+	}
+	token, method, ok := take(w, r, &v)
+	if !ok {
 		return nil
 	}
 	// From here on the payment goes on even when the customer leaves.
-	ctx := context.WithoutCancel(r.Context())
-	token, method, err := tokenize(ctx, s.TestCards, card)
-	if err != nil {
-		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID)
-		s.refuse(w, r, http.StatusServiceUnavailable, v, t.DeclinedHeading, t.NetworkAway)
-		return nil //nolint:nilerr // the page has told the customer
-	}
-
-	next, err := s.payWith(ctx, r, storage.NewPayment{
+	next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
 	})
 	if err != nil {
@@ -89,6 +78,58 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther)
 	return nil
+}
+
+// takeCard checks the form of a test session and exchanges its card for a token. It returns false
+// when it has answered the customer already.
+func (s *server) takeCard(
+	w http.ResponseWriter, r *http.Request, v *view,
+) (token string, method checkout.PaymentMethod, ok bool) {
+	t := textsOf(r)
+	card, shown := parseForm(t, r.PostForm, s.now())
+	if v.showing(shown).Form.Faults.First() != "" {
+		s.uncounted(r)
+		s.refuse(w, r, http.StatusUnprocessableEntity, *v, t.FixHeading, t.FixErrors)
+		return "", method, false
+	}
+	ctx := context.WithoutCancel(r.Context())
+	token, method, err := tokenize(ctx, s.TestCards, card)
+	if err != nil {
+		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID)
+		s.refuse(w, r, http.StatusServiceUnavailable, *v, t.DeclinedHeading, t.NetworkAway)
+		return "", method, false
+	}
+	return token, method, true
+}
+
+// takeConfirmation checks the form of a live session and returns its confirmation token. What card it
+// stands for is known when the acquirer has answered the charge. It returns false when it has
+// answered the customer already.
+func (s *server) takeConfirmation(
+	w http.ResponseWriter, r *http.Request, v *view,
+) (token string, method checkout.PaymentMethod, ok bool) {
+	t := textsOf(r)
+	token, shown := parseLiveForm(t, r.PostForm)
+	status, alert, reason := http.StatusUnprocessableEntity, t.FixHeading, t.FixLive
+	switch fault := v.showing(shown).Form.Faults.First(); {
+	case v.Acquirer == nil:
+		status, alert, reason = http.StatusServiceUnavailable, t.NotPossibleHeading, t.NotReady
+	case fault != "":
+	case token == "":
+		alert, reason = t.DeclinedHeading, t.CardFault
+	default:
+		return token, checkout.PaymentMethod{Type: "card"}, true
+	}
+	s.uncounted(r)
+	s.refuse(w, r, status, *v, alert, reason)
+	return "", method, false
+}
+
+// showing puts what the customer sent into the form to show, under the form's own numbers.
+func (v *view) showing(sent form) *view {
+	sent.Attempt, sent.Payment = v.Form.Attempt, v.Form.Payment
+	v.Form = sent
+	return v
 }
 
 // payWith adds the payment to the session and asks the workflow to charge it. It returns the
@@ -101,7 +142,7 @@ func (s *server) payWith(
 		return s.path(p.SessionID), err
 	}
 	got, err := s.charge(ctx, p.SessionID, p.ID)
-	if err == nil && got.Outcome != checkout.OutcomeFailed {
+	if (err == nil && got.Outcome != checkout.OutcomeFailed) || errors.Is(err, checkout.ErrPaymentNotPossible) {
 		s.uncounted(r)
 	}
 	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
@@ -172,6 +213,8 @@ func (s *server) after(sessionID, transactionID string, err error) string {
 		return here + "?" + url.Values{paramPayment: {transactionID}}.Encode()
 	case errors.Is(err, checkout.ErrPaymentInFlight):
 		return here + "?" + paramProcessing
+	case errors.Is(err, checkout.ErrPaymentNotPossible):
+		return here + "?" + paramNotPossible
 	}
 	return here
 }
@@ -260,24 +303,32 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error 
 
 // refuse shows the form again, without any card data.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, v view, alert, reason string) {
-	v.Alert, v.Reason, v.Attempts = alert, reason, ""
-	s.render(w, r, status, v.asForm())
+	s.render(w, r, status, v.alerting(alert, reason).asForm())
 }
 
-// readForm reads r.PostForm. It returns only the kind of an error, because the parser's errors
-// quote the form.
-func readForm(w http.ResponseWriter, r *http.Request) error {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+// readForm reads r.PostForm. It refuses a form that has one of the refused fields, and reads only the
+// names of its fields then. It returns only the kind of an error, because the parser's errors quote
+// the form.
+func readForm(w http.ResponseWriter, r *http.Request, refused ...string) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return failure.UnsupportedMedia
 	}
 
-	err = r.ParseForm()
+	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return failure.TooLarge
 	}
 	if err != nil {
+		return failure.Invalid
+	}
+	for field := range strings.SplitSeq(string(sent), "&") {
+		name, _, _ := strings.Cut(field, "=")
+		if name, err = url.QueryUnescape(name); err != nil || slices.Contains(refused, name) {
+			return failure.Invalid
+		}
+	}
+	if r.PostForm, err = url.ParseQuery(string(sent)); err != nil {
 		return failure.Invalid
 	}
 	return nil

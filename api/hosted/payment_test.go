@@ -242,6 +242,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 	h := newHarness(t)
 	for errType, want := range map[string]string{
 		workflows.ErrTypeSessionNotPending: "", workflows.ErrTypePaymentInFlight: "?processing", workflows.ErrTypePaymentNotFound: "",
+		workflows.ErrTypePaymentNotPossible: "?not_possible",
 	} {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
@@ -250,6 +251,42 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
 		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
 	}
+}
+
+// Without an exchange rate nothing is charged and no attempt is used. The customer reads that, and may
+// try again.
+func TestPay_NotPossibleSaysSoAndUsesNoAttempt(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = declines
+	id := h.session()
+	h.post("/"+id, goodCard())
+	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	body := h.follow(h.post("/"+id, goodCard()))
+	require.Contains(t, body, "<strong>Payments are not possible at the moment</strong>")
+	require.Contains(t, body, "You have not been charged. Try again in a few minutes.")
+	require.NotContains(t, body, english.texts.InsufficientFunds, "the reason of another payment")
+	require.Contains(t, body, `href="/checkout/`+id+`?lang=de&amp;not_possible="`)
+	require.Contains(t, body, `name="card_number"`)
+	require.Equal(t, 1, h.read(id).Attempts)
+	h.pay = succeeds
+	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
+	require.Contains(t, h.get("/"+id+"?not_possible").Body.String(), "Payment successful", "the parameter only adds a message to the form")
+}
+
+// A page that waits for the answer learns the same.
+func TestStatus_NotPossible(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = unknown
+	id := h.session()
+	h.post("/"+id, goodCard())
+	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	require.Contains(t, h.get("/"+id+"/status?payment="+h.paid[0]).Body.String(), `"checking":false,"not_possible":true`)
+	h.pay = unknown
+	h.post("/"+id, goodCard())
+	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
+	h.requireRedirect(h.get("/"+id+"?payment="+h.paid[len(h.paid)-1]), "/checkout/"+id+"?not_possible") // without JavaScript
 }
 
 func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
@@ -364,18 +401,6 @@ func TestPay_CardNetworkAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), english.texts.NetworkAway)
 	require.NotContains(t, h.log.String(), canaryCard)
-}
-
-func TestPay_LiveWithoutACardNetwork(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Mode = checkout.ModeLive })
-	body := h.get("/" + id).Body.String()
-	require.NotContains(t, body, "Test mode")
-	require.NotContains(t, body, "4242 4242")
-	w := h.post("/"+id, goodCard())
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Empty(t, h.cards.seen, "a live card never reaches the test network")
 }
 
 func TestPay_Expired(t *testing.T) {

@@ -17,8 +17,10 @@ type answer struct {
 	PaymentInFlight bool            `json:"payment_in_flight"`
 	Action          bool            `json:"action"`   // the bank waits for the customer
 	Checking        bool            `json:"checking"` // the outcome of the payment in the query is unknown
-	ExpiresAt       string          `json:"expires_at"`
-	Now             string          `json:"now"`
+	// NotPossible: that payment was refused because there is no exchange rate.
+	NotPossible bool   `json:"not_possible"`
+	ExpiresAt   string `json:"expires_at"`
+	Now         string `json:"now"`
 }
 
 // status serves GET /{id}/status. With ?payment= it also asks for the outcome of that payment.
@@ -32,9 +34,10 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	unknown := false
+	unknown, notPossible := false, false
 	if checkout.IsID(checkout.PrefixTransaction, payment) && undecided(session) {
-		unknown = errors.Is(s.ask(r.Context(), session, payment), runs.ErrOutcomeUnknown)
+		err := s.ask(r.Context(), session, payment)
+		unknown, notPossible = errors.Is(err, runs.ErrOutcomeUnknown), errors.Is(err, checkout.ErrPaymentNotPossible)
 		if session, _, err = s.Store.CustomerSession(r.Context(), id); err != nil {
 			return err
 		}
@@ -48,8 +51,8 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 	}
 	writeJSON(w, http.StatusOK, answer{
 		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: bank != "",
-		Checking: unknown &&
-			undecided(session), ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
+		Checking: unknown && undecided(session), NotPossible: notPossible,
+		ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
 	})
 	return nil
 }

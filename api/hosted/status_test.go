@@ -29,7 +29,8 @@ func TestStatus_HoldsNoPersonalData(t *testing.T) {
 	require.Contains(t, got, "now")
 	delete(got, "now")
 	require.Equal(t, map[string]any{
-		"status": "pending", "payment_in_flight": false, "action": false, "checking": false, "expires_at": checkout.FormatTime(h.read(id).ExpiresAt),
+		"status": "pending", "payment_in_flight": false, "action": false, "checking": false, "not_possible": false,
+		"expires_at": checkout.FormatTime(h.read(id).ExpiresAt),
 	}, got)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 }

@@ -21,7 +21,9 @@ type texts struct {
 	Accepted, CVC, CVCHint, CVCHintAmex, Name, Pay, Paying          string
 	DeclinedHeading, AttemptsLeft, LastAttempt                      string
 	FixHeading, FixErrors                                           string
-	NotReady, NetworkAway                                           string
+	NotReady, NetworkAway, NotPossibleHeading, NotPossible          string
+	Simulated, ScriptNeeded, CardLoading, CardAwayHeading, CardAway string
+	CardFault, FixLive, PrivacyLive                                 string
 	NumberMissing, NumberDigits, NumberShort, NumberLong, NumberBad string
 	ExpMissing, ExpFormat, ExpMonth, ExpPast, ExpFar                string
 	CVCMissing, CVCThree, CVCFour, CVCEither                        string

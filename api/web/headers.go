@@ -1,6 +1,9 @@
 package web
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // SetDataHeaders sets the headers of an answer that is data, such as JSON. No cache stores it, and
 // no browser guesses another type.
@@ -9,15 +12,24 @@ func SetDataHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
+// Sources are the sources from which a page may load beside its own server. Each one is a source of a
+// content security policy, such as "data:" or "https://js.example.com".
+type Sources struct{ Pictures, Scripts, Frames, Connections []string }
+
 // Policy returns the content security policy of a server's pages. A page loads only what its server
-// serves. pictures names one more source of pictures, such as "data:"; "" means none. No form leads
-// to another origin. Browsers apply form-action to redirects too.
-func Policy(pictures string) string {
-	if pictures != "" {
-		pictures = " " + pictures
+// serves, and what more names. No form leads to another origin. Browsers apply form-action to
+// redirects too.
+func Policy(more Sources) string {
+	self := func(directive string, others []string) string {
+		return directive + " " + strings.Join(append([]string{"'self'"}, others...), " ") + "; "
 	}
-	return "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'" + pictures + "; font-src 'self'; " +
-		"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	frames := "" // default-src forbids them
+	if len(more.Frames) > 0 {
+		frames = "frame-src " + strings.Join(more.Frames, " ") + "; "
+	}
+	return "default-src 'none'; style-src 'self'; " + self("script-src", more.Scripts) +
+		self("img-src", more.Pictures) + "font-src 'self'; " + self("connect-src", more.Connections) + frames +
+		"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }
 
 // PageHeaders sets the headers of a server's pages on every answer of next. policy applies, no

@@ -98,10 +98,13 @@ func TestWithRequestID_IsInTheAnswerAndTheContext(t *testing.T) {
 func TestPageHeaders_LetAPageLoadItsOwnServersFilesOnly(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{
-		web.Policy(""): "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; " +
+		web.Policy(web.Sources{}): "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; " +
 			"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-		web.Policy("data:"): "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
+		web.Policy(web.Sources{Pictures: []string{"data:"}}): "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
 			"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+		web.Policy(web.Sources{Scripts: []string{"https://a.test", "https://*.a.test"}, Frames: []string{"https://b.test"}, Connections: []string{"https://c.test"}}): "default-src 'none'; " +
+			"style-src 'self'; script-src 'self' https://a.test https://*.a.test; img-src 'self'; font-src 'self'; connect-src 'self' https://c.test; " +
+			"frame-src https://b.test; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 	} {
 		for https, sts := range map[bool]string{false: "", true: "max-age=31536000"} {
 			w := httptest.NewRecorder()
