@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/shopspring/decimal"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // Live holds the settings of live mode. Without any of them, live mode is off. The two processes get
@@ -178,6 +180,7 @@ func (l Live) ForAPI() error {
 		"CHECKOUT_STRIPE_PUBLISHABLE_KEY": l.StripePublishableKey != "",
 		"CHECKOUT_STRIPE_WEBHOOK_SECRETS": len(l.StripeWebhookSecrets) > 0,
 		"CHECKOUT_ETHEREUM_TREASURY":      l.EthereumTreasury != "",
+		"CHECKOUT_ETHEREUM_RPC_URLS":      len(l.EthereumRPCURLs) > 0, // for chainlink's prices
 	})
 }
 
@@ -216,6 +219,18 @@ func (l Live) limits() map[string]string {
 	}
 }
 
+// Limits returns the limits of payouts.
+func (l Live) Limits() (limits checkout.PayoutLimits, err error) {
+	for into, text := range map[*checkout.Amount]string{
+		&limits.Payout: l.MaxPayout, &limits.Day: l.MaxDay, &limits.MerchantDay: l.MaxMerchantDay,
+	} {
+		if *into, err = dollars(text); err != nil {
+			return checkout.PayoutLimits{}, err
+		}
+	}
+	return limits, nil
+}
+
 // Feeds returns the addresses of Chainlink's feeds by price, nil for those of the main network.
 func (l Live) Feeds() (map[string]string, error) {
 	var feeds map[string]string
@@ -235,7 +250,7 @@ func (l Live) Feeds() (map[string]string, error) {
 // KeystorePassword reads the password of the keystore from its file.
 func (l Live) KeystorePassword() (string, error) {
 	content, err := os.ReadFile(l.EthereumPasswordFile)
-	if err != nil {
+	if err != nil { // the error would be about a file that holds a secret
 		return "", errors.New("CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
@@ -252,13 +267,13 @@ func Fraction(text string) (decimal.Decimal, error) {
 }
 
 // dollars reads a limit in US dollars as cents.
-func dollars(text string) (int64, error) {
+func dollars(text string) (checkout.Amount, error) {
 	amount, err := decimal.NewFromString(text)
 	most := decimal.New(1, 12)
 	if err != nil || len(text) > 20 || !amount.IsPositive() || amount.GreaterThan(most) || !amount.Equal(amount.Truncate(2)) {
 		return 0, errors.New(`must be US dollars with at most 2 decimals, such as "2500"`)
 	}
-	return amount.Shift(2).IntPart(), nil
+	return checkout.Amount(amount.Shift(2).IntPart()), nil
 }
 
 func onLoopback(address string) bool {

@@ -87,7 +87,7 @@ func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(good("CHECKOUT_STRIPE_SECRET_KEY=sk_live_canary", "CHECKOUT_ETHEREUM_KEYSTORE=/tmp/key"))
 	require.NoError(t, err)
-	for _, name := range []string{"CHECKOUT_STRIPE_PUBLISHABLE_KEY", "CHECKOUT_STRIPE_WEBHOOK_SECRETS", "CHECKOUT_ETHEREUM_TREASURY"} {
+	for _, name := range []string{"CHECKOUT_STRIPE_PUBLISHABLE_KEY", "CHECKOUT_STRIPE_WEBHOOK_SECRETS", "CHECKOUT_ETHEREUM_TREASURY", "CHECKOUT_ETHEREUM_RPC_URLS"} {
 		require.ErrorContains(t, c.Live.ForAPI(), name)
 	}
 	for _, name := range []string{

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/storage"
@@ -24,6 +25,7 @@ type Demo struct {
 	EndpointID string `json:"endpoint_id"`
 	Secret     string `json:"secret"`   // signs the receiver's deliveries
 	Password   string `json:"password"` // DemoOwner's password for the dashboard
+	LiveKey    string `json:"live_key"` // "" until the first start with Options.LiveDouble
 }
 
 // DemoOwner is the e-mail address of the demo merchant's owner, for the dashboard.
@@ -107,6 +109,49 @@ func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL stri
 	})
 	return err
 }
+
+// goLive gives the demo merchant live payout addresses on the simulated chain and a live key, at the
+// first start with a simulation.
+func (s *Stack) goLive(ctx context.Context) error {
+	if s.Live == nil || s.Demo.LiveKey != "" {
+		return nil
+	}
+	keys, err := storage.ParseKeyring(s.Demo.MasterKeys)
+	if err != nil {
+		return err
+	}
+	store, err := storage.Open(ctx, storage.Options{URL: s.DatabaseURL(), Keys: keys})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	var addresses []checkout.PayoutAddress
+	for _, c := range checkout.PayoutCurrencies {
+		if c.Network() == checkout.ETH.Network() {
+			addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()})
+		}
+	}
+	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}
+	merchant, err := store.Merchant(ctx, s.Demo.MerchantID)
+	if err != nil {
+		return err
+	}
+	if err := store.CreateMerchant(ctx, merchant, checkout.ModeLive, addresses); err != nil {
+		return err
+	}
+	d := s.Demo
+	d.LiveKey = checkout.NewAPIKey(checkout.ModeLive)
+	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
+	if err := store.CreateAPIKey(ctx, key, d.LiveKey); err != nil {
+		return err
+	}
+	s.Demo = d
+	return writeJSON(filepath.Join(s.options.Dir, demoFile), d)
+}
+
+// demoFile has the demo merchant.
+const demoFile = "demo.json"
 
 func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
 	owner := checkout.Member{

@@ -83,11 +83,16 @@ func (s *Stack) url(name string) string {
 // OTEL_METRICS_EXPORTER is "prometheus".
 func (s *Stack) MetricsAddress(name string) string { return loopback(s.metrics[name]) }
 
-// Curl returns a command line that creates a session.
-func (s *Stack) Curl() string {
+// Curl returns a command line that creates a test session.
+func (s *Stack) Curl() string { return s.curl(s.Demo.APIKey) }
+
+// LiveCurl returns a command line that creates a session of the simulated live mode.
+func (s *Stack) LiveCurl() string { return s.curl(s.Demo.LiveKey) }
+
+func (s *Stack) curl(key string) string {
 	return strings.Join([]string{
 		"curl -s " + s.APIURL() + "/v1/checkout",
-		"-H 'Authorization: Bearer " + s.Demo.APIKey + "'",
+		"-H 'Authorization: Bearer " + key + "'",
 		"-H 'Content-Type: application/json'",
 		`-d '{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-` +
 			strconv.FormatInt(time.Now().Unix(), 10) + `"}}'`,

@@ -61,7 +61,7 @@ func (s *Stack) prepare(ctx context.Context) error {
 	}
 	var err error
 	s.Demo, err = loadDemo(
-		ctx, filepath.Join(s.options.Dir, "demo.json"), s.DatabaseURL(), s.ReceiverURL()+webhookPath,
+		ctx, filepath.Join(s.options.Dir, demoFile), s.DatabaseURL(), s.ReceiverURL()+webhookPath,
 	)
 	return err
 }
@@ -133,6 +133,7 @@ func (s *Stack) StartMore(command, logName string, env ...string) (*Process, err
 			[]string{
 				"OTEL_EXPORTER_PROMETHEUS_PORT=" + strconv.Itoa(s.metrics[logName]),
 			}, // for a further process 0: any port
+			s.Live.environment(command),
 			s.through(command),
 			s.options.Env,
 			env,

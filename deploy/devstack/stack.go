@@ -27,6 +27,7 @@ type Options struct {
 	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
+	LiveDouble                     bool   // simulate everything that live mode needs
 	Namespace                      string // in Temporal; "": the service's own default
 	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
 	// Temporal and PostgreSQL through them. The caller runs the proxies. 0 or no entry means a
@@ -52,6 +53,7 @@ type Stack struct {
 	Worker   *Process
 	Receiver *Receiver
 	Demo     Demo
+	Live     *LiveDouble // nil without Options.LiveDouble
 
 	// ReceiverLog has the requests to Receiver, and to other receivers that share the log.
 	ReceiverLog *ReceiverLog
@@ -82,7 +84,8 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.StartPostgres, s.startTemporal, s.prepare, s.startUI, s.startReceiver, s.StartWorker, s.StartAPI,
+		s.StartPostgres, s.startTemporal, s.prepare, s.startUI, s.startReceiver, s.startLiveDouble, s.goLive,
+		s.StartWorker, s.StartAPI,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -99,6 +102,7 @@ func (s *Stack) Stop() {
 	if s.Worker != nil {
 		_ = s.Worker.Stop(20 * time.Second)
 	}
+	s.Live.stop()
 	if s.Receiver != nil {
 		s.Receiver.Close()
 	}

@@ -15,6 +15,7 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api"
+	"example.com/checkout/api/acquirer"
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/api/limit"
@@ -54,14 +55,24 @@ func API(ctx context.Context, cfg config.Config) error {
 	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
 	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
-	rest := api.New(api.Config{
+	live, err := openLiveAPI(cfg, store, flows)
+	if err != nil {
+		return err
+	}
+	restConfig := api.Config{
 		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
 		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Shares: shares, Log: slog.Default(),
-	})
+	}
 	page := hosted.Config{
 		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg),
 		Shares: shares, Log: slog.Default(),
 	}
+	requests := http.NewServeMux()
+	if live != nil {
+		restConfig.Live, page.Live = live.rest, live.page
+		requests.Handle(acquirer.Path, live.reports)
+	}
+	requests.Handle("/", api.New(restConfig))
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
@@ -76,7 +87,7 @@ func API(ctx context.Context, cfg config.Config) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
+		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(requests)))
 	})
 	group.Go(func() error {
 		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
@@ -89,6 +100,9 @@ func API(ctx context.Context, cfg config.Config) error {
 	})
 	// Run ends the streams at a stop: the stop need not wait for them.
 	group.Go(func() error { feed.Run(ctx); return nil })
+	if live != nil {
+		group.Go(func() error { live.run(ctx); return nil })
+	}
 	return group.Wait()
 }
 

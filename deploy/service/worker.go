@@ -32,13 +32,18 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
+	live, err := openLive(ctx, cfg, store)
+	if err != nil {
+		return err
+	}
+
 	flows := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{
 		Store:        store,
 		ChallengeURL: cfg.PageURL + challengePath,
 		SettleAfter:  sandbox.DefaultSettleAfter,
 	}
-	workers, err := worker.Start(temporal, worker.Options{
+	options := worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL,
 			Test: activities.Networks{Cards: cards, Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
@@ -48,7 +53,12 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 		BuildID:      cfg.BuildID,
-	})
+	}
+	if live != nil {
+		options.Payments.Live, options.Treasury, options.Books = live.networks, live.treasury, live.books
+		go live.rates.Run(ctx)
+	}
+	workers, err := worker.Start(temporal, options)
 	if err != nil {
 		return err
 	}
@@ -57,7 +67,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 
 	err = wait(ctx, "Temporal's schedules", func() error {
 		return flows.EnsureSchedules(
-			ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention},
+			ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention, Live: live != nil},
 		)
 	}, func(error) bool { return ctx.Err() == nil })
 	if err != nil {

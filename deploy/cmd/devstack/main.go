@@ -66,6 +66,10 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 		&o.Fresh, "fresh", false,
 		"start empty: remove what an earlier start left in the data directory",
 	)
+	flags.BoolVar(
+		&o.LiveDouble, "live-double", false,
+		"simulate live mode too: the card network, a chain with a funded treasury, and prices",
+	)
 	flags.BoolVar(&build, "build", false, "only build the Temporal server into the cache")
 	flags.IntVar(&o.Ports.API, "api-port", 8080, "port of the REST API")
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
@@ -165,4 +169,17 @@ Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agre
 `, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password,
 		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(),
 		s.ReceiverLogFile())
+	if s.Live != nil {
+		fmt.Printf(`Live mode is simulated: no real card is charged, and no real coin is sent.
+
+  live API key      %s
+  Ethereum node     %s, chain id %d
+  card network      %s (API), %s (control)
+
+Create a live session. Its payment is paid out on the simulated chain:
+
+%s
+
+`, s.Demo.LiveKey, s.Live.Anvil.URL, s.Live.Anvil.ChainID, s.Live.Acquirer.APIURL(), s.Live.Acquirer.Control().URL, s.LiveCurl())
+	}
 }

@@ -1,0 +1,108 @@
+package money
+
+import (
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shopspring/decimal"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/deploy/e2e"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Test cards of the acquirer.
+const (
+	cardSucceeds = "4242424242424242"
+	cardDeclined = "4000000000000002"
+	card3DS      = "4000000000003220"
+	card3DSFails = "4000000000003063"
+)
+
+// live is the demo merchant of a stack with a simulated live mode.
+type live struct {
+	*e2e.Merchant
+
+	stack *devstack.Stack
+}
+
+func startLive(t *testing.T) live {
+	t.Helper()
+	stack := e2e.OwnStack(t, devstack.Options{LiveDouble: true, Env: []string{
+		"CHECKOUT_RECONCILE_INTERVAL=2s", "OTEL_TRACES_EXPORTER=console",
+	}})
+	return live{&e2e.Merchant{T: t, Stack: stack, ID: stack.Demo.MerchantID, Key: stack.Demo.LiveKey}, stack}
+}
+
+func terms(c checkout.PayoutCurrency) string {
+	return fmt.Sprintf(`{"amount": 10.50, "currency": "EUR", "payout_currency": %q}`, c)
+}
+
+var scriptOrigin = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/dahlia`)
+
+// token types a card into the acquirer's frame and returns the confirmation token, without a browser.
+func (l live) token(number string) string {
+	l.T.Helper()
+	origin := strings.TrimSuffix(scriptOrigin.FindString(l.stack.Live.Acquirer.ScriptURL()), "/dahlia")
+	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)
+	req, err := http.NewRequestWithContext(l.T.Context(), http.MethodPost, origin+"/tokens", strings.NewReader(body))
+	require.NoError(l.T, err)
+	req.Header.Set("Origin", origin)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(l.T, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(l.T, err)
+	got, _ := e2e.Answer{Body: text}.Field("id").(string)
+	require.NotEmpty(l.T, got, string(text))
+	return got
+}
+
+// pay sends the page's form and returns where the customer is sent.
+func (l live) pay(id, number string) string {
+	l.T.Helper()
+	form := url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.PostForm(l.stack.PageURL()+"/"+id, form)
+	require.NoError(l.T, err)
+	require.NoError(l.T, res.Body.Close())
+	require.Equal(l.T, http.StatusSeeOther, res.StatusCode)
+	return res.Header.Get("Location")
+}
+
+// paidOut waits until the session's payout was broadcast, and returns its amount.
+func (l live) paidOut(id string) decimal.Decimal {
+	l.T.Helper()
+	l.awaitPayout(id, "status", "sent")
+	amount, _ := l.Session(id).Field("payout.amount").(string)
+	got, err := decimal.NewFromString(amount)
+	require.NoError(l.T, err, amount)
+	return got
+}
+
+func (l live) awaitPayout(id, field string, want any) {
+	l.T.Helper()
+	e2e.Await(l.T, fmt.Sprintf("payout.%s of %s is %v", field, id, want), 20*time.Second, func() bool {
+		return l.Session(id).Field("payout."+field) == want
+	})
+}
+
+func (l live) balance(c checkout.PayoutCurrency) decimal.Decimal {
+	l.T.Helper()
+	units, err := l.stack.Live.Balance(l.T.Context(), c)
+	require.NoError(l.T, err)
+	return decimal.NewFromBigInt(new(big.Int).Set(units), -c.Places())
+}
+
+// confirmed reports whether the session's transfer is final.
+func (l live) confirmed(id string) bool {
+	return l.Session(id).Field("payout.confirmed_at") != nil
+}
