@@ -169,7 +169,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 // TestErrors_NeverHoldTheURL: providers put keys into the user, the path and the query of an address.
 func TestErrors_NeverHoldTheURL(t *testing.T) {
 	t.Parallel()
-	secrets := []string{"hunter22", "pathkey123", "querykey456"}
+	secrets := []string{"hunter22", "pathkey123", "querykey456", "Acme & Sons"}
 	at := func(address string) string {
 		return strings.Replace(address, "http://", "http://user:hunter22@", 1) + "/v3/pathkey123?token=querykey456"
 	}
@@ -182,7 +182,7 @@ func TestErrors_NeverHoldTheURL(t *testing.T) {
 		"nobody listens": "http://127.0.0.1:1",
 		"no such host":   "http://hunter22.invalid",
 		"status": answer(func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, "no access for "+r.URL.String(), http.StatusUnauthorized)
+			http.Error(w, "no access for Acme & Sons: "+r.URL.String(), http.StatusUnauthorized)
 		}),
 		"refusal": answer(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write([]byte(`{"jsonrpc": "2.0", "id": 1, "error": {"code": -32005, "message": "` + r.URL.String() + ` is over its limit"}}`))
