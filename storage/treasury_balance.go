@@ -184,9 +184,8 @@ func (s *Store) NoteOutflows(
 		}
 		total := map[checkout.PayoutCurrency]*big.Int{}
 		for _, o := range strange {
-			if err := add(total, o.Currency, o.Amount); err != nil {
-				return err
-			}
+			// What has no amount freezes the account all the same, and the balances show it.
+			_ = add(total, o.Currency, o.Amount)
 		}
 		if len(strange) > 0 {
 			why = fmt.Sprintf("no transfer explains the transaction %s of nonce %d", strange[0].TxHash, strange[0].Nonce)
@@ -214,34 +213,47 @@ func (a *treasury) unexplained(
 	for i, o := range all {
 		hashes[i] = o.TxHash
 	}
-	rows, err := tx.Query(ctx, selectVersion+`
-		WHERE t.account_id = $1 AND t.status IN ('live', 'confirmed') AND v.tx_hash = ANY ($2)`, a.ID, hashes)
+	rows, err := tx.Query(ctx, `
+		SELECT v.tx_hash, v.currency, v.destination, v.amount::text AS amount, t.status
+		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
+		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]checkout.TransferVersion{}
-	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.TransferVersion])
+	known := map[string]knownVersion{}
+	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[knownVersion])
 	for _, v := range versions {
 		known[v.TxHash] = v
 	}
 	var strange []checkout.Outflow
 	for _, o := range all {
-		if !explains(known[o.TxHash], o) {
+		if v, there := known[o.TxHash]; !there || !v.explains(o) {
 			strange = append(strange, o)
 		}
 	}
 	return strange, err
 }
 
-// explains reports whether the outflow is what the version pays.
-func explains(v checkout.TransferVersion, o checkout.Outflow) bool {
-	if v.TxHash == "" || v.Currency != o.Currency || !strings.EqualFold(v.Destination, o.Destination) {
-		return false
-	}
+// knownVersion is what a signed version of ours pays.
+type knownVersion struct {
+	TxHash      string
+	Currency    checkout.PayoutCurrency
+	Destination string
+	Amount      string
+	Status      TransferStatus
+}
+
+// explains reports whether the outflow is the payment of the version. A transaction of ours that
+// moved nothing took only its fee.
+func (v knownVersion) explains(o checkout.Outflow) bool {
 	paid, err := o.Currency.Units(o.Amount)
 	if err != nil {
 		return false
 	}
+	if paid.Sign() == 0 {
+		return true
+	}
 	planned, err := v.Currency.Units(v.Amount)
-	return err == nil && paid.Cmp(planned) == 0
+	return err == nil && (v.Status == TransferLive || v.Status == TransferConfirmed) && v.Currency == o.Currency &&
+		strings.EqualFold(v.Destination, o.Destination) && paid.Cmp(planned) == 0
 }

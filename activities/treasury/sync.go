@@ -107,14 +107,25 @@ func (r *round) alarm(format string, args ...any) {
 	r.report.Alarms = append(r.report.Alarms, fmt.Sprintf(format, args...))
 }
 
+// maxRanges is the number of ranges of blocks that one round compares. After a long outage the next
+// rounds do the rest.
+const maxRanges = 20
+
 func (r *round) checkOutflows(ctx context.Context) error {
-	out, err := r.chain.Outflows(ctx, r.account.NextBlock)
-	if err != nil {
-		return fmt.Errorf("read the outflows: %w", err)
+	from := r.account.NextBlock
+	for range maxRanges {
+		out, err := r.chain.Outflows(ctx, from)
+		if err != nil {
+			return fmt.Errorf("read the outflows: %w", err)
+		}
+		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
+		r.froze(why)
+		if err != nil || out.Next <= from {
+			return err
+		}
+		from = out.Next
 	}
-	why, err := r.Store.NoteOutflows(ctx, r.account.ID, r.account.NextBlock, out)
-	r.froze(why)
-	return err
+	return nil
 }
 
 // reopen looks for transfers that have ended although the chain's final nonce is not above theirs.
@@ -255,18 +266,29 @@ func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkou
 // deepestReorganization is more blocks than any chain of ours goes back.
 const deepestReorganization = 128
 
-// paid reports whether the chain's outflows have one of the transfer's versions.
+// paid reports whether the chain's outflows have the payment of one of the transfer's versions.
 func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, error) {
 	from := transfer.Base - min(transfer.Base, deepestReorganization)
-	out, err := r.chain.Outflows(ctx, from)
-	if err != nil {
-		return false, fmt.Errorf("read the outflows: %w", err)
+	for {
+		out, err := r.chain.Outflows(ctx, from)
+		if err != nil {
+			return false, fmt.Errorf("read the outflows: %w", err)
+		}
+		if slices.ContainsFunc(out.All, func(o checkout.Outflow) bool { return pays(transfer, o) }) {
+			return true, nil
+		}
+		if out.Next <= from {
+			return false, nil
+		}
+		from = out.Next
 	}
-	return slices.ContainsFunc(out.All, func(o checkout.Outflow) bool {
-		return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
-			return v.TxHash == o.TxHash
-		})
-	}), nil
+}
+
+// pays reports whether the outflow is a version of the transfer that moved its currency.
+func pays(transfer storage.Transfer, o checkout.Outflow) bool {
+	return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
+		return v.TxHash == o.TxHash && v.Currency == o.Currency
+	})
 }
 
 // checkBalances compares the account's balances with the ledger.
