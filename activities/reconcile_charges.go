@@ -64,7 +64,9 @@ func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, e
 
 	ids, err := b.Store.Uncharged(ctx, checkout.ModeLive, from, now.Add(-unmatchedAfter), references)
 	for _, id := range ids {
-		f := &checkout.Finding{Kind: checkout.FindingChargeMissing, Detail: "The card network knows no charge of the transaction."}
+		f := &checkout.Finding{
+			Kind: checkout.FindingChargeMissing, Detail: "The card network knows no charge of the transaction.",
+		}
 		err = errors.Join(err, b.note(ctx, &result, id, f))
 	}
 	return result, asFinal(ctx, err, "")
@@ -91,11 +93,13 @@ func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*
 		}, nil
 	case !match.Paid:
 		refund := checkout.Refund{
-			Mode: checkout.ModeLive, Reference: c.Reference, TransactionID: match.TransactionID, Reason: checkout.RefundUnmatched,
+			Mode: checkout.ModeLive, Reference: c.Reference, TransactionID: match.TransactionID,
+			Reason: checkout.RefundUnmatched,
 		}
 		return &checkout.Finding{
 			Kind:   checkout.FindingChargeUnmatched,
-			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.", c.Amount, c.Currency, c.TransactionID),
+			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.",
+				c.Amount, c.Currency, c.TransactionID),
 		}, b.Store.CreateRefund(ctx, refund)
 	case c.Amount != match.Amount || c.Currency != match.Currency:
 		return &checkout.Finding{
@@ -117,7 +121,8 @@ func (b *Books) note(ctx context.Context, result *ReconcileChargesResult, subjec
 	fresh, err := b.Store.OpenFinding(ctx, *f)
 	if fresh {
 		result.Found++
-		logger(ctx).ErrorContext(ctx, "the books differ from the card network", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+		logger(ctx).ErrorContext(ctx, "the books differ from the card network",
+			"kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
 	}
 	return err
 }

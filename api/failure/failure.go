@@ -88,7 +88,9 @@ var known = []struct {
 	{Invalid, []error{storage.ErrTooManyEndpoints, storage.ErrColor, storage.ErrLogo, storage.ErrLogoLarge}},
 	{Busy, []error{limit.ErrBusy}},
 	// ErrOrderIDInUse comes alone only when the session with the order id is about to free it.
-	{Unavailable, []error{runs.ErrOutcomeUnknown, checkout.ErrOrderIDInUse, checkout.ErrNoRate, checkout.ErrPaymentNotPossible}},
+	{Unavailable, []error{
+		runs.ErrOutcomeUnknown, checkout.ErrOrderIDInUse, checkout.ErrNoRate, checkout.ErrPaymentNotPossible,
+	}},
 }
 
 // KindOf returns the kind of an error. If an error has a method Kind, that method decides.

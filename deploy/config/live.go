@@ -141,7 +141,8 @@ func (l Live) checkSimulated(note func(name string, err error)) {
 		note("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must be on 127.0.0.1, because CHECKOUT_LIVE_SIMULATED is set"))
 	}
 	if l.EthereumChainID == 1 {
-		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network, because CHECKOUT_LIVE_SIMULATED is set"))
+		note("CHECKOUT_ETHEREUM_CHAIN_ID",
+			errors.New("must not be 1, the main network, because CHECKOUT_LIVE_SIMULATED is set"))
 	}
 	if strings.Contains(l.StripeSecretKey, "k_live_") {
 		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key, because CHECKOUT_LIVE_SIMULATED is set"))
@@ -270,7 +271,8 @@ func Fraction(text string) (decimal.Decimal, error) {
 func dollars(text string) (checkout.Amount, error) {
 	amount, err := decimal.NewFromString(text)
 	most := decimal.New(1, 12)
-	if err != nil || len(text) > 20 || !amount.IsPositive() || amount.GreaterThan(most) || !amount.Equal(amount.Truncate(2)) {
+	if err != nil || len(text) > 20 || !amount.IsPositive() || amount.GreaterThan(most) ||
+		!amount.Equal(amount.Truncate(2)) {
 		return 0, errors.New(`must be US dollars with at most 2 decimals, such as "2500"`)
 	}
 	return checkout.Amount(amount.Shift(2).IntPart()), nil
