@@ -40,13 +40,26 @@ func (t *Treasury) price(
 		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
 		Destination: p.Destination, Gross: gross, FeeRate: feeRate,
 	})
-	if errors.Is(err, checkout.ErrFeeTooHigh) || errors.Is(err, checkout.ErrTooSmall) {
-		return order, checkout.HoldFee, nil
+	if held := holdFor(err); held != "" {
+		return order, held, nil
 	}
 	if err != nil {
 		return order, "", fmt.Errorf("plan a transfer: %w", err)
 	}
 	return order, "", checkPlan(order.Plan, p, gross)
+}
+
+// holdFor returns why an error of the chain makes a payout wait, "" when it does not.
+func holdFor(err error) checkout.PayoutHold {
+	switch {
+	case errors.Is(err, checkout.ErrFeeTooHigh), errors.Is(err, checkout.ErrTooSmall):
+		return checkout.HoldFee
+	case errors.Is(err, checkout.ErrFloatTooLow):
+		return checkout.HoldFloat
+	case errors.Is(err, checkout.ErrNotTransferable):
+		return checkout.HoldChain
+	}
+	return ""
 }
 
 // feeRate returns the price of one unit of the chain's own currency in the payout's.

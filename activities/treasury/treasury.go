@@ -94,6 +94,9 @@ func (t *Treasury) sign(
 	ctx context.Context, chain checkout.Chain, p checkout.Payout,
 ) (storage.Signed, error) {
 	why, err := chain.Check(ctx, p.Currency, p.Destination)
+	if held := holdFor(err); held != "" {
+		return t.hold(ctx, p, held)
+	}
 	if err != nil {
 		return storage.Signed{}, fmt.Errorf("check the destination: %w", err)
 	}

@@ -96,6 +96,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		Livemode       bool            `json:"livemode"`
 		CreatedAt      string          `json:"created_at"`
 		SentAt         *string         `json:"sent_at"`
+		ConfirmedAt    *string         `json:"confirmed_at,omitempty"`
 		FailedAt       *string         `json:"failed_at"`
 	}{
 		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network,
@@ -103,6 +104,7 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f,
 		p.Metadata,
 		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt),
+		FormatOptionalTime(p.ConfirmedAt),
 		FormatOptionalTime(p.FailedAt),
 	})
 }
