@@ -97,7 +97,7 @@ func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*
 			Reason: checkout.RefundUnmatched,
 		}
 		return &checkout.Finding{
-			Kind:   checkout.FindingChargeUnmatched,
+			Kind: checkout.FindingChargeUnmatched,
 			Detail: fmt.Sprintf("%s %s were charged for %s without a completed session; they are refunded.",
 				c.Amount, c.Currency, c.TransactionID),
 		}, b.Store.CreateRefund(ctx, refund)
