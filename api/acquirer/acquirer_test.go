@@ -1,0 +1,152 @@
+package acquirer_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/stripe"
+	"example.com/checkout/api/acquirer"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+const secret = "whsec_right"
+
+// desk takes reports about one payment in flight.
+type desk struct {
+	t       *testing.T
+	store   *storage.Store
+	handler http.Handler
+	session checkout.Session
+	payment string
+	told    []string // session and transaction ids
+	away    error    // the workflow's answer
+}
+
+const reference = "pi_1"
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	d := &desk{t: t, store: store, payment: checkout.NewID(checkout.PrefixTransaction)}
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
+	d.session, err = store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(t, err)
+	require.NoError(t, store.CreatePayment(t.Context(), storage.NewPayment{ID: d.payment, SessionID: d.session.ID, CardToken: "ctoken_1"}))
+	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: "1.08"}, reference)
+	require.NoError(t, err)
+	d.handler = acquirer.New(acquirer.Config{
+		Store: store, Log: slog.New(slog.DiscardHandler),
+		Verify: func(payload []byte, signature string) (storage.AcquirerEvent, error) {
+			e, err := stripe.VerifyEvent(payload, signature, []string{"whsec_old", secret})
+			return storage.AcquirerEvent{
+				ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
+			}, err
+		},
+		SignalComplete: func(_ context.Context, sessionID, transactionID string) error {
+			d.told = append(d.told, sessionID+" "+transactionID)
+			return d.away
+		},
+	})
+	return d
+}
+
+func report(id string) string {
+	return fmt.Sprintf(`{"id": %q, "object": "event", "type": "payment_intent.succeeded", "created": %d, "livemode": true,
+		"data": {"object": {"id": %q, "object": "payment_intent"}}}`, id, time.Now().Unix(), reference)
+}
+
+func sign(body, key string, at time.Time) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
+	return fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil)))
+}
+
+func (d *desk) send(body, signature string) int {
+	d.t.Helper()
+	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodPost, acquirer.Path, strings.NewReader(body))
+	r.Header.Set("Stripe-Signature", signature)
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	require.Empty(d.t, w.Body.String())
+	return w.Code
+}
+
+func TestReports_AreNotedOnceAndMakeTheSessionLook(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	body := report("evt_1")
+	for range 3 {
+		require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())))
+	}
+	require.Equal(t, []string{d.session.ID + " " + d.payment}, d.told, "three times the same report asks once")
+	fresh, err := d.store.NoteAcquirerEvent(t.Context(), storage.AcquirerEvent{ID: "evt_1", Mode: checkout.ModeLive, CreatedAt: time.Now()})
+	require.NoError(t, err)
+	require.False(t, fresh, "it is stored")
+}
+
+func TestReports_DecideNothing(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.away = errors.New("Temporal is away")
+	body := report("evt_2")
+	require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())), "the session looks by itself")
+	got, err := d.store.Session(t.Context(), d.session.Ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.StatusPending, got.Status, "a report of success completes nothing")
+}
+
+func TestReports_OfSomebodyElseAreRefused(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	body := report("evt_3")
+	for name, signature := range map[string]string{
+		"none":          "",
+		"wrong secret":  sign(body, "whsec_wrong", time.Now()),
+		"another body":  sign(body+" ", secret, time.Now()),
+		"old":           sign(body, secret, time.Now().Add(-6*time.Minute)),
+		"no hex":        "t=1,v1=zz",
+		"a header of 1": "1",
+	} {
+		require.Equal(t, http.StatusBadRequest, d.send(body, signature), name)
+	}
+	large := strings.Repeat(" ", 1<<20) + body
+	require.Equal(t, http.StatusRequestEntityTooLarge, d.send(large, sign(large, secret, time.Now())))
+	require.Empty(t, d.told)
+
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, acquirer.Path, nil)
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+func TestReports_ThatCannotBeStoredComeAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.store.Close()
+	body := report("evt_4")
+	require.Equal(t, http.StatusServiceUnavailable, d.send(body, sign(body, secret, time.Now())))
+	require.Empty(t, d.told)
+}
