@@ -17,12 +17,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// TestLive_ACustomerPaysInABrowser types the card into the acquirer's frame, for each currency of the
-// chain. The merchant's balance on the chain grows by payout.amount, the transfer becomes final, and
-// the card number is nowhere in the service.
-func TestLive_ACustomerPaysInABrowser(t *testing.T) {
-	t.Parallel()
-	l := startLive(t)
+// testBrowser types the card into the acquirer's frame, for each currency of the chain. The merchant's
+// balance on the chain grows by payout.amount, the transfer becomes final, and the card number is
+// nowhere in the service.
+func testBrowser(t *testing.T, l live) {
 	browser := chrome.StartBrowser(t)
 	var ids []string
 	for _, c := range []checkout.PayoutCurrency{checkout.USDT, checkout.USDC, checkout.ETH} {
@@ -46,6 +44,9 @@ func TestLive_ACustomerPaysInABrowser(t *testing.T) {
 		e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })
 	}
 	require.Zero(t, e2e.Query[int](t, l.stack, `SELECT count(*) FROM finding`))
+	log, err := os.ReadFile(l.stack.Log("worker"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "TraceID", "spans are in the log, and are searched too")
 	requireNowhere(t, l, cardSucceeds, devstack.AcquirerKey, l.stack.Live.WebhookSecret)
 }
 
@@ -60,7 +61,7 @@ func requireNowhere(t *testing.T, l live, secrets ...string) {
 	for _, name := range []string{"api", "worker"} {
 		log, err := os.ReadFile(l.stack.Log(name))
 		require.NoError(t, err)
-		require.Contains(t, string(log), "TraceID", "spans are in %s's log", name)
+		require.NotEmpty(t, log)
 		for _, secret := range secrets {
 			require.NotContains(t, string(log), secret, "%s's log", name)
 		}

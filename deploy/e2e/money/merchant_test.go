@@ -14,6 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/deploy/acquirer"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/workflows/checkout"
@@ -24,7 +25,6 @@ const (
 	cardSucceeds = "4242424242424242"
 	cardDeclined = "4000000000000002"
 	card3DS      = "4000000000003220"
-	card3DSFails = "4000000000003063"
 )
 
 // live is the demo merchant of a stack with a simulated live mode.
@@ -69,13 +69,63 @@ func (l live) token(number string) string {
 // pay sends the page's form and returns where the customer is sent.
 func (l live) pay(id, number string) string {
 	l.T.Helper()
-	form := url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}}
+	return l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}})
+}
+
+// payAgain sends the form after one failed payment.
+func (l live) payAgain(id, number string) string {
+	l.T.Helper()
+	return l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}, "attempt": {"1"}})
+}
+
+func (l live) send(id string, form url.Values) string {
+	l.T.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.PostForm(l.stack.PageURL()+"/"+id, form)
 	require.NoError(l.T, err)
 	require.NoError(l.T, res.Body.Close())
 	require.Equal(l.T, http.StatusSeeOther, res.StatusCode)
 	return res.Header.Get("Location")
+}
+
+// facts returns the intents and charges of a session at the acquirer.
+func (l live) facts(id string) (intents []acquirer.IntentFact, charges []acquirer.ChargeFact) {
+	l.T.Helper()
+	all, err := l.stack.Live.Acquirer.Control().Facts(l.T.Context())
+	require.NoError(l.T, err)
+	of := map[string]bool{}
+	ids := e2e.Query[[]string](l.T, l.stack, `SELECT coalesce(array_agg(id), '{}') FROM transaction WHERE session_id = $1`, id)
+	for _, transaction := range ids {
+		of[transaction] = true
+	}
+	for _, i := range all.Intents {
+		if of[i.TransactionID] {
+			intents = append(intents, i)
+		}
+	}
+	for _, c := range all.Charges {
+		if of[c.TransactionID] && c.Paid {
+			charges = append(charges, c)
+		}
+	}
+	return intents, charges
+}
+
+// answerBank answers the bank's question about a session's payment, on the bank's page.
+func (l live) answerBank(id, answer string) {
+	l.T.Helper()
+	bank := ""
+	e2e.Await(l.T, "the bank asks about "+id, 10*time.Second, func() bool {
+		bank = e2e.Query[string](l.T, l.stack, `
+			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, id)
+		return bank != ""
+	})
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.PostForm(bank, url.Values{"answer": {answer}})
+	require.NoError(l.T, err)
+	require.NoError(l.T, res.Body.Close())
+	require.Equal(l.T, http.StatusSeeOther, res.StatusCode)
+	require.Equal(l.T, l.stack.PageURL()+"/"+id+"/return", strings.Split(res.Header.Get("Location"), "?")[0])
 }
 
 // paidOut waits until the session's payout was broadcast, and returns its amount.

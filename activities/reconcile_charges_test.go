@@ -1,0 +1,216 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// books are the live books of one merchant and the charges of a card network.
+type books struct {
+	*activities.Books
+
+	t       *testing.T
+	owner   checkout.Owner
+	charges []checkout.Charged
+	refunds map[string]checkout.RefundResult // by charge; made
+	answer  checkout.RefundStatus
+	away    error
+}
+
+// network makes refunds. It is asked for nothing else.
+type network struct {
+	checkout.CardNetwork
+	b *books
+}
+
+func (n network) Refund(_ context.Context, reference, refundID string) (checkout.RefundResult, error) {
+	if n.b.away != nil {
+		return checkout.RefundResult{}, n.b.away
+	}
+	got := checkout.RefundResult{Status: n.b.answer, Reference: "of " + refundID}
+	if made, ok := n.b.refunds[reference]; ok {
+		require.Equal(n.b.t, made.Reference, got.Reference, "one refund of a charge")
+	}
+	n.b.refunds[reference] = got
+	return got, nil
+}
+
+func newBooks(t *testing.T) *books {
+	t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
+	b := &books{t: t, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded}
+	b.Books = &activities.Books{Store: store, Cards: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+		return func(yield func(checkout.Charged, error) bool) {
+			for _, c := range b.charges {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if b.away != nil {
+				yield(checkout.Charged{}, b.away)
+			}
+		}
+	}}
+	return b
+}
+
+// paid pays a session, and returns the charge as the network has it.
+func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
+	b.t.Helper()
+	ctx := b.t.Context()
+	s, err := b.Store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: b.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(b.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	reference := "pi_" + id
+	require.NoError(b.t, b.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
+	_, err = b.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, reference)
+	require.NoError(b.t, err)
+	if outcome != "" {
+		_, _, err = b.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: outcome, Failure: "card_declined"})
+		require.NoError(b.t, err)
+		_, err = b.Store.FinishPayment(ctx, s.Ref, id)
+		require.NoError(b.t, err)
+	}
+	c := checkout.Charged{
+		Reference: reference, TransactionID: id, SessionID: s.ID, Amount: 1050, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour),
+	}
+	b.charges = append(b.charges, c)
+	return c
+}
+
+// run executes an activity of the books and decodes its result.
+func run[T any](b *books, activity any) (T, error) {
+	b.t.Helper()
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivity(b.Books)
+	var got T
+	value, err := env.ExecuteActivity(activity)
+	if err == nil {
+		require.NoError(b.t, value.Get(&got))
+	}
+	return got, err
+}
+
+func (b *books) compare() activities.ReconcileChargesResult {
+	b.t.Helper()
+	got, err := run[activities.ReconcileChargesResult](b, b.ReconcileCharges)
+	require.NoError(b.t, err)
+	return got
+}
+
+// findings returns the open findings, subject by kind.
+func (b *books) findings() map[checkout.FindingKind]string {
+	b.t.Helper()
+	all, err := b.Store.OpenFindings(b.t.Context(), checkout.ModeLive)
+	require.NoError(b.t, err)
+	got := map[checkout.FindingKind]string{}
+	for _, f := range all {
+		got[f.Kind] = f.Subject
+	}
+	return got
+}
+
+func TestReconcileCharges_BooksThatAgree(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.paid(checkout.OutcomeSucceeded)
+	b.paid("") // it is being decided
+	require.Equal(t, activities.ReconcileChargesResult{Charges: 2}, b.compare())
+	require.Empty(t, b.findings())
+}
+
+// TestReconcileCharges_AChargeWithoutASessionGoesBack: it cannot happen, and is found and refunded once.
+func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeFailed)
+	for _, found := range []int{1, 0} {
+		require.Equal(t, activities.ReconcileChargesResult{Charges: 1, Found: found}, b.compare(), "the second comparison finds the same")
+	}
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnmatched: c.Reference}, b.findings())
+
+	b.away = errors.New("the network is away")
+	decided, err := run[int](b, b.SendRefunds)
+	require.NoError(t, err, "one refund that fails stops no other")
+	require.Zero(t, decided)
+	b.away, b.answer = nil, checkout.RefundPending
+	_, err = run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	b.answer = checkout.RefundSucceeded
+	for _, want := range []int{1, 0} {
+		decided, err = run[int](b, b.SendRefunds)
+		require.NoError(t, err)
+		require.Equal(t, want, decided)
+	}
+	require.Len(t, b.refunds, 1)
+
+	b.charges[0].Refunded = c.Amount
+	b.compare()
+	require.Empty(t, b.findings(), "the money is back: the finding is closed")
+}
+
+func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeFailed)
+	b.compare()
+	b.answer = checkout.RefundFailed
+	_, err := run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	require.Equal(t, c.Reference, b.findings()[checkout.FindingRefundFailed])
+}
+
+func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	amount, currency := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
+	b.charges[0].Amount, b.charges[1].Currency = 1051, checkout.USD
+	require.Equal(t, 2, b.compare().Found)
+	require.Contains(t, []string{amount.Reference, currency.Reference}, b.findings()[checkout.FindingChargeDiffers])
+	require.Empty(t, b.refunds)
+}
+
+// TestReconcileCharges_AChargeOfNoTransaction: after the restore of an old backup a paid session looks
+// like this, so nothing goes back by itself. A charge that is not ours is nobody's business here.
+func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.charges = []checkout.Charged{
+		{Reference: "pi_lost", TransactionID: "txn_lost", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
+		{Reference: "pi_of_another_application", Amount: 1, Currency: checkout.EUR, CreatedAt: time.Now().Add(-time.Hour)},
+	}
+	require.Equal(t, 1, b.compare().Found)
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeUnknown: "pi_lost"}, b.findings())
+	decided, err := run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	require.Zero(t, decided)
+}
+
+func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.paid(checkout.OutcomeFailed)
+	b.charges[0].CreatedAt = time.Now().Add(-5 * time.Minute)
+	require.Zero(t, b.compare().Found)
+}
