@@ -3,7 +3,8 @@
 (function () {
   "use strict";
   var origin = new URL(document.currentScript.src).origin;
-  window.options = null; // what the page asked for, for the test
+  // For the test: what the page asked for, the frame's field with the focus, and what was typed there.
+  window.options = window.frameFocus = window.frameTyped = null;
   window.Stripe = function (key, settings) {
     if (!/^pk_/.test(key)) { throw new Error("no publishable key"); }
     var frame, asked = {}, number = 0, heard = {};
@@ -15,6 +16,8 @@
     }
     window.addEventListener("message", function (event) {
       if (!frame || event.source !== frame.contentWindow || event.origin !== origin) { return; }
+      if (event.data.focus) { window.frameFocus = event.data.focus; }
+      if (event.data.typed) { window.frameTyped = event.data.typed; }
       if (event.data.height) { frame.style.height = event.data.height + "px"; }
       if (event.data.ready && heard.ready) { heard.ready({ elementType: "payment" }); }
       if (asked[event.data.number]) { asked[event.data.number](event.data.answer); }
