@@ -26,6 +26,7 @@ type fakeChain struct {
 	random   *rand.Rand
 	chaos    bool
 	finality int             // blocks on top of a final one
+	atOnce   uint64          // blocks that one call of Outflows looks at
 	invalid  map[string]bool // destinations that Check refuses
 	reverts  map[string]bool // destinations that get nothing
 	signErr  error           // the signer's
@@ -99,7 +100,7 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, base: 10, start: 7,
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7,
 		invalid: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
 		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.Sighting{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 7, balances: map[string]*big.Int{}}},
@@ -496,8 +497,7 @@ func (c *fakeChain) Outflows(_ context.Context, from uint64) (checkout.Outflows,
 	if err := c.step(); err != nil {
 		return checkout.Outflows{}, err
 	}
-	const atOnce = 5 // blocks
-	last := min(uint64(c.final), from+atOnce-1)
+	last := min(uint64(c.final), from+c.atOnce-1)
 	out := checkout.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
 		for _, r := range c.blocks[height].receipts {

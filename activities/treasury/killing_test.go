@@ -62,6 +62,19 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 		f.chain.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), k.retried.Load())
 	t.Logf("versions %v, at most %v of one transfer; holds seen: %d",
 		f.query(t, `SELECT count(*) FROM transfer_version`), f.query(t, `SELECT max(number) FROM transfer_version`), k.held.Load())
+	if err != nil {
+		f.chain.mu.Lock()
+		t.Logf("base %d, pool %d, next nonce %d, final nonce %d", f.chain.base, len(f.chain.pool), f.chain.tip().nonce,
+			f.chain.blocks[f.chain.final].nonce)
+		f.chain.mu.Unlock()
+		for _, query := range []string{
+			`SELECT status, hold, failure, generation, confirmed_at IS NOT NULL AS confirmed, count(*) FROM payout GROUP BY 1, 2, 3, 4, 5`,
+			`SELECT status, count(*), min(nonce), max(nonce) FROM transfer GROUP BY 1`,
+			`SELECT next_nonce, next_block, seen_height, frozen_why FROM treasury_account`,
+		} {
+			t.Log(f.query(t, `SELECT json_agg(x)::text FROM (`+query+`) x`))
+		}
+	}
 	require.NoError(t, err, "%v", f.query(t, `SELECT coalesce(string_agg(frozen_why, ','), '') FROM treasury_account`))
 
 	f.chain.chaos = false

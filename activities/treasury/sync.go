@@ -277,7 +277,7 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 		if slices.ContainsFunc(out.All, func(o checkout.Outflow) bool { return pays(transfer, o) }) {
 			return true, nil
 		}
-		if out.Next <= from {
+		if out.Next <= from || out.Next > r.now.Height {
 			return false, nil
 		}
 		from = out.Next

@@ -187,8 +187,10 @@ func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 	for _, state := range []checkout.SightingState{checkout.SightingDead, checkout.SightingReverted} {
 		f := newFixture(t)
 		ref := f.usdc(t)
+		f.chain.mine(7)
 		f.send(t, ref)
 		f.chain.mine(5)
+		f.chain.atOnce = 2 // the payment is not in the first range of blocks
 		f.chain.lies = func(seen checkout.Sighting, _ checkout.TransferVersion) checkout.Sighting {
 			seen.State = state
 			return seen
