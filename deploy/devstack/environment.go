@@ -8,8 +8,13 @@ import (
 	"time"
 )
 
-// EnvironmentFile returns the path of a file with Environment, one setting a line. It is for
-// commands of the production binary in another shell.
+// OperatorsEnvironment is Environment with the settings of simulated live mode, if there is one.
+func (s *Stack) OperatorsEnvironment() []string {
+	return append(s.Environment(), s.Live.environment("worker")...)
+}
+
+// EnvironmentFile returns the path of a file with the settings, one a line. It is for commands of the
+// production binary in another shell.
 func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "environment") }
 
 // Environment returns the configuration of every command of the production binary in

@@ -91,7 +91,7 @@ func (s *Stack) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.Environment(), "\n")+"\n"), 0o600)
+	return os.WriteFile(s.EnvironmentFile(), []byte(strings.Join(s.OperatorsEnvironment(), "\n")+"\n"), 0o600)
 }
 
 // Stop ends every part, the ones that depend on others first.

@@ -18,7 +18,7 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 	ctx, cancel := context.WithTimeout(t.Context(), LeastPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "example.com/checkout/deploy/cmd/checkout"}, args...)...)
-	cmd.Env = append(os.Environ(), stack.Environment()...)
+	cmd.Env = append(os.Environ(), stack.OperatorsEnvironment()...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

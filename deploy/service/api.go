@@ -15,7 +15,6 @@ import (
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api"
-	"example.com/checkout/api/acquirer"
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/api/limit"
@@ -67,12 +66,10 @@ func API(ctx context.Context, cfg config.Config) error {
 		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg),
 		Shares: shares, Log: slog.Default(),
 	}
-	requests := http.NewServeMux()
 	if live != nil {
 		restConfig.Live, page.Live = live.rest, live.page
-		requests.Handle(acquirer.Path, live.reports)
 	}
-	requests.Handle("/", api.New(restConfig))
+	rest := withReports(live, api.New(restConfig))
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
@@ -87,7 +84,7 @@ func API(ctx context.Context, cfg config.Config) error {
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(requests)))
+		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
 	})
 	group.Go(func() error {
 		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))

@@ -195,6 +195,21 @@ func openLiveAPI(cfg config.Config, store *storage.Store, flows *runs.Client) (*
 	}, nil
 }
 
+// withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
+// unclean paths, which the REST API answers with 404.
+func withReports(live *liveAPI, rest http.Handler) http.Handler {
+	if live == nil {
+		return rest
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == acquirer.Path {
+			live.reports.ServeHTTP(w, r)
+			return
+		}
+		rest.ServeHTTP(w, r)
+	})
+}
+
 // verifier checks the card network's reports. A report of Stripe's test mode is refused.
 func verifier(l config.Live) func([]byte, string) (storage.AcquirerEvent, error) {
 	return func(payload []byte, signature string) (storage.AcquirerEvent, error) {
@@ -234,4 +249,25 @@ func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([
 		return nil, errors.New("no node of Ethereum is ready yet")
 	}
 	return chain.CallContract(ctx, to, data)
+}
+
+// ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
+// them now. It returns checkout.ErrNotFound when the settings are about another account.
+func ThawTreasury(ctx context.Context, cfg config.Config, accountID string) error {
+	store, err := OpenStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if cfg.Live.EthereumTreasury == "" {
+		return errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
+	}
+	chain, err := openEthereum(ctx, cfg.Live, nil)
+	if err != nil {
+		return err
+	}
+	payer := &treasury.Treasury{
+		Store: store, Mode: checkout.ModeLive, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
+	}
+	return payer.Thaw(ctx, accountID)
 }

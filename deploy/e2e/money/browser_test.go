@@ -61,7 +61,6 @@ func requireNowhere(t *testing.T, l live, secrets ...string) {
 	for _, name := range []string{"api", "worker"} {
 		log, err := os.ReadFile(l.stack.Log(name))
 		require.NoError(t, err)
-		require.NotEmpty(t, log)
 		for _, secret := range secrets {
 			require.NotContains(t, string(log), secret, "%s's log", name)
 		}

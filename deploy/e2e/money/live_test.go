@@ -3,6 +3,7 @@ package money
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"testing"
 	"time"
 
@@ -48,6 +49,39 @@ func testBankAgrees(t *testing.T, l live) {
 	require.EqualValues(t, 1050, charges[0].Amount)
 	l.paidOut(id)
 	require.Equal(t, true, l.Session(id).Field("transaction.payment_method.three_d_secure"))
+}
+
+// TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on
+// afterwards, each once.
+func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
+	t.Parallel()
+	l := startLive(t)
+	operator := func(args ...string) string {
+		out, err := e2e.CheckoutCommand(t, l.stack, append([]string{"treasury"}, args...)...)
+		require.NoError(t, err, out)
+		return out
+	}
+	first := l.Create(terms(checkout.USDC))
+	l.pay(first, cardSucceeds)
+	l.paidOut(first)
+	account := regexp.MustCompile(`tre_[0-9a-z]+`).FindString(operator("show"))
+	require.Contains(t, operator("freeze", account, "--reason", "a test of the stop button"), "is frozen")
+	require.Contains(t, operator("show"), "a test of the stop button")
+
+	before := l.balance(checkout.USDC)
+	held := l.Create(terms(checkout.USDC))
+	l.pay(held, cardSucceeds)
+	l.AwaitStatus(held, checkout.StatusCompleted, 10*time.Second)
+	e2e.Await(t, "the payout waits", 20*time.Second, func() bool {
+		return e2e.Query[string](t, l.stack, `SELECT coalesce(max(hold), '') FROM payout WHERE session_id = $1`, held) == "frozen"
+	})
+	require.Equal(t, "pending", l.Session(held).Field("payout.status"))
+	require.Contains(t, operator("thaw", account), "signs again")
+	e2e.Query[string](t, l.stack, `UPDATE payout SET next_action_at = now() - interval '1 minute' WHERE session_id = $1 RETURNING id`, held)
+	amount := l.paidOut(held)
+	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(checkout.USDC).GreaterThanOrEqual(before.Add(amount)) })
+	require.Equal(t, 1, e2e.Query[int](t, l.stack, `
+		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, held))
 }
 
 func testBankRefuses(t *testing.T, l live) {
