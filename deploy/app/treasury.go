@@ -61,7 +61,8 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 		Use:   "thaw tre_…",
 		Short: "Let an account sign again",
 		Long: `Lets an account sign again. Explain first what froze it: the account's nonce and balances are then taken
-as the chain has them, and what is missing is booked as a loss. It asks the chain, so it needs the settings of live mode.`,
+as the chain has them, and what is missing is booked as a loss. It asks the chain, so it needs the
+settings of live mode.`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return func(ctx context.Context, cfg config.Config) error {
@@ -123,7 +124,8 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store) error {
 	}
 	differences := [][]string{{"FINDING", "SINCE", "ABOUT", "WHAT DIFFERS"}}
 	for _, f := range findings {
-		differences = append(differences, []string{string(f.Kind), f.OpenedAt.UTC().Format(time.RFC3339), f.Subject, f.Detail})
+		since := f.OpenedAt.UTC().Format(time.RFC3339)
+		differences = append(differences, []string{string(f.Kind), since, f.Subject, f.Detail})
 	}
 	shown := console{out: c.out}
 	return errors.Join(shown.printTable(rows...), shown.printTable(ledger...), shown.printTable(differences...))

@@ -129,7 +129,8 @@ func (s *Stack) goLive(ctx context.Context) error {
 	var addresses []checkout.PayoutAddress
 	for _, c := range checkout.PayoutCurrencies {
 		if c.Network() == checkout.ETH.Network() {
-			addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()})
+			to := checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()}
+			addresses = append(addresses, to)
 		}
 	}
 	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}

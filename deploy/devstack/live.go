@@ -145,7 +145,9 @@ func (d *LiveDouble) environment(command string) []string {
 	}
 	switch command {
 	case "api":
-		env = append(env, "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_simulated", "CHECKOUT_STRIPE_WEBHOOK_SECRETS="+d.WebhookSecret)
+		env = append(env,
+			"CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_simulated", "CHECKOUT_STRIPE_WEBHOOK_SECRETS="+d.WebhookSecret,
+		)
 	case "worker":
 		env = append(env,
 			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.Anvil.URL,

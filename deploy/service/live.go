@@ -146,7 +146,8 @@ func following(t *treasury.Treasury) func(context.Context) (activities.TreasuryR
 			report.Reopened += a.Reopened
 			report.Alarms = append(report.Alarms, a.Alarms...)
 			for _, p := range a.Failed {
-				report.Failed = append(report.Failed, activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)})
+				failed := activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)}
+				report.Failed = append(report.Failed, failed)
 			}
 		}
 		return report, err
@@ -221,7 +222,8 @@ func verifier(l config.Live) func([]byte, string) (storage.AcquirerEvent, error)
 			return storage.AcquirerEvent{}, errors.New("the report is of the card network's test mode")
 		}
 		return storage.AcquirerEvent{
-			ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
+			ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference,
+			CreatedAt: e.CreatedAt,
 		}, nil
 	}
 }
