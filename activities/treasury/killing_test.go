@@ -48,7 +48,7 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	defer look.Close()
 	k := killing{fixture: f, look: look, seed: seed}
 	k.left.Store(1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*payouts)*time.Second/2)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(*payouts)*time.Second)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for i, process := range []*treasury.Treasury{first, second, first, second} {

@@ -91,6 +91,9 @@ func (r *round) run(ctx context.Context) (err error) {
 }
 
 func (r *round) checkNonce(ctx context.Context) error {
+	if r.now.NextNonce <= r.account.NextNonce {
+		return nil // the row's nonce only grows
+	}
 	why, err := r.Store.CheckNonce(ctx, r.account.ID, r.now)
 	r.froze(why)
 	return err
