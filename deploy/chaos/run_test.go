@@ -109,7 +109,7 @@ func TestEnough_WhenAllIsReachedOrTheTimeIsOver(t *testing.T) {
 		{0, 0, 0, 2 * time.Hour, true},
 	} {
 		run := &chaos{
-			runOptions: runOptions{sessions: 10, deliveries: 20, faults: 3, limit: time.Hour}, began: time.Now().Add(-c.since),
+			runOptions: runOptions{sessions: 10, deliveries: 20, faults: 3, limit: time.Hour}, loadBegan: time.Now().Add(-c.since),
 		}
 		run.created.Store(c.created)
 		run.delivered.Store(c.delivered)
