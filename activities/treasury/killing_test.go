@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -56,8 +57,13 @@ func TestTreasury_PaysEachPayoutOnce(t *testing.T) {
 	}
 	group.Go(func() error { return k.follows(ctx, first, 10) })
 	group.Go(func() error { return k.follows(ctx, second, 11) })
-	group.Go(func() error { return k.kills(ctx) })
+	// The killer waits for the chain's next tick. When the others have ended, none comes.
+	working, stop := context.WithCancel(ctx)
+	var killer sync.WaitGroup
+	killer.Go(func() { k.kills(working) })
 	err = group.Wait()
+	stop()
+	killer.Wait()
 	t.Logf("chain: %+v; cut short %d, killed connections %d, errors %d, retried %d",
 		f.chain.count, k.cut.Load(), k.killed.Load(), k.errors.Load(), k.retried.Load())
 	t.Logf("versions %v, at most %v of one transfer; holds seen: %d",
@@ -224,11 +230,11 @@ func (k *killing) follows(ctx context.Context, process *treasury.Treasury, numbe
 }
 
 // kills ends a connection of PostgreSQL now and then, whatever it is doing.
-func (k *killing) kills(ctx context.Context) error {
-	for k.left.Load() > 0 {
+func (k *killing) kills(ctx context.Context) {
+	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-k.chain.tick:
 		}
 		conn, err := pgx.Connect(ctx, k.url)
@@ -244,7 +250,6 @@ func (k *killing) kills(ctx context.Context) error {
 			k.killed.Add(1)
 		}
 	}
-	return nil
 }
 
 func (k *killing) requirePaidOnce(t *testing.T, refs []checkout.Ref) {
