@@ -51,8 +51,8 @@ type Payments struct {
 	Now func() time.Time
 }
 
-// ErrNoNetwork: no live card network, rate source or treasury is configured. Temporal retries it, so a session
-// waits for the configuration. A live session is never charged in the sandbox instead.
+// ErrNoNetwork: no live card network, rate source or treasury is configured. Temporal retries it, so
+// a session waits for the configuration. A live session is never charged in the sandbox instead.
 var ErrNoNetwork = errors.New("no network is configured for this mode")
 
 func (a *Payments) networks(mode checkout.Mode) (Networks, error) {

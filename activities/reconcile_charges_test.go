@@ -192,7 +192,7 @@ func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {
 }
 
 // TestReconcileCharges_AChargeOfNoTransaction: after the restore of an old backup a paid session looks
-// like this, so nothing goes back by itself. A charge that is not ours is nobody's business here.
+// like this, so nothing is refunded automatically. A charge without our metadata is ignored.
 func TestReconcileCharges_AChargeOfNoTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)

@@ -293,8 +293,8 @@ func belowMinimum(w *world) {
 	require.ErrorContains(w.t, err, "amount_too_small")
 }
 
-// browserCannotConfirm: whoever reads the client secret in the address bar of a returning customer
-// has a publishable key too, which is in every page.
+// browserCannotConfirm: the client secret is in the address bar of a customer who returns from the bank,
+// and the publishable key is in every page. Both together must not confirm the payment.
 func browserCannotConfirm(w *world) {
 	key := w.publishableKey()
 	req, reference := w.prepare("visa")

@@ -511,7 +511,7 @@ func (c *fakeChain) Outflows(_ context.Context, from uint64) (checkout.Outflows,
 	return out, nil
 }
 
-// paid returns the payments of each payout that the chain has, "" for those of nobody's.
+// paid returns the chain's payments by payout id. Payments that belong to no payout are under "".
 func (c *fakeChain) paid() (payments map[string][]fakeTx, gas *big.Int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

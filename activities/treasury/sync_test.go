@@ -62,8 +62,8 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Len(t, accounts, 1)
 	require.Equal(t, 1, accounts[0].Live)
 	id := accounts[0].ID
-	require.NoError(t, f.Freeze(t.Context(), id, "a drill"))
-	require.NoError(t, f.Freeze(t.Context(), id, "another reason"))
+	require.NoError(t, f.Store.Freeze(t.Context(), id, "a drill"))
+	require.NoError(t, f.Store.Freeze(t.Context(), id, "another reason"))
 	f.chain.base = 900
 	got := f.sync(t)
 	require.Equal(t, 0, got.Bumped)
@@ -80,7 +80,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, "a drill", accounts[0].FrozenWhy)
 	require.NoError(t, f.Thaw(t.Context(), id))
 	f.send(t, other)
-	require.ErrorIs(t, f.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
+	require.ErrorIs(t, f.Store.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
 	require.ErrorIs(t, f.Thaw(t.Context(), "tre_none"), checkout.ErrNotFound)
 }
 

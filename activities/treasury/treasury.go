@@ -171,15 +171,6 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 	return t.Store.TreasuryAccounts(ctx, t.Mode)
 }
 
-// Freeze stops all signatures of an account, in every process. Signed transfers are still followed.
-// It returns checkout.ErrNotFound.
-func (t *Treasury) Freeze(ctx context.Context, accountID, why string) error {
-	if why == "" {
-		why = "an operator froze it"
-	}
-	return t.Store.Freeze(ctx, accountID, why)
-}
-
 // Thaw lets an account sign again. A person must have explained what froze it: the nonces and the
 // balances are then taken as they are. It returns checkout.ErrNotFound.
 func (t *Treasury) Thaw(ctx context.Context, accountID string) error {

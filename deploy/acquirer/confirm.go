@@ -88,8 +88,8 @@ func (a *Acquirer) useToken(
 	return method, cardNamed(cardName), answer{}, insert(ctx, tx, method, i.text("id"), cardName)
 }
 
-// charge asks the card's bank for the money. The bank's no leaves the intent without a payment
-// method: whoever may confirm it can try again.
+// charge asks the card's bank for the money. When the bank declines, the intent loses its payment
+// method and can be confirmed again.
 func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method object, c card) (answer, error) {
 	authenticated := i.text("status") == needsConfirmation || i.text("status") == needsAction
 	ch, err := a.newCharge(ctx, i, method, c, authenticated)

@@ -3,8 +3,6 @@ package acquirer
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,83 +12,35 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"example.com/checkout/deploy/build"
 	"example.com/checkout/storage/pgtemp"
 )
 
-// mockModule is where deploy/tools/stripemock pins stripe-mock's version.
-const mockModule = "deploy/tools/stripemock"
+// mockProgram is stripe-mock in the version that deploy/tools/stripemock pins.
+var mockProgram = build.Program{
+	Name: "stripe-mock", Title: "stripe-mock", Takes: "some seconds",
+	Module: "deploy/tools/stripemock", Package: "github.com/stripe/stripe-mock", Files: []string{"go.mod", "go.sum"},
+}
 
 // BuildMock builds stripe-mock into the user's cache directory and returns the program's path. It is
 // built once for each version, in some seconds; several processes may call it at once. The working
 // directory must be inside the source tree.
 func BuildMock(ctx context.Context) (string, error) {
-	source, key, err := mockSource(ctx)
+	program, err := mockProgram.Build(ctx, silent{})
 	if err != nil {
 		return "", fmt.Errorf("build stripe-mock: %w", err)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("build stripe-mock: no cache directory: %w", err)
-	}
-	dir := filepath.Join(cache, "checkout-devstack", "stripe-mock-"+key)
-	program := filepath.Join(dir, "stripe-mock")
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("build stripe-mock: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("build stripe-mock: %w", err)
-	}
-	defer lock.Close() // closing also releases the lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return "", fmt.Errorf("build stripe-mock: %w", err)
-	}
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	build := goCommand(ctx, source, "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
-		"-o", program+".new", "github.com/stripe/stripe-mock")
-	if said, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build stripe-mock: %w:\n%s", err, said)
-	}
-	// The name appears only when the program is complete.
-	return program, os.Rename(program+".new", program)
+	return program, nil
 }
 
-// mockSource returns the directory of the tool's module and a name for its build.
-func mockSource(ctx context.Context) (dir, key string, err error) {
-	said, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", "example.com/checkout").Output()
-	if err != nil {
-		return "", "", fmt.Errorf("find the source tree: %w", err)
-	}
-	dir = filepath.Join(strings.TrimSpace(string(said)), filepath.FromSlash(mockModule))
-	sum := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return "", "", err
-		}
-		sum.Write(content)
-	}
-	return dir, hex.EncodeToString(sum.Sum(nil))[:12], nil
-}
+// silent shows nobody the progress of a build that takes seconds.
+type silent struct{}
 
-// goCommand returns the go command without the caller's settings for the main module.
-func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=", "CGO_ENABLED=0")
-	return cmd
-}
+func (silent) Step(string) {}
+func (silent) Say(string)  {}
 
 // Mock is a running stripe-mock. It keeps nothing, so several Acquirers may share one.
 type Mock struct {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"example.com/checkout/deploy/build"
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
@@ -48,7 +49,7 @@ func Compile(ctx context.Context) (map[string]Contract, error) {
 	if _, err := Install(ctx); err != nil {
 		return nil, err
 	}
-	dir, err := sourceDir()
+	dir, err := build.Source("deploy/chains", "contracts.json")
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"example.com/checkout/deploy/build"
 )
+
+// npmDir has the packages of the node and the compiler.
+const npmDir = "deploy/chains/npm"
 
 // ErrNotInstalled means that this computer has no anvil or no solc, and that npm could not install
 // them. The text says why.
@@ -25,18 +27,16 @@ var ErrNotInstalled = errors.New("the programs of deploy/chains/npm are missing"
 // its lock file. It returns the directory with the packages. Several processes may call it at once.
 // The working directory must be inside the source tree. It returns ErrNotInstalled.
 func Install(ctx context.Context) (string, error) {
-	source, err := sourceDir()
+	dir, err := build.Source(npmDir, "package.json")
 	if err != nil {
 		return "", err
 	}
-
-	dir := filepath.Join(source, "npm")
 	lock, err := os.Open(filepath.Join(dir, "package.json")) //nolint:gosec // G304: a file of the source tree
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close() // it also ends the lock
-	if err := flock(ctx, lock); err != nil {
+	if err := build.Lock(ctx, lock); err != nil {
 		return "", fmt.Errorf("wait for another process that installs anvil: %w", err)
 	}
 
@@ -85,38 +85,4 @@ func installed(dir string) bool {
 func readJSON(file string, into any) bool {
 	content, err := os.ReadFile(file) //nolint:gosec // G304: a file of the source tree
 	return err == nil && json.Unmarshal(content, into) == nil
-}
-
-// sourceDir returns the directory deploy/chains of the source tree that holds the working directory.
-func sourceDir() (string, error) {
-	at, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		dir := filepath.Join(at, "deploy", "chains")
-		if _, err := os.Stat(filepath.Join(dir, "npm", "package.json")); err == nil {
-			return dir, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", errors.New("deploy/chains/npm/package.json not found: run this inside the source tree")
-		}
-		at = filepath.Dir(at)
-	}
-}
-
-// flock waits for the lock on file. It asks again and again, because a blocked system call does not
-// see ctx end.
-func flock(ctx context.Context, file *os.File) error {
-	for {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }

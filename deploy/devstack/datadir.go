@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"example.com/checkout/deploy/build"
 )
 
 // dataDir is the directory of a running stack. The kernel releases its lock when the process ends,
@@ -55,7 +57,7 @@ func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error)
 	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
 	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
 	defer stop()
-	if err := flock(soon, lock); err != nil {
+	if err := build.Lock(soon, lock); err != nil {
 		_ = lock.Close() // report the lock's error, not this one
 		return nil, fmt.Errorf("data directory: %w", err)
 	}

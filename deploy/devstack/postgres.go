@@ -57,7 +57,7 @@ func installPostgres(ctx context.Context, out io.Writer) (string, error) {
 		{"update"},
 		{"install", "-y", "--no-install-recommends", "postgresql"},
 	} {
-		progress.step("PostgreSQL is missing: apt-get " + args[0])
+		progress.Step("PostgreSQL is missing: apt-get " + args[0])
 		apt := exec.CommandContext(ctx, "apt-get", args...)
 		apt.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if said, err := apt.CombinedOutput(); err != nil {
@@ -86,7 +86,7 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 	}
 	progress := startProgress(out)
 	defer progress.end()
-	progress.step("PostgreSQL is missing: downloading version " + string(downloadedVersion))
+	progress.Step("PostgreSQL is missing: downloading version " + string(downloadedVersion))
 
 	// Unpack under another name first: an incomplete directory must not look complete.
 	unpacked, err := os.MkdirTemp(home, "postgresql-new-")
@@ -127,4 +127,9 @@ func downloadPostgres(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	return binDir, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

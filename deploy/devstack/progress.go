@@ -34,15 +34,15 @@ func startProgress(out io.Writer) *progress {
 	return p
 }
 
-// step sets the name of the step that begins now.
-func (p *progress) step(what string) {
+// Step sets the name of the step that begins now.
+func (p *progress) Step(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what, p.began = what, time.Now()
 }
 
-// say sets how far the step is.
-func (p *progress) say(what string) {
+// Say sets how far the step is.
+func (p *progress) Say(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.what = what

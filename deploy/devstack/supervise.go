@@ -45,3 +45,13 @@ func (s *Stack) Supervise(ctx context.Context) {
 		}
 	}
 }
+
+// pause waits d, or less when ctx ends, and then returns ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

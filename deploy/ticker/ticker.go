@@ -1,5 +1,5 @@
 // Package ticker is a double of the public price services of Kraken and Coinbase Exchange, in their own
-// formats. It is for loopback only: whoever reaches it sets the prices.
+// formats. It has no password and every client may set the prices, so it listens on loopback only.
 package ticker
 
 import (

@@ -1,0 +1,50 @@
+package build
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGoBuild_TellsHowManyPackagesAreDone checks the progress: seconds alone do not show how long a
+// first start takes.
+func TestGoBuild_TellsHowManyPackagesAreDone(t *testing.T) {
+	t.Parallel()
+	source := t.TempDir()
+	write(t, source, map[string]string{
+		"go.mod":          "module tiny\n\ngo 1.26\n",
+		"main.go":         "package main\n\nimport (\n\t\"fmt\"\n\n\t\"tiny/first\"\n\t\"tiny/second\"\n)\n\nfunc main() { fmt.Println(first.Text, second.Text) }\n",
+		"first/text.go":   "package first\n\nconst Text = \"\"\n",
+		"second/text.go":  "package second\n\nconst Text = \"\"\n",
+		"unused/other.go": "package unused\n",
+	})
+	program := filepath.Join(source, "tiny")
+	var told []string
+	tell := func(what string) { told = append(told, what) }
+	require.NoError(t, goBuild(t.Context(), source, ".", program, tell)) // the standard library may be missing in Go's cache
+
+	told = nil
+	write(t, source, map[string]string{ // such texts are never in the cache
+		"first/text.go":  fmt.Sprintf("package first\n\nconst Text = %q\n", rand.Text()),
+		"second/text.go": fmt.Sprintf("package second\n\nconst Text = %q\n", rand.Text()),
+	})
+	require.NoError(t, goBuild(t.Context(), source, ".", program, tell))
+	require.Equal(t, []string{"fetching modules", "0 of 3 packages", "1 of 3 packages", "2 of 3 packages", "linking"}, told)
+	require.FileExists(t, program)
+
+	write(t, source, map[string]string{"main.go": "package main\n\nfunc main() { missing() }\n"})
+	require.ErrorContains(t, goBuild(t.Context(), source, ".", program, func(string) {}), "undefined: missing")
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}
