@@ -9,7 +9,7 @@ import (
 // BroadcastPayoutResult says what became of the transfer.
 type BroadcastPayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it, or when it waits
-	// Held says why a live payout waits. Nothing was signed. Reconcile starts it again.
+	// Held says why a payout on a real chain waits. Nothing was signed. Reconcile starts it again.
 	Held checkout.PayoutHold `json:"held,omitempty"`
 }
 
@@ -18,10 +18,20 @@ type BroadcastPayoutResult struct {
 func (a *Payments) BroadcastPayout(
 	ctx context.Context, in checkout.Ref,
 ) (BroadcastPayoutResult, error) {
-	network, err := a.networks(in.Mode)
+	name, err := a.Store.PayoutChain(ctx, in)
+	if err != nil {
+		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	}
+	return a.broadcast(ctx, in, name)
+}
+
+func (a *Payments) broadcast(
+	ctx context.Context, in checkout.Ref, chainName string,
+) (BroadcastPayoutResult, error) {
+	chain, err := a.chain(in.Mode, chainName)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
-	got, err := network.Payouts.Transfer(ctx, in)
+	got, err := chain.Payouts.Transfer(ctx, in)
 	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, ErrTypePayoutNotFound)
 }

@@ -10,10 +10,6 @@ import (
 // answer says so, and the payment succeeds although its time is over. It fails with
 // PaymentNotFound.
 func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
 	c, err := a.charge(ctx, in)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
@@ -34,9 +30,13 @@ func (a *Payments) CancelPayment(ctx context.Context, in PaymentInput) (PaymentA
 		return PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: reason}, nil
 	}
 
-	result, err := network.Cards.Cancel(ctx, c.Reference, reason)
+	p, err := a.onNetworks(in.Mode, c)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return a.recordCharge(ctx, in, result)
+	result, err := p.cards.Cancel(ctx, p.Reference, reason)
+	if err != nil {
+		return PaymentAnswer{}, asFinal(ctx, err, "")
+	}
+	return a.recordCharge(ctx, in, p.Acquirer, result)
 }

@@ -22,6 +22,8 @@ type PaymentInput struct {
 type PaymentAnswer struct {
 	Outcome checkout.PaymentOutcome `json:"outcome"`
 	Failure checkout.FailureCode    `json:"failure,omitempty"`
+	// Watch says that nobody tells the session of the decision: it must ask. See checkout.Acquirer.
+	Watch bool `json:"watch,omitempty"`
 }
 
 // ChargeCard marks the payment as in flight and charges the card. It charges only once, however
@@ -31,23 +33,19 @@ type PaymentAnswer struct {
 // PaymentInFlight, whose detail is the id of the other payment, with PaymentNotPossible when there is
 // no exchange rate, and with PaymentNotFound. After these four, nothing was charged.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	c, err := a.charge(ctx, in)
+	p, err := a.payment(ctx, in)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	if c.Began() {
-		return a.goOn(ctx, network, in, c, checkout.PaymentOutcome.Chargeable)
+	if p.Began() {
+		return a.goOn(ctx, in, p, checkout.PaymentOutcome.Chargeable)
 	}
 
-	rate, err := network.Rates.Quote(ctx, c.Currency, c.PayoutCurrency)
+	rate, err := p.rates.Quote(ctx, p.Currency, p.PayoutCurrency)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	reference, err := network.Cards.Prepare(ctx, c.ChargeRequest)
+	reference, err := p.cards.Prepare(ctx, p.ChargeRequest)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
@@ -61,8 +59,8 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	if !first { // another execution began it meanwhile, maybe under another reference
 		return PaymentAnswer{}, asFinal(ctx, errBegunElsewhere, "")
 	}
-	c.Reference = reference
-	return a.confirm(ctx, network, in, c, 1)
+	p.Reference = reference
+	return a.confirm(ctx, in, p, 1)
 }
 
 // errBegunElsewhere makes Temporal repeat the activity. The repeat reads what was stored.
@@ -78,21 +76,20 @@ func (a *Payments) charge(ctx context.Context, in PaymentInput) (storage.Charge,
 // goOn asks the network about a payment that has begun. It confirms once more when the outcome is
 // one that may be confirmed. Otherwise it records the network's answer.
 func (a *Payments) goOn(
-	ctx context.Context, network Networks, in PaymentInput, c storage.Charge,
-	confirmable func(checkout.PaymentOutcome) bool,
+	ctx context.Context, in PaymentInput, p payment, confirmable func(checkout.PaymentOutcome) bool,
 ) (PaymentAnswer, error) {
-	result, err := network.Cards.Payment(ctx, c.Reference)
+	result, err := p.cards.Payment(ctx, p.Reference)
 	switch {
 	case err != nil:
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	case !confirmable(result.Outcome):
-		return a.record(ctx, network, in, c, result)
+		return a.record(ctx, in, p, result)
 	}
-	rate, err := network.Rates.Quote(ctx, c.Currency, c.PayoutCurrency)
+	rate, err := p.rates.Quote(ctx, p.Currency, p.PayoutCurrency)
 	if err != nil {
 		return PaymentAnswer{}, asUnavailable(ctx, err)
 	}
-	number := c.Confirms + 1
+	number := p.Confirms + 1
 	ok, err := a.Store.BeginConfirm(ctx, in.Ref, in.TransactionID, number, rate)
 	if err == nil && !ok {
 		err = errBegunElsewhere
@@ -100,52 +97,52 @@ func (a *Payments) goOn(
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
-	return a.confirm(ctx, network, in, c, number)
+	return a.confirm(ctx, in, p, number)
 }
 
 // confirm sends a confirmation that is stored already.
 func (a *Payments) confirm(
-	ctx context.Context, network Networks, in PaymentInput, c storage.Charge, number int,
+	ctx context.Context, in PaymentInput, p payment, number int,
 ) (PaymentAnswer, error) {
-	result, err := network.Cards.Confirm(ctx, c.Reference, number, c.ChargeRequest)
+	result, err := p.cards.Confirm(ctx, p.Reference, number, p.ChargeRequest)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
-	return a.record(ctx, network, in, c, result)
+	return a.record(ctx, in, p, result)
 }
 
 // record stores an answer and returns the answer that counts. It cancels a declined charge first:
 // until then, the network would let it be confirmed again.
 func (a *Payments) record(
-	ctx context.Context, network Networks, in PaymentInput, c storage.Charge, result checkout.ChargeResult,
+	ctx context.Context, in PaymentInput, p payment, result checkout.ChargeResult,
 ) (PaymentAnswer, error) {
 	if result.Outcome.Chargeable() { // asked too early; the caller asks again, or gives up
 		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, ErrTypePaymentUnknownToNetwork)
 	}
 	if result.Outcome == checkout.OutcomeFailed {
-		canceled, err := network.Cards.Cancel(ctx, c.Reference, result.Failure)
+		canceled, err := p.cards.Cancel(ctx, p.Reference, result.Failure)
 		if err != nil {
 			return PaymentAnswer{}, asFinal(ctx, err, "")
 		}
 		result = canceled
 	}
-	return a.recordCharge(ctx, in, result)
+	return a.recordCharge(ctx, in, p.Acquirer, result)
 }
 
 // otherInFlight returns an error with the id of a payment in flight that the run does not know.
 // This happens after an operator reset the run.
 func (a *Payments) otherInFlight(ctx context.Context, in checkout.Ref) error {
-	transactionID, _, err := a.Store.PaymentAction(ctx, in.ID)
-	if err != nil || transactionID == "" { // "": it was decided just now
+	other, err := a.Store.PaymentInFlight(ctx, in.ID)
+	if err != nil || other.ID == "" { // "": it was decided just now
 		return asFinal(ctx, errors.Join(err, checkout.ErrPaymentInFlight), "")
 	}
 	return temporal.NewNonRetryableApplicationError("another payment is in flight",
-		ErrTypePaymentInFlight, nil, transactionID)
+		ErrTypePaymentInFlight, nil, other.ID)
 }
 
 // recordCharge stores an answer and returns the answer that counts.
 func (a *Payments) recordCharge(
-	ctx context.Context, in PaymentInput, result checkout.ChargeResult,
+	ctx context.Context, in PaymentInput, by checkout.Acquirer, result checkout.ChargeResult,
 ) (PaymentAnswer, error) {
 	outcome, failure, err := a.Store.RecordCharge(ctx, in.Ref, in.TransactionID, result)
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -160,5 +157,5 @@ func (a *Payments) recordCharge(
 			"the card network contradicts itself; its first answer stands",
 			"transaction_id", in.TransactionID, "first", outcome, "now", result.Outcome)
 	}
-	return PaymentAnswer{Outcome: outcome, Failure: failure}, nil
+	return PaymentAnswer{Outcome: outcome, Failure: failure, Watch: !outcome.Final() && !by.Tells()}, nil
 }

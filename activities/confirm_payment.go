@@ -14,17 +14,13 @@ const ErrTypePaymentUnknownToNetwork = "PaymentUnknownToNetwork"
 // bank has agreed, it charges the card. It does not begin a charge that was never tried: the customer
 // may have gone long ago.
 func (a *Payments) ConfirmPayment(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return PaymentAnswer{}, asFinal(ctx, err, "")
-	}
-	c, err := a.charge(ctx, in)
+	p, err := a.payment(ctx, in)
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentNotFound)
 	}
-	if c.Reference == "" {
+	if p.Reference == "" {
 		return PaymentAnswer{}, asFinal(ctx, checkout.ErrNotFound, ErrTypePaymentUnknownToNetwork)
 	}
 	agreed := func(o checkout.PaymentOutcome) bool { return o == checkout.OutcomeAgreed }
-	return a.goOn(ctx, network, in, c, agreed)
+	return a.goOn(ctx, in, p, agreed)
 }

@@ -28,9 +28,23 @@ const (
 	ErrTypeDeliveryNotFound   = "DeliveryNotFound"
 )
 
-// Networks holds what one mode needs of the outside.
+// Networks holds what one mode needs of the outside. A payment stays with the card network and the
+// chain that it began with, so test mode keeps the sandbox beside other networks.
 type Networks struct {
-	Cards   checkout.CardNetwork
+	Cards  map[checkout.Acquirer]checkout.CardNetwork
+	Chains map[string]Chain // by checkout.ChainSandbox or the CAIP-2 name
+}
+
+// SandboxNetworks returns the networks of a mode that has the sandbox only.
+func SandboxNetworks(cards checkout.CardNetwork, chain Chain) Networks {
+	return Networks{
+		Cards:  map[checkout.Acquirer]checkout.CardNetwork{checkout.AcquirerSandbox: cards},
+		Chains: map[string]Chain{checkout.ChainSandbox: chain},
+	}
+}
+
+// Chain prices and sends the payouts of one chain.
+type Chain struct {
 	Rates   checkout.RateSource
 	Payouts PayoutSender
 }
@@ -45,25 +59,63 @@ type PayoutSender interface {
 // Payments holds the activities of sessions and payouts.
 type Payments struct {
 	Store       *storage.Store
-	Test, Live  Networks // Live is empty until live adapters are configured
+	Test, Live  Networks // Live is empty until live mode is configured
 	CheckoutURL string   // base of the hosted page, without a trailing slash
 	// Now is the clock of tests that skip time. Nil means PostgreSQL's clock.
 	Now func() time.Time
 }
 
-// ErrNoNetwork: no live card network, rate source or treasury is configured. Temporal retries it, so
-// a session waits for the configuration. A live session is never charged in the sandbox instead.
-var ErrNoNetwork = errors.New("no network is configured for this mode")
+// ErrNoNetwork: the card network or the chain of the payment is not configured. Temporal retries it, so
+// a payment waits for the configuration. It never goes to another network instead.
+var ErrNoNetwork = errors.New("the payment's network is not configured")
 
-func (a *Payments) networks(mode checkout.Mode) (Networks, error) {
-	n := a.Test
+func (a *Payments) networks(mode checkout.Mode) Networks {
 	if mode.Live() {
-		n = a.Live
+		return a.Live
 	}
-	if n.Cards == nil || n.Rates == nil || n.Payouts == nil {
-		return Networks{}, ErrNoNetwork
+	return a.Test
+}
+
+// chain returns the chain of that name. The payments of older builds in live mode have no name: there
+// was one chain.
+func (a *Payments) chain(mode checkout.Mode, name string) (Chain, error) {
+	chains := a.networks(mode).Chains
+	if name == "" && len(chains) == 1 {
+		for only := range chains {
+			name = only
+		}
 	}
-	return n, nil
+	found, ok := chains[name]
+	if !ok {
+		return Chain{}, ErrNoNetwork
+	}
+	return found, nil
+}
+
+// payment is a stored payment with the networks that it began with.
+type payment struct {
+	storage.Charge
+
+	cards checkout.CardNetwork
+	rates checkout.RateSource
+}
+
+// payment reads a payment. It returns checkout.ErrNotFound and ErrNoNetwork.
+func (a *Payments) payment(ctx context.Context, in PaymentInput) (payment, error) {
+	c, err := a.charge(ctx, in)
+	if err != nil {
+		return payment{}, err
+	}
+	return a.onNetworks(in.Mode, c)
+}
+
+func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, error) {
+	cards, ok := a.networks(mode).Cards[c.Acquirer]
+	if !ok {
+		return payment{}, ErrNoNetwork
+	}
+	chain, err := a.chain(mode, c.ChainRef)
+	return payment{Charge: c, cards: cards, rates: chain.Rates}, err
 }
 
 // Settlement lists the runs that the workflow must start after a decision.

@@ -13,13 +13,35 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Books holds the activities that compare the live books with the card network. They work for all
-// merchants.
+// Books holds the activities that compare the books with the card network. They work for all merchants.
 type Books struct {
 	Store *storage.Store
-	Cards checkout.CardNetwork
+	// Accounts are those at the card network, by mode.
+	Accounts map[checkout.Mode]Account
+}
+
+// Account is the service's account at a card network.
+type Account struct {
+	checkout.CardNetwork
+
 	// Succeeded goes through the charges of the network since a time. It ends after an error.
 	Succeeded func(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error]
+}
+
+// book is the Books of one mode.
+type book struct {
+	*Books
+	Account
+
+	mode checkout.Mode
+}
+
+func (b *Books) of(in ModeInput) (book, error) {
+	account, ok := b.Accounts[in.mode()]
+	if !ok {
+		return book{}, ErrNoNetwork
+	}
+	return book{b, account, in.mode()}, nil
 }
 
 const (
@@ -39,7 +61,15 @@ type ReconcileChargesResult struct {
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
 // difference becomes a finding.
-func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, error) {
+func (b *Books) ReconcileCharges(ctx context.Context, in ModeInput) (ReconcileChargesResult, error) {
+	of, err := b.of(in)
+	if err != nil {
+		return ReconcileChargesResult{}, asFinal(ctx, err, "")
+	}
+	return of.reconcile(ctx)
+}
+
+func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 	var (
 		result     ReconcileChargesResult
 		references []string
@@ -62,7 +92,7 @@ func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, e
 		}
 	}
 
-	ids, err := b.Store.Uncharged(ctx, checkout.ModeLive, from, now.Add(-unmatchedAfter), references)
+	ids, err := b.Store.Uncharged(ctx, b.mode, from, now.Add(-unmatchedAfter), references)
 	for _, id := range ids {
 		f := &checkout.Finding{
 			Kind: checkout.FindingChargeMissing, Detail: "The card network knows no charge of the transaction.",
@@ -74,8 +104,8 @@ func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, e
 
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
 // without a completed session.
-func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
-	match, err := b.Store.ChargeMatch(ctx, checkout.ModeLive, c.Reference)
+func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
+	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
 	switch {
 	case err != nil && !unknown:
@@ -93,7 +123,7 @@ func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*
 		}, nil
 	case !match.Paid:
 		refund := checkout.Refund{
-			Mode: checkout.ModeLive, Reference: c.Reference, TransactionID: match.TransactionID,
+			Mode: b.mode, Reference: c.Reference, TransactionID: match.TransactionID,
 			Reason: checkout.RefundUnmatched,
 		}
 		return &checkout.Finding{
@@ -112,12 +142,12 @@ func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*
 }
 
 // note opens a finding, or closes those of a charge with which all is well.
-func (b *Books) note(ctx context.Context, result *ReconcileChargesResult, subject string, f *checkout.Finding) error {
+func (b book) note(ctx context.Context, result *ReconcileChargesResult, subject string, f *checkout.Finding) error {
 	if f == nil {
-		return b.Store.CloseFindings(ctx, checkout.ModeLive, subject,
+		return b.Store.CloseFindings(ctx, b.mode, subject,
 			checkout.FindingChargeUnmatched, checkout.FindingChargeUnknown, checkout.FindingChargeDiffers)
 	}
-	f.Mode, f.Subject = checkout.ModeLive, subject
+	f.Mode, f.Subject = b.mode, subject
 	fresh, err := b.Store.OpenFinding(ctx, *f)
 	if fresh {
 		result.Found++
@@ -132,19 +162,23 @@ const refundPage = 100
 
 // SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds
 // nothing twice: the refund's id is the network's idempotency key, and a charge has one refund.
-func (b *Books) SendRefunds(ctx context.Context) (int, error) {
+func (b *Books) SendRefunds(ctx context.Context, in ModeInput) (int, error) {
 	var (
 		n      int
 		failed failures
 	)
-	err := eachPage(ctx, func(after string) (string, error) {
-		refunds, err := b.Store.PendingRefunds(ctx, checkout.ModeLive, after, refundPage)
+	of, err := b.of(in)
+	if err != nil {
+		return 0, asFinal(ctx, err, "")
+	}
+	err = eachPage(ctx, func(after string) (string, error) {
+		refunds, err := b.Store.PendingRefunds(ctx, of.mode, after, refundPage)
 		if err != nil || len(refunds) == 0 {
 			return "", err
 		}
 		for _, r := range refunds {
 			activity.RecordHeartbeat(ctx, n)
-			decided, err := b.sendRefund(ctx, r)
+			decided, err := of.sendRefund(ctx, r)
 			if err := failed.pass(ctx, r.ID, err); err != nil {
 				return "", err
 			}
@@ -157,8 +191,8 @@ func (b *Books) SendRefunds(ctx context.Context) (int, error) {
 	return n, asFinal(ctx, err, "")
 }
 
-func (b *Books) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
-	got, err := b.Cards.Refund(ctx, r.Reference, r.ID)
+func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
+	got, err := b.Refund(ctx, r.Reference, r.ID)
 	if err != nil || got.Status == checkout.RefundPending {
 		return false, err
 	}

@@ -57,7 +57,7 @@ func newBooks(t *testing.T) *books {
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	b := &books{t: t, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded}
-	b.Books = &activities.Books{Store: store, Cards: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
+	account := activities.Account{CardNetwork: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
 		return func(yield func(checkout.Charged, error) bool) {
 			for _, c := range b.charges {
 				if !yield(c, nil) {
@@ -69,6 +69,7 @@ func newBooks(t *testing.T) *books {
 			}
 		}
 	}}
+	b.Books = &activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
 	return b
 }
 
@@ -105,7 +106,7 @@ func run[T any](b *books, activity any) (T, error) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
 	env.RegisterActivity(b.Books)
 	var got T
-	value, err := env.ExecuteActivity(activity)
+	value, err := env.ExecuteActivity(activity, activities.ModeInput{})
 	if err == nil {
 		require.NoError(b.t, value.Get(&got))
 	}

@@ -3,13 +3,28 @@ package activities
 import (
 	"context"
 
+	"go.temporal.io/sdk/temporal"
+
 	"example.com/checkout/workflows/checkout"
 )
 
-// SendPayout calls BroadcastPayout and FinishPayout. It fails with their errors. After an error it
-// may be repeated, and so may each of the two. It is for test mode, whose payouts never wait.
+// ErrTypePayoutTakesLonger: a real chain takes longer than a workflow task may. The workflow then starts
+// a Payout.
+const ErrTypePayoutTakesLonger = "PayoutTakesLonger"
+
+// SendPayout calls BroadcastPayout and FinishPayout for a payout of the sandbox, which never waits. It
+// fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
+// PayoutTakesLonger for a payout on a real chain, and sends nothing.
 func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
-	sent, err := a.BroadcastPayout(ctx, in)
+	name, err := a.Store.PayoutChain(ctx, in)
+	if err != nil {
+		return Settlement{}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	}
+	if name != checkout.ChainSandbox {
+		return Settlement{}, temporal.NewNonRetryableApplicationError(
+			"the payout is on a real chain", ErrTypePayoutTakesLonger, nil)
+	}
+	sent, err := a.broadcast(ctx, in, name)
 	if err != nil {
 		return Settlement{}, err
 	}

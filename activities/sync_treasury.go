@@ -1,16 +1,28 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// Treasury holds the activity that follows live transfers.
+// Treasury holds the activity that follows transfers.
 type Treasury struct {
-	// Follow is one round for all accounts.
-	Follow func(ctx context.Context) (TreasuryReport, error)
+	// Follow holds the rounds by mode.
+	Follow map[checkout.Mode]Follow
 }
+
+// Follow is one round for all accounts of a mode.
+type Follow func(ctx context.Context) (TreasuryReport, error)
+
+// ModeInput chooses a mode.
+type ModeInput struct {
+	// Mode "" means live: older builds ran for live mode only, and their schedules give no input.
+	Mode checkout.Mode `json:"mode,omitempty"`
+}
+
+func (in ModeInput) mode() checkout.Mode { return cmp.Or(in.Mode, checkout.ModeLive) }
 
 // TreasuryReport says what a round did. Operators read it in Temporal's UI.
 type TreasuryReport struct {
@@ -30,11 +42,15 @@ type FailedPayout struct {
 	Settlement
 }
 
-// SyncTreasury is one round of following the signed transfers.
-func (t *Treasury) SyncTreasury(ctx context.Context) (TreasuryReport, error) {
-	report, err := t.Follow(ctx)
+// SyncTreasury is one round of following the signed transfers of a mode.
+func (t *Treasury) SyncTreasury(ctx context.Context, in ModeInput) (TreasuryReport, error) {
+	follow, ok := t.Follow[in.mode()]
+	if !ok {
+		return TreasuryReport{}, asFinal(ctx, ErrNoNetwork, "")
+	}
+	report, err := follow(ctx)
 	for _, alarm := range report.Alarms {
-		logger(ctx).ErrorContext(ctx, "treasury", "alarm", alarm)
+		logger(ctx).ErrorContext(ctx, "treasury", "mode", in.mode(), "alarm", alarm)
 	}
 	return report, asFinal(ctx, err, "")
 }

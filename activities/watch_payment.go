@@ -16,11 +16,7 @@ const watchInterval = 5 * time.Second
 // agreement of the customer's bank. It decides and stores nothing. It runs until its workflow cancels
 // it.
 func (a *Payments) WatchPayment(ctx context.Context, in PaymentInput) error {
-	network, err := a.networks(in.Mode)
-	if err != nil {
-		return asFinal(ctx, err, "")
-	}
-	c, err := a.charge(ctx, in)
+	p, err := a.payment(ctx, in)
 	if err != nil {
 		return asFinal(ctx, err, "")
 	}
@@ -29,7 +25,7 @@ func (a *Payments) WatchPayment(ctx context.Context, in PaymentInput) error {
 	defer tick.Stop()
 	for {
 		// After an error the next question may be answered.
-		got, err := network.Cards.Payment(ctx, c.Reference)
+		got, err := p.cards.Payment(ctx, p.Reference)
 		if err == nil && (got.Outcome.Final() || got.Outcome == checkout.OutcomeAgreed) {
 			return nil
 		}

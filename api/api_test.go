@@ -212,10 +212,10 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			}
 			return nil
 		},
-		Live: &Live{
+		Payouts: map[checkout.Mode]*Payouts{checkout.ModeLive: {
 			Currencies:   checkout.PayoutCurrencies,
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
-		},
+		}},
 		Limits: plenty,
 		Log:    slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

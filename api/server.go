@@ -35,16 +35,18 @@ type Config struct {
 	// SessionLifetime is the lifetime of test sessions; 0 means checkout.SessionLifetime. Live
 	// sessions always have checkout.SessionLifetime.
 	SessionLifetime time.Duration
-	Live            *Live  // nil: live mode is not configured
-	Limits          Limits // DefaultLimits when zero
+	// Payouts says what real chains offer, by mode. A live session needs it. The sandbox pays what a
+	// test session has no other chain for.
+	Payouts map[checkout.Mode]*Payouts
+	Limits  Limits // DefaultLimits when zero
 	// Shares bounds the requests of one merchant that the process works on at once; nil means
 	// limit.DefaultShare for each.
 	Shares *limit.Shares
 	Log    *slog.Logger // slog.Default when nil
 }
 
-// Live says what live mode offers.
-type Live struct {
+// Payouts says what the real chains of a mode offer.
+type Payouts struct {
 	Currencies []checkout.PayoutCurrency // what can be paid out
 	// NoQuoteSince returns since when there has been no exchange rate, the zero time while there is
 	// one.

@@ -51,7 +51,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
-	if err := s.checkLive(ctx, n.Session); err != nil {
+	if err := s.checkPayout(ctx, n.Session); err != nil {
 		return 0, nil, err
 	}
 
@@ -186,21 +186,21 @@ func quotedAmount(text string) string {
 	return "must be a number, not a string; " + err.Error()
 }
 
-// noRateFor is how long there may be no exchange rate before no live session is created. A shorter gap
+// noRateFor is how long there may be no exchange rate before no session is created that needs one. A shorter gap
 // mostly ends before the customer pays.
 const noRateFor = 2 * time.Minute
 
-// checkLive refuses a live session that cannot be paid or paid out: no live mode, a currency without a
-// treasury, no payout address, or no exchange rate.
-func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
-	if !n.Mode.Live() {
-		return nil
-	}
-	if s.Live == nil {
+// checkPayout refuses a session that cannot be paid or paid out: no live mode, a currency without a
+// treasury, no payout address on a real chain, or no exchange rate. The sandbox pays everything.
+func (s *Server) checkPayout(ctx context.Context, n checkout.Session) error {
+	offered := s.Payouts[n.Mode]
+	switch {
+	case offered == nil && n.Mode.Live():
 		return forbidden("Live mode is not available until a live card acquirer is configured.")
-	}
-	if !slices.Contains(s.Live.Currencies, n.PayoutCurrency) {
-		return forbidden(fmt.Sprintf("Live mode is not available for %s.", n.PayoutCurrency))
+	case offered == nil:
+		return nil
+	case !slices.Contains(offered.Currencies, n.PayoutCurrency):
+		return forbidden(fmt.Sprintf("%s mode is not available for %s.", capital(n.Mode), n.PayoutCurrency))
 	}
 	ok, err := s.Store.HasPayoutAddress(ctx, n.Owner, n.PayoutCurrency)
 	if err != nil {
@@ -208,13 +208,21 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	}
 	if !ok {
 		return forbidden(
-			fmt.Sprintf("Live mode is not activated: there is no payout address for %s.", n.PayoutCurrency),
+			fmt.Sprintf("%s mode is not activated: there is no payout address for %s.", capital(n.Mode), n.PayoutCurrency),
 		)
 	}
-	if since := s.Live.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
+	if since := offered.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
 		return checkout.ErrNoRate
 	}
 	return nil
+}
+
+// capital returns the mode as the first word of a sentence.
+func capital(mode checkout.Mode) string {
+	if mode.Live() {
+		return "Live"
+	}
+	return "Test"
 }
 
 // orderIDRefusal turns storage.OrderIDInUseError into the merchant's answer. A session that has

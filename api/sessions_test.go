@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -188,7 +188,7 @@ func TestCreateSession_LivemodeMustMatchTheKey(t *testing.T) {
 
 func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, func(c *Config) { c.Live = nil })
+	f := newFront(t, func(c *Config) { c.Payouts = nil })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
 	require.Equal(t, "forbidden", got.json["error"])
@@ -198,7 +198,7 @@ func TestCreateSession_LiveNeedsACardAcquirer(t *testing.T) {
 
 func TestCreateSession_LiveNeedsATreasuryForTheCurrency(t *testing.T) {
 	t.Parallel()
-	f := newFront(t, func(c *Config) { c.Live.Currencies = []checkout.PayoutCurrency{checkout.ETH} })
+	f := newFront(t, func(c *Config) { c.Payouts[checkout.ModeLive].Currencies = []checkout.PayoutCurrency{checkout.ETH} })
 	got := f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession)
 	require.Equal(t, 403, got.status)
 	require.Equal(t, "Live mode is not available for USDC.", got.json["message"])
@@ -209,7 +209,7 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	t.Parallel()
 	var since time.Time
 	f := newFront(t, func(c *Config) {
-		c.Live.NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
+		c.Payouts[checkout.ModeLive].NoQuoteSince = func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since }
 	})
 	since = time.Now().Add(-time.Minute)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status, "a short gap")
@@ -230,6 +230,41 @@ func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
 	require.Equal(t, 403, got.status)
 	require.Contains(t, got.json["message"], "BTC")
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.liveKey, validSession).status)
+}
+
+// TestCreateSession_OnTestNetworks: a test session needs what a live one does when its payouts are sent
+// on a test network.
+func TestCreateSession_OnTestNetworks(t *testing.T) {
+	t.Parallel()
+	var since time.Time
+	f := newFront(t, func(c *Config) {
+		c.Payouts[checkout.ModeTest] = &Payouts{
+			Currencies:   []checkout.PayoutCurrency{checkout.USDC, checkout.ETH},
+			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since },
+		}
+	})
+	refused := func(status int, message, body string) {
+		t.Helper()
+		got := f.do("POST", "/v1/checkout", f.merchant.testKey, body)
+		require.Equal(t, status, got.status, got.body)
+		require.Contains(t, got.json["message"], message)
+	}
+	refused(403, "Test mode is not available for BTC.", with("payout_currency", `"BTC"`))
+	refused(403, "Test mode is not activated: there is no payout address for ETH.", with("payout_currency", `"ETH"`))
+	address := func(to string) {
+		t.Helper()
+		_, err := f.store.ChangeMerchant(t.Context(), storage.MerchantChange{
+			MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Addresses: []checkout.PayoutAddress{{Currency: checkout.ETH, Network: "ethereum", Address: to}},
+			By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.merchant.ID},
+		})
+		require.NoError(t, err)
+	}
+	address("sandbox:shop")
+	refused(403, "there is no payout address for ETH.", with("payout_currency", `"ETH"`))
+	address("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("payout_currency", `"ETH"`)).status)
+	since = time.Now().Add(-3 * time.Minute)
+	refused(503, "exchange rate", with("payout_currency", `"ETH"`))
 }
 
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {

@@ -41,14 +41,15 @@ func (s *Store) ChargeMatch(
 }
 
 // Uncharged returns the ids of the transactions that succeeded in the interval and whose charge is not
-// among the references. It serves reconciliation, which works for all merchants.
+// among the references. The sandbox's are left out. It serves reconciliation, which works for all merchants.
 func (s *Store) Uncharged(
 	ctx context.Context, mode checkout.Mode, from, to time.Time, references []string,
 ) ([]string, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT id FROM transaction
-		WHERE mode = $1 AND status = 'succeeded' AND completed_at BETWEEN $2 AND $3
-			AND coalesce(acquirer_ref, '') <> ALL ($4) ORDER BY id`, mode, from, to, references)
+		SELECT t.id FROM transaction t
+		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
+			AND `+acquirerOf+` <> 'sandbox' AND coalesce(t.acquirer_ref, '') <> ALL ($4) ORDER BY t.id`,
+		mode, from, to, references)
 	if err != nil {
 		return nil, fmt.Errorf("uncharged: %w", err)
 	}

@@ -103,14 +103,16 @@ func payoutAddresses(
 	return addresses, nil
 }
 
-// HasPayoutAddress reports whether the merchant has a payout address for currency.
+// HasPayoutAddress reports whether the merchant has a payout address for currency on a real chain. An
+// address of the sandbox is none.
 func (s *Store) HasPayoutAddress(
 	ctx context.Context, owner checkout.Owner, currency checkout.PayoutCurrency,
 ) (bool, error) {
 	var ok bool
 	err := s.pool.QueryRow(ctx, `
 		SELECT EXISTS (SELECT FROM payout_address
-			WHERE merchant_id = $1 AND mode = $2 AND currency = $3)`,
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3
+				AND NOT starts_with(address, 'sandbox:'))`,
 		owner.MerchantID, owner.Mode, currency).Scan(&ok)
 	if err != nil {
 		return false, fmt.Errorf("payout address: %w", err)

@@ -29,7 +29,18 @@ type NewPayment struct {
 	CardToken     string
 	Method        checkout.PaymentMethod
 	CustomerEmail *string
+	// Acquirer is the network that CardToken is of, and ChainRef the chain of the payout. For "" see
+	// acquirerOf and chainOf.
+	Acquirer checkout.Acquirer
+	ChainRef string
 }
+
+// acquirerOf and chainOf are the networks of a payment t. Older builds stored none: they had Stripe and
+// one chain in live mode, and the sandbox in test mode.
+const (
+	acquirerOf = `coalesce(t.acquirer, CASE t.mode WHEN 'live' THEN 'stripe' ELSE 'sandbox' END)`
+	chainOf    = `coalesce(t.chain_ref, CASE t.mode WHEN 'live' THEN '' ELSE 'sandbox' END)`
+)
 
 // CreatePayment stores a payment that a customer asks for. It charges nothing and changes no
 // session; the workflow may still refuse the payment. The customer has no API key, so the query
@@ -39,12 +50,12 @@ type NewPayment struct {
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
-			card_token, payment_method, created_at)
-		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5,
+			card_token, payment_method, acquirer, chain_ref, created_at)
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, nullif($6, ''), nullif($7, ''),
 			date_trunc('milliseconds', clock_timestamp())
 		FROM checkout_session WHERE id = $2 AND status = 'pending'
 			AND expires_at > clock_timestamp()`,
-		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method)
+		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef)
 	if violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
 	}
@@ -82,23 +93,28 @@ func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, err
 	return there, nil
 }
 
-// PaymentAction returns the id of the payment in flight and the URL where the customer confirms it
-// (3-D Secure). The URL is "" when nothing needs confirming; both are "" when no payment is in
-// flight. The customer has no key: see CustomerSession.
-func (s *Store) PaymentAction(
-	ctx context.Context, sessionID string,
-) (transactionID, actionURL string, err error) {
-	err = s.pool.QueryRow(ctx, `
-		SELECT id, coalesce(action_url, '') FROM transaction
-		WHERE session_id = $1 AND status = 'processing'`,
-		sessionID).Scan(&transactionID, &actionURL)
+// PaymentInFlight is what a customer's page needs of a payment in flight.
+type PaymentInFlight struct {
+	ID        string // txn_…; "" when no payment is in flight
+	Acquirer  checkout.Acquirer
+	ActionURL string // where the customer confirms it (3-D Secure); "" when nothing needs confirming
+}
+
+// PaymentInFlight returns the session's payment in flight, the zero value when there is none. The
+// customer has no key: see CustomerSession.
+func (s *Store) PaymentInFlight(ctx context.Context, sessionID string) (PaymentInFlight, error) {
+	var p PaymentInFlight
+	err := s.pool.QueryRow(ctx, `
+		SELECT t.id, `+acquirerOf+`, coalesce(t.action_url, '') FROM transaction t
+		WHERE t.session_id = $1 AND t.status = 'processing'`,
+		sessionID).Scan(&p.ID, &p.Acquirer, &p.ActionURL)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return "", "", nil
+		return PaymentInFlight{}, nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("payment action: %w", err)
+		return PaymentInFlight{}, fmt.Errorf("payment in flight: %w", err)
 	}
-	return transactionID, actionURL, nil
+	return p, nil
 }
 
 // Charge is what the card network must know about a payment, and what was stored about its charge.
@@ -109,6 +125,8 @@ type Charge struct {
 	Reference      string // the network's name of the charge; "" before BeginPayment
 	Confirms       int    // the number of the last confirmation that was sent or was about to be
 	ActionURL      string // where the customer confirms (3-D Secure); "" when nothing needs confirming
+	Acquirer       checkout.Acquirer
+	ChainRef       string // "" when an older build began a live payment
 }
 
 // Began reports whether BeginPayment has accepted the payment.
@@ -121,11 +139,12 @@ func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID stri
 	err := s.pool.QueryRow(ctx, `
 		SELECT s.amount, s.currency, s.payout_currency, coalesce(t.attempt, 0), coalesce(t.card_token, ''),
 			coalesce(t.acquirer_ref, CASE t.status WHEN 'processing' THEN t.id ELSE '' END), t.confirms,
-			coalesce(t.action_url, '')
+			coalesce(t.action_url, ''), `+acquirerOf+`, `+chainOf+`
 		FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Attempt, &c.Token, &c.Reference, &c.Confirms, &c.ActionURL)
+		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Attempt, &c.Token, &c.Reference, &c.Confirms, &c.ActionURL,
+		&c.Acquirer, &c.ChainRef)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Charge{}, checkout.ErrNotFound
 	}

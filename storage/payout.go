@@ -49,6 +49,19 @@ func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, 
 	return got.Payout, got.Signed, nil
 }
 
+// PayoutChain returns the chain of the payout's payment, "" when an older build began a live one. It
+// returns checkout.ErrNotFound.
+func (s *Store) PayoutChain(ctx context.Context, ref checkout.Ref) (string, error) {
+	var chain string
+	err := s.pool.QueryRow(ctx, `
+		SELECT `+chainOf+` FROM payout p JOIN transaction t ON t.id = p.transaction_id
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode).Scan(&chain)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", checkout.ErrNotFound
+	}
+	return chain, wrap("chain of a payout", err)
+}
+
 // GrossPayout converts a payout's source amount at its locked rate, before the network's fee. It rounds
 // down to the decimal places of the payout currency.
 func GrossPayout(p checkout.Payout) (string, error) {
@@ -110,8 +123,8 @@ func (s *Store) RecordTransfer(
 // FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
 // failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
 // It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
-// transfer may still pay the payout, and checkout.ErrConflict when a live payout was sent although
-// nothing was signed.
+// transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain was
+// sent although nothing was signed.
 func (s *Store) FinishPayout(
 	ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure,
 ) (Settlement, error) {
@@ -160,6 +173,7 @@ type lockedPayout struct {
 	Now             time.Time
 	HeldAt          *time.Time // since when it is on hold
 	Standing        bool       // a signed transfer of it may still pay it
+	OnChain         bool       // it is paid on a real chain
 	WebhookURL      *string
 	SigningEndpoint *string
 }
@@ -176,7 +190,8 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	rows, err := tx.Query(ctx, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
+				AS standing, (SELECT `+chainOf+` <> 'sandbox' FROM transaction t WHERE t.id = p.transaction_id)
+				AS on_chain, s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
@@ -203,7 +218,7 @@ func (p *lockedPayout) mayEnd(failure checkout.PayoutFailure) error {
 	if failure != "" && p.Standing {
 		return checkout.ErrTransferStands
 	}
-	if failure == "" && p.Mode.Live() && !p.Standing {
+	if failure == "" && p.OnChain && !p.Standing {
 		return fmt.Errorf("%w: nothing was signed for the payout", checkout.ErrConflict)
 	}
 	return nil

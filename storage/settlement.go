@@ -63,6 +63,14 @@ type payment struct {
 	WebhookURL      *string
 	SigningEndpoint *string
 	FeeBasisPoints  int64
+	Acquirer        checkout.Acquirer
+	ChainRef        string
+}
+
+// real reports whether a network outside the service takes part in the payment. The ledger has only
+// such payments.
+func (p *payment) real() bool {
+	return p.Acquirer != checkout.AcquirerSandbox || p.ChainRef != checkout.ChainSandbox
 }
 
 // lockPayment locks the session, then the payment. A second statement reads both after the session
@@ -83,7 +91,8 @@ func lockPayment(
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-		       s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points`+
+		       s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points,
+		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
 		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
 		FOR NO KEY UPDATE OF t`,
@@ -133,7 +142,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 			return Settlement{}, err
 		}
 	}
-	if p.Mode.Live() && p.Transaction.Status == checkout.TransactionSucceeded {
+	if p.real() && p.Transaction.Status == checkout.TransactionSucceeded {
 		if err := bookCharge(ctx, tx, p.Transaction); err != nil {
 			return Settlement{}, err
 		}

@@ -18,9 +18,9 @@ type Options struct {
 	Payments     *activities.Payments
 	Deliveries   *activities.Deliveries
 	Housekeeping *activities.Housekeeping
-	// Treasury and Books are nil without live mode.
-	Treasury *activities.Treasury
-	Books    *activities.Books
+	// Treasury and Books have no mode when all networks are the sandbox's.
+	Treasury activities.Treasury
+	Books    activities.Books
 	// Deliver is how many webhook attempts run at once; 0 means 1,000. An attempt mostly waits for
 	// its receiver, and each endpoint gets only a few at once.
 	Deliver int
@@ -56,10 +56,8 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
-	if o.Treasury != nil {
-		checkout.RegisterActivity(o.Treasury)
-		checkout.RegisterActivity(o.Books)
-	}
+	checkout.RegisterActivity(&o.Treasury)
+	checkout.RegisterActivity(&o.Books)
 	delivering := options(o.BuildID)
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.

@@ -95,7 +95,7 @@ func TestCheckoutSession_APayoutThatIsNotTakenAtOnceGetsARun(t *testing.T) {
 	w := newWorld(t)
 	w.endpoint(webhook.CheckoutCompleted, webhook.PayoutSent)
 	chain := &flakyChain{PayoutNetwork: &sandbox.PayoutNetwork{Store: w.Store}, away: 3}
-	w.payments.Test.Payouts = &sandbox.Payouts{Store: w.Store, Chain: chain}
+	w.payments.Test.Chains[checkout.ChainSandbox] = activities.Chain{Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: w.Store, Chain: chain}}
 	s, in := w.session()
 	env := w.env(s.ID, s.CreatedAt)
 	started := children(env)
@@ -643,7 +643,7 @@ func TestCheckoutSession_AnUnansweredChargeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s, in := w.session()
-	w.payments.Test.Cards = deafNetwork{w.cards}
+	w.payments.Test.Cards[checkout.AcquirerSandbox] = deafNetwork{w.cards}
 	env := w.env(s.ID, s.CreatedAt)
 	pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: w.payment(s.ID, cardSucceeds)})
 	require.Equal(t, checkout.StatusExpired, runSession(t, env, in).Status)

@@ -115,7 +115,7 @@ func givingUp(err error, answer activities.PaymentAnswer) func(*testsuite.TestWo
 }
 
 func forgetful(_ *testsuite.TestWorkflowEnvironment, w *world) {
-	w.payments.Test.Cards = &forgetfulNetwork{CardNetwork: w.cards}
+	w.payments.Test.Cards[checkout.AcquirerSandbox] = &forgetfulNetwork{CardNetwork: w.cards}
 }
 
 // forgetfulNetwork does not know the payment that is given up, at first.

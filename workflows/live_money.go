@@ -6,16 +6,19 @@ import (
 	"example.com/checkout/activities"
 )
 
-// TreasurySync follows the signed transfers of live payouts for one round: it sends them again, raises
-// fees, notes what is final, and freezes an account with an outflow that is not ours. A schedule runs
-// it every few seconds, one run at a time.
-func TreasurySync(ctx workflow.Context) (activities.TreasuryReport, error) {
+// ModeInput is the input of TreasurySync and Books.
+type ModeInput = activities.ModeInput
+
+// TreasurySync follows the signed transfers of a mode for one round: it sends them again, raises fees,
+// notes what is final, and freezes an account with an outflow that is not ours. A schedule for each mode
+// runs it every few seconds, one run at a time.
+func TreasurySync(ctx workflow.Context, in ModeInput) (activities.TreasuryReport, error) {
 	var (
 		t      *activities.Treasury
 		report activities.TreasuryReport
 	)
 	ctx = workflow.WithActivityOptions(ctx, followOptions)
-	if err := workflow.ExecuteActivity(ctx, t.SyncTreasury).Get(ctx, &report); err != nil {
+	if err := workflow.ExecuteActivity(ctx, t.SyncTreasury, in).Get(ctx, &report); err != nil {
 		return report, err
 	}
 	var started []workflow.ChildWorkflowFuture
@@ -32,17 +35,17 @@ type BooksResult struct {
 	Refunded int `json:"refunded"` // refunds that were decided
 }
 
-// Books compares the live charges with the card network and makes the refunds that are stored. A
-// schedule runs it.
-func Books(ctx workflow.Context) (BooksResult, error) {
+// Books compares the charges of a mode with the card network and makes the refunds that are stored. A
+// schedule for each mode runs it.
+func Books(ctx workflow.Context, in ModeInput) (BooksResult, error) {
 	var (
 		b      *activities.Books
 		found  activities.ReconcileChargesResult
 		result BooksResult
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	comparing := workflow.ExecuteActivity(ctx, b.ReconcileCharges)
-	if err := workflow.ExecuteActivity(ctx, b.SendRefunds).Get(ctx, &result.Refunded); err != nil {
+	comparing := workflow.ExecuteActivity(ctx, b.ReconcileCharges, in)
+	if err := workflow.ExecuteActivity(ctx, b.SendRefunds, in).Get(ctx, &result.Refunded); err != nil {
 		return result, err
 	}
 	err := comparing.Get(ctx, &found)

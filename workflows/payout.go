@@ -22,8 +22,9 @@ type PayoutResult struct {
 // sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
 // fails. It also does so when the customer has no answer yet (answered is false): the answer leaves
-// only at the end of the workflow task. A live payout always has a Payout: a real chain takes longer
-// than a workflow task may. It returns the started children, without waiting for them.
+// only at the end of the workflow task. A payout on a real chain always has a Payout: the chain takes
+// longer than a workflow task may. In live mode that is known without asking. It returns the started
+// children, without waiting for them.
 func sendPayout(
 	ctx workflow.Context, in PayoutInput, answered bool,
 ) []workflow.ChildWorkflowFuture {
@@ -45,7 +46,7 @@ func sendPayout(
 // Payout sends the crypto payout of a completed session when the session could not send it at once.
 // It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
 //
-// A live payout may have to wait, for example until the treasury is topped up. The run then ends,
+// A payout on a real chain may have to wait, for example until the treasury is topped up. The run then ends,
 // because a run that waits for days would pin its build. Reconcile starts the payout again.
 func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	var (

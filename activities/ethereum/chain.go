@@ -199,7 +199,7 @@ func (c *Chain) checkSigner(ctx context.Context) error {
 // Account implements checkout.Chain.
 func (c *Chain) Account() checkout.TreasuryAccount {
 	return checkout.TreasuryAccount{
-		Network: network, ChainID: "eip155:" + strconv.FormatUint(c.chainID, 10), Address: c.treasury.Hex(),
+		Network: network, ChainID: ChainName(c.chainID), Address: c.treasury.Hex(),
 	}
 }
 
@@ -225,3 +225,6 @@ func (c *Chain) CallContract(ctx context.Context, to string, data []byte) ([]byt
 	}
 	return nil, fmt.Errorf("ethereum: %w", errors.Join(faults...))
 }
+
+// ChainName returns the CAIP-2 name of an Ethereum chain, such as "eip155:1".
+func ChainName(chainID uint64) string { return "eip155:" + strconv.FormatUint(chainID, 10) }

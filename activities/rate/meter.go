@@ -8,6 +8,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 var (
@@ -21,6 +23,7 @@ var (
 )
 
 const (
+	modeKey   = attribute.Key("checkout.mode")
 	sourceKey = attribute.Key("checkout.rate.source")
 	fromKey   = attribute.Key("checkout.rate.from")
 	toKey     = attribute.Key("checkout.rate.to")
@@ -38,11 +41,11 @@ func countPrice(ctx context.Context, source string, err error) {
 	pricesRead.Add(ctx, 1, metric.WithAttributes(attributes...))
 }
 
-func gaugeMarket(ctx context.Context, m market, open bool) {
+func gaugeMarket(ctx context.Context, mode checkout.Mode, m market, open bool) {
 	var value int64
 	if open {
 		value = 1
 	}
 	marketOpen.Record(ctx, value,
-		metric.WithAttributes(fromKey.String(string(m.from)), toKey.String(string(m.to))))
+		metric.WithAttributes(modeKey.String(string(mode)), fromKey.String(string(m.from)), toKey.String(string(m.to))))
 }

@@ -27,6 +27,7 @@ const (
 // Options are the settings of Rates. Start from Defaults: no field may be left out, except those of
 // sources that are not chosen. A fraction is a part of one: 0.01 is one percent.
 type Options struct {
+	Mode         checkout.Mode     // whose payments are priced, for the metrics
 	Sources      []string          // names, at least two different ones
 	MinSources   int               // how many of them must have a fresh price for a quote; at least two
 	KrakenURL    string            // https, or http on this computer; no path
@@ -49,6 +50,7 @@ type Options struct {
 // Defaults returns options for Ethereum's main network. Chain is missing.
 func Defaults() Options {
 	return Options{
+		Mode:          checkout.ModeLive,
 		Sources:       []string{Kraken, Coinbase, Chainlink},
 		MinSources:    leastSources,
 		KrakenURL:     "https://api.kraken.com",

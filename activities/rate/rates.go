@@ -162,7 +162,7 @@ func (r *Rates) judgeAll(ctx context.Context) {
 	for _, m := range markets() {
 		h := r.histories[m]
 		err := r.judge(m, h, now)
-		gaugeMarket(ctx, m, err == nil)
+		gaugeMarket(ctx, r.options.Mode, m, err == nil)
 		switch {
 		case err != nil && !h.closed:
 			lost = append(lost, m.String())

@@ -20,6 +20,7 @@ var (
 	errBitcoin          = errors.New("is not a Bitcoin address: a character is wrong or missing")
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
+	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
 	errNetwork          = errors.New("is of a network that is not supported")
 )
 
@@ -28,13 +29,14 @@ var (
 const sandboxAddress = "sandbox:"
 
 // checkPayoutAddress returns the fault of an address on a currency's network, nil for none. Test
-// mode also accepts addresses of the sandbox and of test networks.
-func checkPayoutAddress(mode checkout.Mode, network, address string) error {
+// mode also accepts addresses of test networks, and of the sandbox unless it pays on a real chain.
+func checkPayoutAddress(mode checkout.Mode, testChains bool, network, address string) error {
 	switch {
+	case strings.HasPrefix(address, sandboxAddress) && mode.Live():
+		return errSandbox
+	case strings.HasPrefix(address, sandboxAddress) && testChains:
+		return errTestChain
 	case strings.HasPrefix(address, sandboxAddress):
-		if mode.Live() {
-			return errSandbox
-		}
 		return nil
 	case network == "bitcoin":
 		return checkBitcoin(mode, address)

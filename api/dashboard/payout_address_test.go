@@ -43,17 +43,17 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 		{"bitcoin", "bc1", errBitcoin, errBitcoin},
 		{"bitcoin", "<script>", errBitcoin, errBitcoin},
 	} {
-		require.Equal(t, c.test, checkPayoutAddress(checkout.ModeTest, c.network, c.address), "%s in test mode", c.address)
-		require.Equal(t, c.live, checkPayoutAddress(checkout.ModeLive, c.network, c.address), "%s in live mode", c.address)
+		require.Equal(t, c.test, checkPayoutAddress(checkout.ModeTest, false, c.network, c.address), "%s in test mode", c.address)
+		require.Equal(t, c.live, checkPayoutAddress(checkout.ModeLive, false, c.network, c.address), "%s in live mode", c.address)
 	}
 }
 
 func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range checkout.PayoutCurrencies {
-		err := checkPayoutAddress(checkout.ModeLive, c.Network(), "x")
+		err := checkPayoutAddress(checkout.ModeLive, false, c.Network(), "x")
 		require.Error(t, err, c)
 		require.NotErrorIs(t, err, errNetwork, c)
 	}
-	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, "solana", "x"), errNetwork)
+	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, false, "solana", "x"), errNetwork)
 }

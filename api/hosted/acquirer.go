@@ -2,16 +2,18 @@ package hosted
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"regexp"
 	"strings"
 
 	"example.com/checkout/api/web"
+	"example.com/checkout/workflows/checkout"
 )
 
-// Acquirer is the company whose own form takes the cards of live mode. The form is in a frame of the
-// acquirer's origin, so neither our script nor our server can read a card. Our form gets a
+// Acquirer is the company whose own form takes the cards of a mode: Stripe. The form is in a frame of
+// the acquirer's origin, so neither our script nor our server can read a card. Our form gets a
 // confirmation token. NewAcquirer makes one.
 type Acquirer struct {
 	PublishableKey string // pk_…; pages show it
@@ -22,6 +24,9 @@ type Acquirer struct {
 	Simulated bool
 }
 
+// policy is the content security policy of the page with the form.
+func (a *Acquirer) policy() string { return web.Policy(a.Sources) }
+
 // stripeSources are what Stripe.js loads. Source: https://docs.stripe.com/security/guide, "Content
 // security policy".
 var stripeSources = web.Sources{
@@ -31,9 +36,9 @@ var stripeSources = web.Sources{
 }
 
 // NewAcquirer returns Stripe, or with simulated a stand-in for it on loopback. It refuses a key that
-// is not publishable, a key of Stripe's test mode for real cards, and a script from anywhere else.
-// Its errors do not quote the key.
-func NewAcquirer(publishableKey, scriptURL string, simulated bool) (*Acquirer, error) {
+// is not publishable, a key of Stripe's other mode, and a script from anywhere else. Its errors do not
+// quote the key.
+func NewAcquirer(mode checkout.Mode, publishableKey, scriptURL string, simulated bool) (*Acquirer, error) {
 	u, err := url.Parse(scriptURL)
 	if err != nil || !originShape.MatchString(u.Scheme+"://"+u.Host) || u.User != nil {
 		return nil, errors.New("the address of the acquirer's script is not an absolute http or https URL")
@@ -53,9 +58,9 @@ func NewAcquirer(publishableKey, scriptURL string, simulated bool) (*Acquirer, e
 		a.Sources = web.Sources{Scripts: only, Frames: only, Connections: only}
 	case origin != "https://js.stripe.com":
 		return nil, errors.New("the acquirer's script must come from https://js.stripe.com, " +
-			"unless live mode is simulated")
-	case !strings.HasPrefix(publishableKey, "pk_live_"):
-		return nil, errors.New("the acquirer's publishable key is not one of live mode (pk_live_)")
+			"unless it is simulated")
+	case !strings.HasPrefix(publishableKey, "pk_"+string(mode)+"_"):
+		return nil, fmt.Errorf("the acquirer's publishable key is not one of %s mode (pk_%s_)", mode, mode)
 	default:
 		a.Sources = stripeSources
 	}

@@ -1,9 +1,9 @@
 // Package hosted is the hosted checkout page at {checkout_url}/{session id}. A customer pays one
-// session there. The page works without JavaScript and loads nothing from other hosts. The form of a
-// live session is the exception to both: the acquirer's own form takes the card there.
+// session there. The page works without JavaScript and loads nothing from other hosts. A form with an
+// acquirer is the exception to both: the acquirer's own form takes the card there, in live mode always.
 //
-// A card of live mode never reaches this server. A card of test mode stays in memory from the form
-// until the card network returns a token. No log line, span or page ever holds it.
+// A card for an acquirer never reaches this server. A card for the sandbox stays in memory from the form
+// until the sandbox returns a token. No log line, span or page ever holds it.
 package hosted
 
 import (
@@ -29,7 +29,12 @@ type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
 	TestCards TestCards
-	Live      *Acquirer // takes the cards of live sessions; nil: a live session cannot be paid
+	// Acquirers take the cards, by mode. Without one, the sandbox takes those of test sessions, and a
+	// live session cannot be paid.
+	Acquirers map[checkout.Mode]*Acquirer
+	// Chains holds the CAIP-2 names of the chains on which new payments are paid out, by mode. For a
+	// currency without one see storage.NewPayment.
+	Chains map[checkout.Mode]map[checkout.PayoutCurrency]string
 	// CheckoutURL is {checkout_url} without a trailing slash. Requests arrive with its path, if it
 	// has one.
 	CheckoutURL string
@@ -40,8 +45,8 @@ type Config struct {
 	Log    *slog.Logger // nil: slog.Default()
 }
 
-// TestCards is the card network of test mode, the only one to which this page sends a card. A live
-// card goes from the customer's browser to the acquirer.
+// TestCards is the sandbox's card network, the only one to which this page sends a card. Other cards go
+// from the customer's browser to the acquirer.
 type TestCards interface {
 	checkout.Tokenizer
 	// Payment is as in checkout.CardNetwork.
@@ -52,7 +57,6 @@ type server struct {
 	Config
 	base   string // path of CheckoutURL, "" or "/…"
 	origin string // scheme and host of CheckoutURL
-	policy string // content security policy of the page with the acquirer's form
 	now    func() time.Time
 	router *mux.Router
 
@@ -77,12 +81,7 @@ func newServer(cfg Config) *server {
 		panic("hosted: CheckoutURL is not an absolute URL")
 	}
 
-	policy := web.Policy(web.Sources{})
-	if cfg.Live != nil {
-		policy = web.Policy(cfg.Live.Sources)
-	}
 	return &server{
-		policy: policy,
 		Config: cfg, base: strings.TrimSuffix(u.Path, "/"), origin: u.Scheme + "://" + u.Host,
 		now: time.Now, router: mux.NewRouter().SkipClean(true),
 		entrance: &limit.Entrance{

@@ -22,16 +22,16 @@ const canaryToken = "ctoken_1SzCanary_9"
 func newLiveHarness(t *testing.T) (h *harness, id string) {
 	t.Helper()
 	h = newHarness(t)
-	acquirer, err := NewAcquirer("pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
+	acquirer, err := NewAcquirer(checkout.ModeLive, "pk_live_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
 	require.NoError(t, err)
-	h.acquirer(acquirer)
+	h.acquirer(checkout.ModeLive, acquirer)
 	id = h.session(live)
 	return h, id
 }
 
-// acquirer makes a the acquirer of the page.
-func (h *harness) acquirer(a *Acquirer) {
-	h.server.Config.Live = a
+// acquirer makes a the acquirer of a mode.
+func (h *harness) acquirer(mode checkout.Mode, a *Acquirer) {
+	h.server.Config.Acquirers = map[checkout.Mode]*Acquirer{mode: a}
 	h.server = newServer(h.server.Config)
 	h.handler = h.server.handler()
 }
@@ -156,7 +156,7 @@ func TestCardLabel(t *testing.T) {
 func TestLive_AFormWithACardIsRefusedUnread(t *testing.T) {
 	t.Parallel()
 	h, id := newLiveHarness(t)
-	without := func(h *harness) { h.acquirer(nil) }
+	without := func(h *harness) { h.acquirer(checkout.ModeLive, nil) }
 	for _, prepare := range []func(*harness){func(*harness) {}, without} {
 		prepare(h)
 		for _, field := range []string{"card_number=", "exp=", "cvc=", "name=", "card%5Fnumber=", "card_number", "%63vc=", "exp=&exp="} {
@@ -268,14 +268,14 @@ func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 	t.Parallel()
 	h, real := newLiveHarness(t)
 	require.NotContains(t, h.get("/"+real).Body.String(), english.texts.Simulated)
-	double, err := NewAcquirer("pk_test_1", "http://127.0.0.1:12111/dahlia/stripe.js", true)
+	double, err := NewAcquirer(checkout.ModeLive, "pk_test_1", "http://127.0.0.1:12111/dahlia/stripe.js", true)
 	require.NoError(t, err)
 	require.Equal(t, "default-src 'none'; style-src 'self'; script-src 'self' http://127.0.0.1:12111; img-src 'self'; font-src 'self'; "+
 		"connect-src 'self' http://127.0.0.1:12111; frame-src http://127.0.0.1:12111; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-		newServer(Config{CheckoutURL: testURL, Live: double}).policy)
+		double.policy())
 	// The policy is that of another acquirer, and harness.do knows one only.
 	double.Sources = stripeSources
-	h.acquirer(double)
+	h.acquirer(checkout.ModeLive, double)
 
 	expired := h.session(live, func(n *storage.NewSession, _ *checkout.Merchant) { n.Lifetime = -time.Second })
 	for _, pay := range []func(*harness, checkout.Ref, string) (workflows.PaymentResult, error){succeeds, asksBank, takes, unknown} {
@@ -320,7 +320,7 @@ func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
 		{"pk_test_1", "http://127.0.0.1;script-src/stripe.js", true, "not an absolute"},
 		{"pk_test_1", "http://127.0.0.1:1 'unsafe-inline'/stripe.js", true, "not an absolute"},
 	} {
-		a, err := NewAcquirer(c.key, c.script, c.simulated)
+		a, err := NewAcquirer(checkout.ModeLive, c.key, c.script, c.simulated)
 		if c.want == "" {
 			require.NoError(t, err)
 			require.Equal(t, c.simulated, a.Simulated)

@@ -28,7 +28,7 @@ import (
 var templateFiles embed.FS
 
 // state is the page that a customer sees. Each state has a template with its name, and stateForm a
-// second one for live sessions.
+// second one for the acquirer's form.
 type state string
 
 const (
@@ -42,7 +42,7 @@ const (
 	stateProblem    state = "problem" // an error, without a session
 )
 
-// templateLive is the template of stateForm for a live session: the acquirer's form takes the card.
+// templateLive is the template of stateForm when the acquirer's form takes the card.
 const templateLive = "form_live"
 
 var pages = func() map[string]*template.Template {
@@ -82,7 +82,7 @@ type view struct {
 	Initial     string
 	Amount      string
 	Test        bool
-	Acquirer    *Acquirer // takes the card of a live session; nil in test mode, and if there is none
+	Acquirer    *Acquirer // takes the card; nil when the sandbox or nobody does
 	Expires     string    // RFC 3339
 	ExpiresText string    // "15:04 UTC"
 	Now         string    // RFC 3339
@@ -157,9 +157,7 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	first, _ := utf8.DecodeRuneInString(v.Merchant)
 	v.Initial = string(unicode.ToUpper(first))
 
-	if session.Mode.Live() {
-		v.Acquirer = s.Live
-	}
+	v.Acquirer = s.Acquirers[session.Mode]
 
 	if t := session.Transaction(); t != nil {
 		v.Card = cardLabel(v.T, t.PaymentMethod)
@@ -230,14 +228,17 @@ func (v view) asForm() view {
 	v = v.as(stateForm, fmt.Sprintf(v.T.TitlePay, v.Merchant), "")
 	v.Poll = v.Next + "/status"
 	v.ScriptText, v.Brands = v.Language.script, brands
-	if v.Session.Mode.Live() {
+	if !v.ownForm() {
 		v.Template = templateLive
 	}
-	if v.Session.Mode.Live() && v.Acquirer == nil {
+	if !v.ownForm() && v.Acquirer == nil {
 		v = v.alerting(v.T.NotPossibleHeading, v.T.NotReady)
 	}
 	return v
 }
+
+// ownForm reports whether the card is typed into our own form: only the sandbox takes such a card.
+func (v view) ownForm() bool { return v.Test && v.Acquirer == nil }
 
 // alerting shows another message than the reason of the last payment.
 func (v view) alerting(alert, reason string) view {
@@ -319,11 +320,11 @@ func (s *server) showPage(w http.ResponseWriter, r *http.Request, v view) error 
 // showInFlight leads to the bank when the bank waits for the customer, else shows that the payment
 // is being decided.
 func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) error {
-	_, address, err := s.Store.PaymentAction(r.Context(), v.Session.ID)
+	payment, err := s.Store.PaymentInFlight(r.Context(), v.Session.ID)
 	if err != nil {
 		return err
 	}
-	if href, ok := linkTo(address); ok {
+	if href, ok := linkTo(payment.ActionURL); ok {
 		s.render(w, r, http.StatusOK, v.asAction(href, r.URL.Query().Has(paramForward)))
 		return nil
 	}
@@ -341,7 +342,7 @@ func (s *server) render(w http.ResponseWriter, r *http.Request, status int, v vi
 	switch {
 	case v.Template == templateLive && v.Acquirer != nil:
 		v.Scripts = append(v.Scripts, s.asset("live.js"))
-		w.Header().Set("Content-Security-Policy", s.policy)
+		w.Header().Set("Content-Security-Policy", v.Acquirer.policy())
 	case v.Template == string(stateForm):
 		v.Scripts = append(v.Scripts, s.asset("card.js"))
 	}

@@ -26,10 +26,10 @@ const (
 )
 
 // readPayment reads the form of a payment. It returns false when it has answered the customer
-// already; nothing must be charged then. A live session's form with a card is refused unread.
+// already; nothing must be charged then. A form with a card for an acquirer is refused unread.
 func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok bool, err error) {
 	var refused []string
-	if v.Session.Mode.Live() {
+	if !v.ownForm() {
 		refused = cardFields
 	}
 	if err := readForm(w, r, refused...); err != nil {
@@ -61,9 +61,9 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		return err
 	}
 
-	take := s.takeCard
-	if v.Session.Mode.Live() {
-		take = s.takeConfirmation
+	take, acquirer := s.takeCard, checkout.AcquirerSandbox
+	if !v.ownForm() {
+		take, acquirer = s.takeConfirmation, checkout.AcquirerStripe
 	}
 	token, method, ok := take(w, r, &v)
 	if !ok {
@@ -72,6 +72,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	// From here on the payment goes on even when the customer leaves.
 	next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
+		Acquirer: acquirer, ChainRef: s.Chains[v.Session.Mode][v.Session.PayoutCurrency],
 	})
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// takeCard checks the form of a test session and exchanges its card for a token. It returns false
+// takeCard checks our own form and exchanges its card for a token. It returns false
 // when it has answered the customer already.
 func (s *server) takeCard(
 	w http.ResponseWriter, r *http.Request, v *view,
@@ -102,7 +103,7 @@ func (s *server) takeCard(
 	return token, method, true
 }
 
-// takeConfirmation checks the form of a live session and returns its confirmation token. What card it
+// takeConfirmation checks the form of an acquirer and returns its confirmation token. What card it
 // stands for is known when the acquirer has answered the charge. It returns false when it has
 // answered the customer already.
 func (s *server) takeConfirmation(
@@ -241,13 +242,13 @@ func (s *server) ask(ctx context.Context, session checkout.Session, transactionI
 // goes on to the bank by itself.
 func (s *server) bankPage(ctx context.Context, sessionID string) string {
 	here := s.path(sessionID)
-	_, address, err := s.Store.PaymentAction(ctx, sessionID)
+	payment, err := s.Store.PaymentInFlight(ctx, sessionID)
 	if err != nil {
 		s.Log.ErrorContext(ctx, "bank page not read", "session_id", sessionID, "error", err)
 		return here
 	}
-	if _, ok := linkTo(address); ok && strings.HasPrefix(address, s.origin+"/") {
-		return address
+	if _, ok := linkTo(payment.ActionURL); ok && strings.HasPrefix(payment.ActionURL, s.origin+"/") {
+		return payment.ActionURL
 	}
 	return here + "?" + paramForward
 }
@@ -268,17 +269,16 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request, v view) error {
 	return nil
 }
 
-// decided reports whether it is worth asking the workflow about the payment. In test mode the network
-// is asked first: every question adds to the workflow's history, and a customer may come back many
-// times. In live mode this process has no key to ask with; the workflow answers a bounded number of
-// questions.
-func (s *server) decided(ctx context.Context, mode checkout.Mode, transactionID string) bool {
-	if mode.Live() {
+// decided reports whether it is worth asking the workflow about the payment. The sandbox is asked first:
+// every question adds to the workflow's history, and a customer may come back many times. For another
+// network this process has no key to ask with; the workflow answers a bounded number of questions.
+func (s *server) decided(ctx context.Context, p storage.PaymentInFlight) bool {
+	if p.Acquirer != checkout.AcquirerSandbox {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	got, err := s.TestCards.Payment(ctx, transactionID)
+	got, err := s.TestCards.Payment(ctx, p.ID)
 	return err == nil && got.Outcome.Final()
 }
 
@@ -286,14 +286,14 @@ func (s *server) decided(ctx context.Context, mode checkout.Mode, transactionID 
 // nothing in the request.
 func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error {
 	ctx, id := r.Context(), v.Session.ID
-	transactionID, _, err := s.Store.PaymentAction(ctx, id)
+	payment, err := s.Store.PaymentInFlight(ctx, id)
 	if err != nil {
 		return err
 	}
-	if transactionID != "" && s.decided(ctx, v.Session.Mode, transactionID) {
-		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, transactionID)
+	if payment.ID != "" && s.decided(ctx, payment) {
+		got, err := s.Workflows.Complete(context.WithoutCancel(ctx), id, payment.ID)
 		s.Log.InfoContext(
-			ctx, "customer came back", "session_id", id, "transaction_id", transactionID, "outcome",
+			ctx, "customer came back", "session_id", id, "transaction_id", payment.ID, "outcome",
 			got.Outcome, "error", err,
 		)
 	}

@@ -225,7 +225,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		})
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
-		begun, _, err := h.store.PaymentAction(t.Context(), id)
+		begun, err := h.store.PaymentInFlight(t.Context(), id)
 		require.NoError(t, err)
 		if beginErr == nil { // it will be charged: the page must know
 			require.Equal(t, txn, begun)

@@ -7,6 +7,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/failure"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -43,14 +44,14 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 
-	bank := ""
+	var inFlight storage.PaymentInFlight
 	if session.PaymentInFlight {
-		if _, bank, err = s.Store.PaymentAction(r.Context(), id); err != nil {
+		if inFlight, err = s.Store.PaymentInFlight(r.Context(), id); err != nil {
 			return err
 		}
 	}
 	writeJSON(w, http.StatusOK, answer{
-		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: bank != "",
+		Status: session.Status, PaymentInFlight: session.PaymentInFlight, Action: inFlight.ActionURL != "",
 		Checking: unknown && undecided(session), NotPossible: notPossible,
 		ExpiresAt: checkout.FormatTime(session.ExpiresAt), Now: checkout.FormatTime(s.now()),
 	})

@@ -88,8 +88,16 @@ type Config struct {
 	// schedule.
 	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
-	// Live mode; see its own table.
-	Live Live
+	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
+	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
+	// Where the payouts of test mode are sent: `sandbox`, or `networks`, a real test network such as
+	// Sepolia.
+	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
+
+	// The networks of live mode, with a table of their own, and those of test mode, which have the same
+	// settings under the names of testName.
+	Live Networks
+	Test Networks `env:"-"`
 
 	// Parsed from the above.
 	Keys         *storage.Keyring `env:"-"`
@@ -106,8 +114,11 @@ var buildIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 func Load(environment []string) (Config, error) {
 	var c Config
 	faults := map[string]error{} // the first fault of each setting, by name
-	for name, err := range describe(env.ParseWithOptions(&c, env.Options{Environment: env.ToMap(environment)})) {
-		faults[name] = err
+	settings := env.ToMap(environment)
+	maps.Copy(faults, describe(env.ParseWithOptions(&c, env.Options{Environment: settings})))
+	ofTest := env.ParseWithOptions(&c.Test, env.Options{Environment: testNetworks(settings)})
+	for name, err := range describe(ofTest) {
+		faults[testName(name)] = err
 	}
 	check := func(name string, err error) {
 		if err != nil && faults[name] == nil {
@@ -151,7 +162,16 @@ func Load(environment []string) (Config, error) {
 	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	check("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	check("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
+	check("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
+	c.Live.choose(checkout.ModeLive, "", "")
 	c.Live.check(check)
+	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
+	c.Test.check(check)
+	if c.Test.sharesAccount(c.Live) {
+		check("CHECKOUT_TEST_ETHEREUM_TREASURY",
+			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: each mode has an account of its own"))
+	}
 	if len(faults) > 0 {
 		var all []error
 		for _, name := range slices.Sorted(maps.Keys(faults)) {
@@ -189,12 +209,26 @@ func describe(err error) map[string]error {
 
 // settingName returns the environment variable of a field of Config.
 func settingName(field string) string {
-	if name := liveSetting(field); name != "" {
+	if name := networkSetting(field); name != "" {
 		return name
 	}
 	f, _ := reflect.TypeFor[Config]().FieldByName(field)
 	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
 	return name
+}
+
+// Choices of the networks of test mode.
+const (
+	sandbox        = "sandbox"
+	cardsStripe    = "stripe"
+	chainsNetworks = "networks"
+)
+
+func oneOf(text string, all ...string) error {
+	if !slices.Contains(all, text) {
+		return errors.New("must be " + strings.Join(all, " or "))
+	}
+	return nil
 }
 
 // minRetention is longer than a delivery can take, so that a merchant can always see how the

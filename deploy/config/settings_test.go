@@ -36,7 +36,7 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
 
 	table := settingsTable(t, "config.go", "Config") + "\n**Live mode.** Without a key of Stripe it is off.\n\n" +
-		settingsTable(t, "live.go", "Live")
+		settingsTable(t, "networks.go", "Networks")
 	want := before + tableBegins + table + tableEnds + after
 	if *update {
 		require.NoError(t, os.WriteFile(operatorsGuide, []byte(want), 0o644))

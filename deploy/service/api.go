@@ -21,6 +21,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -54,22 +55,25 @@ func API(ctx context.Context, cfg config.Config) error {
 	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
 	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
-	live, err := openLiveAPI(cfg, store, flows)
+	restConfig := api.Config{
+		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
+		SessionLifetime: cfg.SessionLifetime, Payouts: map[checkout.Mode]*api.Payouts{}, Limits: limits(cfg),
+		Shares: shares, Log: slog.Default(),
+	}
+	page := hosted.Config{
+		Store: store, Workflows: flows, TestCards: cards, Acquirers: map[checkout.Mode]*hosted.Acquirer{},
+		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
+		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
+	}
+	runLive, err := openNetworksAPI(cfg.Live, &restConfig, &page)
 	if err != nil {
 		return err
 	}
-	restConfig := api.Config{
-		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
-		SessionLifetime: cfg.SessionLifetime, Limits: limits(cfg), Shares: shares, Log: slog.Default(),
+	runTest, err := openNetworksAPI(cfg.Test, &restConfig, &page)
+	if err != nil {
+		return err
 	}
-	page := hosted.Config{
-		Store: store, Workflows: flows, TestCards: cards, CheckoutURL: cfg.PageURL, Limits: pageLimits(cfg),
-		Shares: shares, Log: slog.Default(),
-	}
-	if live != nil {
-		restConfig.Live, page.Live = live.rest, live.page
-	}
-	rest := withReports(live, api.New(restConfig))
+	rest := withReports(cfg, store, flows, api.New(restConfig))
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
@@ -78,7 +82,7 @@ func API(ctx context.Context, cfg config.Config) error {
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
-		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace,
+		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace, TestChains: cfg.Test.Chains,
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
@@ -97,9 +101,8 @@ func API(ctx context.Context, cfg config.Config) error {
 	})
 	// Run ends the streams at a stop: the stop need not wait for them.
 	group.Go(func() error { feed.Run(ctx); return nil })
-	if live != nil {
-		group.Go(func() error { live.run(ctx); return nil })
-	}
+	group.Go(func() error { runLive(ctx); return nil })
+	group.Go(func() error { runTest(ctx); return nil })
 	return group.Wait()
 }
 

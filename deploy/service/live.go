@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -20,80 +22,111 @@ import (
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
-// liveWorker is what a worker needs in live mode.
-type liveWorker struct {
-	networks activities.Networks
-	treasury *activities.Treasury
-	books    *activities.Books
-	rates    *rate.Rates
+// modeNetworks is what a worker needs of the networks of a mode. Its parts are nil when the sandbox stands
+// for them.
+type modeNetworks struct {
+	mode  checkout.Mode
+	cards *stripe.Network
+	payer *treasury.Treasury
+	rates *rate.Rates
 }
 
-// openLive opens the networks of live mode, nil when it is not configured. It waits for nodes that are
-// not ready, and returns an error for a wrong setting.
-func openLive(ctx context.Context, cfg config.Config, store *storage.Store) (*liveWorker, error) {
-	l := cfg.Live
-	if !l.On() {
-		return nil, nil
+// openNetworks opens the networks of a mode. It waits for nodes that are not ready, and returns an error
+// for a wrong setting.
+func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) (modeNetworks, error) {
+	opened := modeNetworks{mode: n.Mode}
+	if err := n.ForWorker(); err != nil {
+		return opened, err
 	}
-	if err := l.ForWorker(); err != nil {
-		return nil, err
+	if n.Cards {
+		var err error
+		opened.cards, err = stripe.New(stripe.Options{
+			SecretKey: n.StripeSecretKey, Mode: n.Mode, APIURL: n.StripeAPIURL, Simulated: n.Simulated,
+		})
+		if err != nil {
+			return opened, err
+		}
 	}
-	cards, err := stripe.New(stripe.Options{
-		SecretKey: l.StripeSecretKey, Mode: checkout.ModeLive, APIURL: l.StripeAPIURL, Simulated: l.Simulated,
-	})
+	if !n.Chains {
+		return opened, nil
+	}
+	signer, err := signerOf(n)
 	if err != nil {
-		return nil, err
+		return opened, err
 	}
-	signer, err := signerOf(l)
+	chain, err := openEthereum(ctx, n, signer)
 	if err != nil {
-		return nil, err
+		return opened, err
 	}
-	chain, err := openEthereum(ctx, l, signer)
+	if opened.rates, err = newRates(n, chain); err != nil {
+		return opened, err
+	}
+	limits, err := n.Limits()
 	if err != nil {
-		return nil, err
+		return opened, err
 	}
-	rates, err := newRates(l, chain)
-	if err != nil {
-		return nil, err
+	opened.payer = &treasury.Treasury{
+		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
+		Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
 	}
-	limits, err := l.Limits()
-	if err != nil {
-		return nil, err
+	return opened, nil
+}
+
+// networks returns the networks beside those of the sandbox.
+func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
+	all := activities.Networks{
+		Cards: map[checkout.Acquirer]checkout.CardNetwork{}, Chains: map[string]activities.Chain{},
 	}
-	payer := &treasury.Treasury{
-		Store: store, Mode: checkout.ModeLive, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
-		Rates: rates, Limits: limits, Patience: l.PayoutPatience,
+	maps.Copy(all.Cards, beside.Cards)
+	maps.Copy(all.Chains, beside.Chains)
+	if n.cards != nil {
+		all.Cards[checkout.AcquirerStripe] = n.cards
 	}
-	return &liveWorker{
-		networks: activities.Networks{Cards: cards, Rates: rates, Payouts: payer},
-		treasury: &activities.Treasury{Follow: following(payer)},
-		books:    &activities.Books{Store: store, Cards: cards, Succeeded: cards.Succeeded},
-		rates:    rates,
-	}, nil
+	if n.payer != nil {
+		for _, chain := range n.payer.Chains {
+			all.Chains[chain.Account().ChainID] = activities.Chain{Rates: n.rates, Payouts: n.payer}
+		}
+	}
+	return all
+}
+
+// follow adds what follows the networks: the rounds of the treasury, the comparison of the books and the
+// polling of exchange rates.
+func (n modeNetworks) follow(ctx context.Context, o *worker.Options, s *runs.Schedules) {
+	if n.cards != nil {
+		o.Books.Accounts[n.mode] = activities.Account{CardNetwork: n.cards, Succeeded: n.cards.Succeeded}
+		s.Cards = append(s.Cards, n.mode)
+	}
+	if n.payer != nil {
+		o.Treasury.Follow[n.mode] = following(n.payer)
+		s.Chains = append(s.Chains, n.mode)
+		go n.rates.Run(ctx)
+	}
 }
 
 // signerOf returns what has the treasury's key.
-func signerOf(l config.Live) (ethereum.Signer, error) {
-	if l.EthereumKeystore != "" {
-		password, err := l.KeystorePassword()
+func signerOf(n config.Networks) (ethereum.Signer, error) {
+	if n.EthereumKeystore != "" {
+		password, err := n.KeystorePassword()
 		if err != nil {
 			return nil, err
 		}
-		return ethereum.OpenKeystore(l.EthereumKeystore, password)
+		return ethereum.OpenKeystore(n.EthereumKeystore, password)
 	}
-	return ethereum.NewRemoteSigner(l.EthereumSignerURL)
+	return ethereum.NewRemoteSigner(n.EthereumSignerURL)
 }
 
 // openEthereum opens the chain. signer is nil in a process that signs nothing.
-func openEthereum(ctx context.Context, l config.Live, signer ethereum.Signer) (chain *ethereum.Chain, err error) {
+func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer) (chain *ethereum.Chain, err error) {
 	options := ethereum.Options{
-		RPCURLs: l.EthereumRPCURLs, ChainID: l.EthereumChainID, Treasury: l.EthereumTreasury,
-		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: l.EthereumUSDC, checkout.USDT: l.EthereumUSDT},
-		Signer: signer, MaxFeeGwei: l.EthereumMaxFeeGwei, Confirmations: l.EthereumConfirmations,
+		RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury,
+		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT},
+		Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
 	}
 	err = wait(ctx, "Ethereum", func() (err error) {
 		chain, err = ethereum.Open(ctx, options)
@@ -103,13 +136,13 @@ func openEthereum(ctx context.Context, l config.Live, signer ethereum.Signer) (c
 }
 
 // newRates returns the exchange rates. Run must read them.
-func newRates(l config.Live, chain rate.Caller) (*rate.Rates, error) {
+func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 	o := rate.Defaults()
-	o.Sources, o.MaxAge, o.Chain = l.RateSources, l.RateMaxAge, chain
-	if l.Simulated {
-		o.KrakenURL, o.CoinbaseURL = l.KrakenURL, l.CoinbaseURL
+	o.Mode, o.Sources, o.MaxAge, o.Chain = n.Mode, n.RateSources, n.RateMaxAge, chain
+	if n.Simulated {
+		o.KrakenURL, o.CoinbaseURL = n.KrakenURL, n.CoinbaseURL
 	}
-	feeds, err := l.Feeds()
+	feeds, err := n.Feeds()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +150,7 @@ func newRates(l config.Live, chain rate.Caller) (*rate.Rates, error) {
 		o.Feeds = feeds
 	}
 	for into, text := range map[*decimal.Decimal]string{
-		&o.MaxDeviation: l.RateMaxDeviation, &o.SpreadStable: l.RateSpreadStable, &o.Spread: l.RateSpread,
+		&o.MaxDeviation: n.RateMaxDeviation, &o.SpreadStable: n.RateSpreadStable, &o.Spread: n.RateSpread,
 	} {
 		if *into, err = config.Fraction(text); err != nil {
 			return nil, err
@@ -134,7 +167,7 @@ func newRates(l config.Live, chain rate.Caller) (*rate.Rates, error) {
 }
 
 // following returns one round of a treasury, in the words of package activities.
-func following(t *treasury.Treasury) func(context.Context) (activities.TreasuryReport, error) {
+func following(t *treasury.Treasury) activities.Follow {
 	return func(ctx context.Context) (activities.TreasuryReport, error) {
 		got, err := t.Sync(ctx)
 		var report activities.TreasuryReport
@@ -154,77 +187,81 @@ func following(t *treasury.Treasury) func(context.Context) (activities.TreasuryR
 	}
 }
 
-// liveAPI is what the API process needs in live mode. Nothing of it moves money.
-type liveAPI struct {
-	rest    *api.Live
-	page    *hosted.Acquirer
-	reports http.Handler // takes those of the card network
-	run     func(ctx context.Context)
-}
-
-// openLiveAPI returns nil when live mode is not configured.
-func openLiveAPI(cfg config.Config, store *storage.Store, flows *runs.Client) (*liveAPI, error) {
-	l := cfg.Live
-	if !l.On() {
-		return nil, nil
-	}
-	if err := l.ForAPI(); err != nil {
+// openNetworksAPI gives the REST API and the page what they need of the networks of a mode. Nothing of it
+// moves money. run keeps it up to date.
+func openNetworksAPI(
+	n config.Networks, rest *api.Config, page *hosted.Config,
+) (run func(ctx context.Context), err error) {
+	run = func(context.Context) {}
+	if err := n.ForAPI(); err != nil {
 		return nil, err
+	}
+	if n.Cards {
+		page.Acquirers[n.Mode], err = hosted.NewAcquirer(n.Mode, n.StripePublishableKey, n.StripeScriptURL, n.Simulated)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !n.Chains {
+		return run, nil
 	}
 	chain := &lateChain{}
-	rates, err := newRates(l, chain)
+	rates, err := newRates(n, chain)
 	if err != nil {
 		return nil, err
 	}
-	page, err := hosted.NewAcquirer(l.StripePublishableKey, l.StripeScriptURL, l.Simulated)
-	if err != nil {
-		return nil, err
+	offered := api.Payouts{NoQuoteSince: rates.NoQuoteSince}
+	page.Chains[n.Mode] = map[checkout.PayoutCurrency]string{}
+	for _, c := range checkout.PayoutCurrencies {
+		if c.Network() == checkout.ETH.Network() {
+			offered.Currencies = append(offered.Currencies, c)
+			page.Chains[n.Mode][c] = ethereum.ChainName(n.EthereumChainID)
+		}
 	}
-	currencies := slices.DeleteFunc(slices.Clone(checkout.PayoutCurrencies), func(c checkout.PayoutCurrency) bool {
-		return c.Network() != checkout.ETH.Network()
-	})
-	return &liveAPI{
-		rest: &api.Live{Currencies: currencies, NoQuoteSince: rates.NoQuoteSince},
-		page: page,
-		reports: acquirer.New(acquirer.Config{
-			Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default(), Verify: verifier(l),
-		}),
-		run: func(ctx context.Context) {
-			go chain.open(ctx, l)
-			rates.Run(ctx)
-		},
+	rest.Payouts[n.Mode] = &offered
+	return func(ctx context.Context) {
+		go chain.open(ctx, n)
+		rates.Run(ctx)
 	}, nil
 }
 
 // withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
 // unclean paths, which the REST API answers with 404.
-func withReports(live *liveAPI, rest http.Handler) http.Handler {
-	if live == nil {
+func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, rest http.Handler) http.Handler {
+	if !cfg.Live.Cards && !cfg.Test.Cards {
 		return rest
 	}
+	reports := acquirer.New(acquirer.Config{
+		Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default(), Verify: verifier(cfg.Live, cfg.Test),
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == acquirer.Path {
-			live.reports.ServeHTTP(w, r)
+			reports.ServeHTTP(w, r)
 			return
 		}
 		rest.ServeHTTP(w, r)
 	})
 }
 
-// verifier checks the card network's reports. A report of Stripe's test mode is refused.
-func verifier(l config.Live) func([]byte, string) (storage.AcquirerEvent, error) {
+// verifier checks the card network's reports. The secret says of which mode a report is. A report that
+// says something else itself is refused.
+func verifier(modes ...config.Networks) func([]byte, string) (storage.AcquirerEvent, error) {
 	return func(payload []byte, signature string) (storage.AcquirerEvent, error) {
-		e, err := stripe.VerifyEvent(payload, signature, l.StripeWebhookSecrets)
-		if err != nil {
-			return storage.AcquirerEvent{}, err
+		var faults []error
+		for _, n := range modes {
+			e, err := stripe.VerifyEvent(payload, signature, n.StripeWebhookSecrets)
+			if err == nil && e.Livemode != n.Mode.Live() {
+				err = fmt.Errorf("the report has a secret of %s mode and is of the other mode", n.Mode)
+			}
+			if err == nil {
+				return storage.AcquirerEvent{
+					ID: e.ID, Mode: n.Mode, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference,
+					CreatedAt: e.CreatedAt,
+				}, nil
+			}
+			faults = append(faults, err)
 		}
-		if !e.Livemode {
-			return storage.AcquirerEvent{}, errors.New("the report is of the card network's test mode")
-		}
-		return storage.AcquirerEvent{
-			ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference,
-			CreatedAt: e.CreatedAt,
-		}, nil
+		return storage.AcquirerEvent{}, errors.Join(faults...)
 	}
 }
 
@@ -234,8 +271,8 @@ type lateChain struct {
 	opened atomic.Pointer[ethereum.Chain]
 }
 
-func (c *lateChain) open(ctx context.Context, l config.Live) {
-	chain, err := openEthereum(ctx, l, nil)
+func (c *lateChain) open(ctx context.Context, n config.Networks) {
+	chain, err := openEthereum(ctx, n, nil)
 	if err != nil && ctx.Err() == nil {
 		slog.ErrorContext(ctx, "Ethereum is not used for prices", "error", err)
 	}
@@ -261,15 +298,34 @@ func ThawTreasury(ctx context.Context, cfg config.Config, accountID string) erro
 		return err
 	}
 	defer store.Close()
-	if cfg.Live.EthereumTreasury == "" {
-		return errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
+	err = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
+	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
+		if n.EthereumTreasury == "" {
+			continue
+		}
+		if err = thaw(ctx, n, store, accountID); !errors.Is(err, checkout.ErrNotFound) {
+			return err
+		}
 	}
-	chain, err := openEthereum(ctx, cfg.Live, nil)
+	return err
+}
+
+// thaw returns checkout.ErrNotFound when the account is not the one of n.
+func thaw(ctx context.Context, n config.Networks, store *storage.Store, accountID string) error {
+	accounts, err := store.TreasuryAccounts(ctx, n.Mode)
+	if err != nil {
+		return err
+	}
+	of := func(a storage.TreasuryAccount) bool { return a.ID == accountID }
+	if !slices.ContainsFunc(accounts, of) { // the chain need not be asked
+		return checkout.ErrNotFound
+	}
+	chain, err := openEthereum(ctx, n, nil)
 	if err != nil {
 		return err
 	}
 	payer := &treasury.Treasury{
-		Store: store, Mode: checkout.ModeLive, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
+		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
 	}
 	return payer.Thaw(ctx, accountID)
 }

@@ -11,6 +11,7 @@ import (
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
 )
@@ -32,7 +33,11 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
-	live, err := openLive(ctx, cfg, store)
+	live, err := openNetworks(ctx, cfg.Live, store)
+	if err != nil {
+		return err
+	}
+	test, err := openNetworks(ctx, cfg.Test, store)
 	if err != nil {
 		return err
 	}
@@ -45,19 +50,22 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	}
 	options := worker.Options{
 		Payments: &activities.Payments{
-			Store: store, CheckoutURL: cfg.PageURL,
-			Test: activities.Networks{Cards: cards, Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
+			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
+			Test: test.networks(activities.SandboxNetworks(
+				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
+			)),
 		},
 		Deliveries: activities.NewDeliveries(
 			store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule,
 		),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
+		Treasury:     activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
+		Books:        activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
 		BuildID:      cfg.BuildID,
 	}
-	if live != nil {
-		options.Payments.Live, options.Treasury, options.Books = live.networks, live.treasury, live.books
-		go live.rates.Run(ctx)
-	}
+	schedules := runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention}
+	live.follow(ctx, &options, &schedules)
+	test.follow(ctx, &options, &schedules)
 	workers, err := worker.Start(temporal, options)
 	if err != nil {
 		return err
@@ -66,9 +74,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	slog.InfoContext(ctx, "worker polls")
 
 	err = wait(ctx, "Temporal's schedules", func() error {
-		return flows.EnsureSchedules(
-			ctx, runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention, Live: live != nil},
-		)
+		return flows.EnsureSchedules(ctx, schedules)
 	}, func(error) bool { return ctx.Err() == nil })
 	if err != nil {
 		return err

@@ -36,6 +36,10 @@ type Chain interface {
 	Outflows(ctx context.Context, from uint64) (Outflows, error)
 }
 
+// ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as
+// "eip155:1".
+const ChainSandbox = "sandbox"
+
 // Errors of Chain.
 var (
 	ErrFeeTooHigh = errors.New("the network's fee is above the limit")

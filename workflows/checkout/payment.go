@@ -195,6 +195,19 @@ type ChargeResult struct {
 	Method    PaymentMethod
 }
 
+// Acquirer names a card network. A payment stays with the one that its token is of.
+type Acquirer string
+
+// Card networks.
+const (
+	AcquirerSandbox Acquirer = "sandbox"
+	AcquirerStripe  Acquirer = "stripe"
+)
+
+// Tells reports whether somebody tells the session whenever the network has decided. Otherwise the
+// session must ask by itself.
+func (a Acquirer) Tells() bool { return a == AcquirerSandbox }
+
 // CardNetwork is an acquirer's API. Any error means that the outcome is unknown: ask with Payment. A
 // decline is a result, not an error. No method takes a card number.
 //
@@ -218,8 +231,8 @@ type CardNetwork interface {
 	Refund(ctx context.Context, reference, refundID string) (RefundResult, error)
 }
 
-// Tokenizer exchanges a card for a token. Only the sandbox has it: in live mode a card number never
-// reaches the service, because the card network's own form takes it.
+// Tokenizer exchanges a card for a token. Only the sandbox has it: a card number for another network
+// never reaches the service, because that network's own form takes it.
 type Tokenizer interface {
 	Tokenize(ctx context.Context, card Card) (token string, method PaymentMethod, err error)
 }

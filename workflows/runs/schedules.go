@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
 
-// Ids of the schedules. The id of a run is the id of its schedule, followed by the time.
+// Ids of the schedules. The id of a run is the id of its schedule, followed by the time. ScheduleTreasury
+// and ScheduleBooks are of live mode; those of test mode end in "-test".
 const (
 	ScheduleReconcile = "reconcile"
 	ScheduleRetention = "retention"
@@ -25,10 +27,11 @@ const (
 type Schedules struct {
 	ReconcileEvery time.Duration
 	Retention      time.Duration // age at which finished deliveries leave the log
-	Live           bool          // live mode is configured
+	// Chains and Cards are the modes with real chains and with a real card network.
+	Chains, Cards []checkout.Mode
 }
 
-// Intervals of the schedules of live mode.
+// Intervals of the schedules of real networks.
 const (
 	treasuryEvery = 15 * time.Second
 	booksEvery    = 5 * time.Minute
@@ -47,24 +50,28 @@ func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 			TaskQueue: workflows.TaskQueueCheckout,
 			Args:      []any{workflows.RetentionInput{Age: s.Retention}},
 		}),
-		c.ensureLiveSchedules(ctx, s),
+		c.ensureModes(ctx, s.Chains, ScheduleTreasury, treasuryEvery, workflows.TypeTreasurySync),
+		c.ensureModes(ctx, s.Cards, ScheduleBooks, booksEvery, workflows.TypeBooks),
 	)
 }
 
-// ensureLiveSchedules leaves the schedules of live mode alone when this worker has no live mode:
-// another worker may have it.
-func (c *Client) ensureLiveSchedules(ctx context.Context, s Schedules) error {
-	if !s.Live {
-		return nil
+// ensureModes makes a schedule for each of the modes. It leaves the schedules of the other modes alone:
+// another worker may have their networks.
+func (c *Client) ensureModes(
+	ctx context.Context, modes []checkout.Mode, id string, every time.Duration, workflow string,
+) error {
+	var faults []error
+	for _, mode := range modes {
+		of := id
+		if !mode.Live() {
+			of += "-" + string(mode)
+		}
+		faults = append(faults, c.ensureSchedule(ctx, of, every, &client.ScheduleWorkflowAction{
+			ID: of, Workflow: workflow, TaskQueue: workflows.TaskQueueCheckout,
+			Args: []any{workflows.ModeInput{Mode: mode}},
+		}))
 	}
-	return errors.Join(
-		c.ensureSchedule(ctx, ScheduleTreasury, treasuryEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleTreasury, Workflow: workflows.TypeTreasurySync, TaskQueue: workflows.TaskQueueCheckout,
-		}),
-		c.ensureSchedule(ctx, ScheduleBooks, booksEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleBooks, Workflow: workflows.TypeBooks, TaskQueue: workflows.TaskQueueCheckout,
-		}),
-	)
+	return errors.Join(faults...)
 }
 
 func (c *Client) ensureSchedule(

@@ -92,14 +92,14 @@ func newShop(t *testing.T) *shop {
 	t.Cleanup(store.Close)
 	s := &shop{t: t, store: store, acquirer: startAcquirer(t), refs: map[string]checkout.Ref{}}
 	s.answer = s.succeed
-	taker, err := hosted.NewAcquirer("pk_test_standin", s.acquirer.url+"/stripe.js", true)
+	taker, err := hosted.NewAcquirer(checkout.ModeLive, "pk_test_standin", s.acquirer.url+"/stripe.js", true)
 	require.NoError(t, err)
 
 	server := httptest.NewUnstartedServer(nil)
 	s.url = "http://" + server.Listener.Addr().String()
 	s.config = hosted.Config{
 		Store: store, Workflows: &runs.Client{Temporal: workflow{shop: s}}, TestCards: &sandbox.CardNetwork{Store: store},
-		Live: taker, CheckoutURL: s.url, Log: e2e.Discard,
+		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
 	}
 	server.Config.Handler = s.keep(hosted.New(s.config))
 	server.Start()
@@ -438,7 +438,7 @@ func testLook(t *testing.T, s *shop, b *chrome.Tab) {
 
 func testNotReady(t *testing.T, s *shop, b *chrome.Tab) {
 	config := s.config
-	config.Live = nil
+	config.Acquirers = nil
 	server := httptest.NewUnstartedServer(nil)
 	config.CheckoutURL = "http://" + server.Listener.Addr().String()
 	server.Config.Handler = hosted.New(config)

@@ -48,21 +48,23 @@ func terms(c checkout.PayoutCurrency) string {
 
 var scriptOrigin = regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+/dahlia`)
 
-// token types a card into the acquirer's frame and returns the confirmation token, without a browser.
-func (l live) token(number string) string {
-	l.T.Helper()
-	origin := strings.TrimSuffix(scriptOrigin.FindString(l.stack.Live.Acquirer.ScriptURL()), "/dahlia")
+func (l live) token(number string) string { return tokenOf(l.T, l.stack.Live.Acquirer, number) }
+
+// tokenOf types a card into the acquirer's frame and returns the confirmation token, without a browser.
+func tokenOf(t *testing.T, a *acquirer.Acquirer, number string) string {
+	t.Helper()
+	origin := strings.TrimSuffix(scriptOrigin.FindString(a.ScriptURL()), "/dahlia")
 	body := fmt.Sprintf(`{"number": %q, "exp_month": 12, "exp_year": 2040, "cvc": "917"}`, number)
-	req, err := http.NewRequestWithContext(l.T.Context(), http.MethodPost, origin+"/tokens", strings.NewReader(body))
-	require.NoError(l.T, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, origin+"/tokens", strings.NewReader(body))
+	require.NoError(t, err)
 	req.Header.Set("Origin", origin)
 	res, err := http.DefaultClient.Do(req)
-	require.NoError(l.T, err)
+	require.NoError(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	require.NoError(l.T, err)
+	require.NoError(t, err)
 	got, _ := e2e.Answer{Body: text}.Field("id").(string)
-	require.NotEmpty(l.T, got, string(text))
+	require.NotEmpty(t, got, string(text))
 	return got
 }
 

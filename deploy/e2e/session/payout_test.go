@@ -78,9 +78,9 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 	workers, err := worker.Start(c, worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: stack.PageURL(),
-			Test: activities.Networks{
-				Cards: &sandbox.CardNetwork{Store: store}, Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store, Chain: chain},
-			},
+			Test: activities.SandboxNetworks(&sandbox.CardNetwork{Store: store}, activities.Chain{
+				Rates: sandbox.Rates{}, Payouts: &sandbox.Payouts{Store: store, Chain: chain},
+			}),
 		},
 		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(true), nil),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},

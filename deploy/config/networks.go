@@ -16,10 +16,16 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Live holds the settings of live mode. Without any of them, live mode is off. The two processes get
-// different ones: only the worker gets what moves money.
-type Live struct {
-	// All of live mode is simulated on this computer, and every page says so. Then every address below
+// Networks holds the settings of the card network and the chain of one mode. The tags are the names
+// of live mode's settings; see testName. The two processes get different ones: only the worker gets
+// what moves money.
+type Networks struct {
+	Mode checkout.Mode `env:"-"`
+	// Cards says that Stripe charges the cards of the mode, and Chains that its payouts are sent on
+	// real chains. Live mode has both or is off. What test mode has not is the sandbox's.
+	Cards, Chains bool `env:"-"`
+
+	// All of the mode is simulated on this computer, and live pages say so. Then every address below
 	// must be on loopback; otherwise none of the simulation's addresses may be set.
 	Simulated bool `env:"CHECKOUT_LIVE_SIMULATED"`
 
@@ -83,92 +89,143 @@ type Live struct {
 	PayoutPatience time.Duration `env:"CHECKOUT_LIVE_PAYOUT_PATIENCE" envDefault:"24h"`
 }
 
-// On reports whether live mode is configured.
-func (l Live) On() bool { return l.StripePublishableKey != "" || l.StripeSecretKey != "" }
+// On reports whether any of the networks is configured.
+func (n Networks) On() bool { return n.Cards || n.Chains }
+
+// testName returns the name of a setting of live mode in test mode.
+func testName(live string) string {
+	rest, ok := strings.CutPrefix(live, "CHECKOUT_LIVE_")
+	if !ok {
+		rest = strings.TrimPrefix(live, "CHECKOUT_")
+	}
+	return "CHECKOUT_TEST_" + rest
+}
+
+// name returns a setting's name in the mode of n.
+func (n Networks) name(live string) string {
+	if n.Mode.Live() {
+		return live
+	}
+	return testName(live)
+}
+
+// testNetworks returns the part of environment that sets the networks of test mode, under the names of
+// live mode.
+func testNetworks(environment map[string]string) map[string]string {
+	renamed := map[string]string{}
+	for field := range reflect.TypeFor[Networks]().Fields() {
+		live, _, _ := strings.Cut(field.Tag.Get("env"), ",")
+		if value, ok := environment[testName(live)]; ok {
+			renamed[live] = value
+		}
+	}
+	return renamed
+}
+
+// choose says which networks the mode has. Live mode has all of them as soon as it has a key of Stripe.
+func (n *Networks) choose(mode checkout.Mode, cards, chains string) {
+	n.Mode = mode
+	n.Cards, n.Chains = cards == cardsStripe, chains == chainsNetworks
+	if mode.Live() {
+		n.Cards = n.StripePublishableKey != "" || n.StripeSecretKey != "" || n.Simulated
+		n.Chains = n.Cards
+	}
+}
 
 // simulations returns every address that a simulation needs, by setting.
-func (l Live) simulations() map[string][]string {
-	return map[string][]string{
-		"CHECKOUT_STRIPE_API_URL":    {l.StripeAPIURL},
-		"CHECKOUT_STRIPE_JS_URL":     {l.StripeScriptURL},
-		"CHECKOUT_ETHEREUM_RPC_URLS": l.EthereumRPCURLs,
-		"CHECKOUT_RATE_KRAKEN_URL":   {l.KrakenURL},
-		"CHECKOUT_RATE_COINBASE_URL": {l.CoinbaseURL},
+func (n Networks) simulations() map[string][]string {
+	all := map[string][]string{}
+	if n.Cards {
+		all["CHECKOUT_STRIPE_API_URL"] = []string{n.StripeAPIURL}
+		all["CHECKOUT_STRIPE_JS_URL"] = []string{n.StripeScriptURL}
 	}
+	if n.Chains {
+		all["CHECKOUT_ETHEREUM_RPC_URLS"] = n.EthereumRPCURLs
+		all["CHECKOUT_RATE_KRAKEN_URL"] = []string{n.KrakenURL}
+		all["CHECKOUT_RATE_COINBASE_URL"] = []string{n.CoinbaseURL}
+	}
+	return all
 }
 
 // check passes the faults of the settings to note, by name. Which settings a process needs is said by
 // ForAPI and ForWorker.
-func (l Live) check(note func(name string, err error)) {
-	if l.Simulated {
-		l.checkSimulated(note)
-	} else if l.On() {
-		l.checkReal(note)
+func (n Networks) check(noteAs func(name string, err error)) {
+	note := func(live string, err error) { noteAs(n.name(live), err) }
+	if n.Simulated {
+		n.checkSimulated(note)
+	} else if n.On() {
+		n.checkReal(note)
+	}
+	if !n.Mode.Live() && n.Chains && n.EthereumChainID == 1 {
+		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network: Sepolia is 11155111"))
 	}
 	for name, text := range map[string]string{
-		"CHECKOUT_RATE_MAX_DEVIATION": l.RateMaxDeviation, "CHECKOUT_RATE_SPREAD_STABLE": l.RateSpreadStable,
-		"CHECKOUT_RATE_SPREAD": l.RateSpread,
+		"CHECKOUT_RATE_MAX_DEVIATION": n.RateMaxDeviation, "CHECKOUT_RATE_SPREAD_STABLE": n.RateSpreadStable,
+		"CHECKOUT_RATE_SPREAD": n.RateSpread,
 	} {
 		_, err := Fraction(text)
 		note(name, err)
 	}
-	for name, text := range l.limits() {
+	for name, text := range n.limits() {
 		if text != "" {
 			_, err := dollars(text)
 			note(name, err)
 		}
 	}
-	if _, err := l.Feeds(); err != nil {
+	if _, err := n.Feeds(); err != nil {
 		note("CHECKOUT_RATE_CHAINLINK_FEEDS", err)
 	}
-	if l.EthereumKeystore != "" && l.EthereumSignerURL != "" {
-		note("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must not be set together with CHECKOUT_ETHEREUM_KEYSTORE"))
+	if n.EthereumKeystore != "" && n.EthereumSignerURL != "" {
+		note("CHECKOUT_ETHEREUM_SIGNER_URL",
+			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
 	}
-	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(l.PayoutPatience, time.Minute))
+	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
 }
 
 // checkSimulated wants every address on loopback: one real endpoint among simulated ones would move
 // real money by a test.
-func (l Live) checkSimulated(note func(name string, err error)) {
-	for name, addresses := range l.simulations() {
+func (n Networks) checkSimulated(note func(name string, err error)) {
+	because := ", because " + n.name("CHECKOUT_LIVE_SIMULATED") + " is set"
+	for name, addresses := range n.simulations() {
 		for _, address := range addresses {
 			if !onLoopback(address) {
-				note(name, errors.New("must be an http:// address on 127.0.0.1, because CHECKOUT_LIVE_SIMULATED is set"))
+				note(name, errors.New("must be an http:// address on 127.0.0.1"+because))
 			}
 		}
 	}
-	if l.EthereumSignerURL != "" && !onLoopback(l.EthereumSignerURL) {
-		note("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must be on 127.0.0.1, because CHECKOUT_LIVE_SIMULATED is set"))
+	if n.EthereumSignerURL != "" && !onLoopback(n.EthereumSignerURL) {
+		note("CHECKOUT_ETHEREUM_SIGNER_URL", errors.New("must be on 127.0.0.1"+because))
 	}
-	if l.EthereumChainID == 1 {
-		note("CHECKOUT_ETHEREUM_CHAIN_ID",
-			errors.New("must not be 1, the main network, because CHECKOUT_LIVE_SIMULATED is set"))
+	if n.Chains && n.EthereumChainID == 1 {
+		note("CHECKOUT_ETHEREUM_CHAIN_ID", errors.New("must not be 1, the main network"+because))
 	}
-	if strings.Contains(l.StripeSecretKey, "k_live_") {
-		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key, because CHECKOUT_LIVE_SIMULATED is set"))
+	if strings.Contains(n.StripeSecretKey, "k_live_") {
+		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must not be a live key"+because))
 	}
 }
 
-func (l Live) checkReal(note func(name string, err error)) {
-	const simulated = "is for a simulation: set CHECKOUT_LIVE_SIMULATED too, or remove it"
+func (n Networks) checkReal(note func(name string, err error)) {
+	simulated := errors.New("is for a simulation: set " + n.name("CHECKOUT_LIVE_SIMULATED") + " too, or remove it")
 	for name, address := range map[string]string{
-		"CHECKOUT_STRIPE_API_URL": l.StripeAPIURL, "CHECKOUT_RATE_KRAKEN_URL": l.KrakenURL,
-		"CHECKOUT_RATE_COINBASE_URL": l.CoinbaseURL,
+		"CHECKOUT_STRIPE_API_URL": n.StripeAPIURL, "CHECKOUT_RATE_KRAKEN_URL": n.KrakenURL,
+		"CHECKOUT_RATE_COINBASE_URL": n.CoinbaseURL,
 	} {
 		if address != "" {
-			note(name, errors.New(simulated))
+			note(name, simulated)
 		}
 	}
-	if !strings.HasPrefix(l.StripeScriptURL, "https://js.stripe.com/") {
+	if !strings.HasPrefix(n.StripeScriptURL, "https://js.stripe.com/") {
 		note("CHECKOUT_STRIPE_JS_URL", errors.New("must begin with https://js.stripe.com/"))
 	}
-	if l.StripeSecretKey != "" && !hasAnyPrefix(l.StripeSecretKey, "sk_live_", "rk_live_") {
-		note("CHECKOUT_STRIPE_SECRET_KEY", errors.New("must be a live key: sk_live_… or rk_live_…"))
+	secret, restricted := "sk_"+string(n.Mode)+"_", "rk_"+string(n.Mode)+"_"
+	if n.StripeSecretKey != "" && !hasAnyPrefix(n.StripeSecretKey, secret, restricted) {
+		note("CHECKOUT_STRIPE_SECRET_KEY", fmt.Errorf("must be a %s key: %s… or %s…", n.Mode, secret, restricted))
 	}
-	if l.StripePublishableKey != "" && !strings.HasPrefix(l.StripePublishableKey, "pk_live_") {
-		note("CHECKOUT_STRIPE_PUBLISHABLE_KEY", errors.New("must be a live key: pk_live_…"))
+	publishable := "pk_" + string(n.Mode) + "_"
+	if n.StripePublishableKey != "" && !strings.HasPrefix(n.StripePublishableKey, publishable) {
+		note("CHECKOUT_STRIPE_PUBLISHABLE_KEY", fmt.Errorf("must be a %s key: %s…", n.Mode, publishable))
 	}
-	for _, secret := range l.StripeWebhookSecrets {
+	for _, secret := range n.StripeWebhookSecrets {
 		if !strings.HasPrefix(secret, "whsec_") {
 			note("CHECKOUT_STRIPE_WEBHOOK_SECRETS", errors.New("must be whsec_…, separated by commas"))
 		}
@@ -176,54 +233,68 @@ func (l Live) checkReal(note func(name string, err error)) {
 }
 
 // ForAPI returns an error that names every setting that the API process still needs.
-func (l Live) ForAPI() error {
-	return needed(map[string]bool{
-		"CHECKOUT_STRIPE_PUBLISHABLE_KEY": l.StripePublishableKey != "",
-		"CHECKOUT_STRIPE_WEBHOOK_SECRETS": len(l.StripeWebhookSecrets) > 0,
-		"CHECKOUT_ETHEREUM_TREASURY":      l.EthereumTreasury != "",
-		"CHECKOUT_ETHEREUM_RPC_URLS":      len(l.EthereumRPCURLs) > 0, // for chainlink's prices
-	})
+func (n Networks) ForAPI() error {
+	present := map[string]bool{}
+	if n.Cards {
+		present["CHECKOUT_STRIPE_PUBLISHABLE_KEY"] = n.StripePublishableKey != ""
+		present["CHECKOUT_STRIPE_WEBHOOK_SECRETS"] = len(n.StripeWebhookSecrets) > 0
+	}
+	if n.Chains {
+		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
+		present["CHECKOUT_ETHEREUM_RPC_URLS"] = len(n.EthereumRPCURLs) > 0 // for chainlink's prices
+	}
+	return n.needed(present)
 }
 
 // ForWorker returns an error that names every setting that the worker still needs.
-func (l Live) ForWorker() error {
-	present := map[string]bool{
-		"CHECKOUT_STRIPE_SECRET_KEY":                                 l.StripeSecretKey != "",
-		"CHECKOUT_ETHEREUM_RPC_URLS":                                 len(l.EthereumRPCURLs) > 0,
-		"CHECKOUT_ETHEREUM_TREASURY":                                 l.EthereumTreasury != "",
-		"CHECKOUT_ETHEREUM_KEYSTORE or CHECKOUT_ETHEREUM_SIGNER_URL": l.EthereumKeystore+l.EthereumSignerURL != "",
+func (n Networks) ForWorker() error {
+	present := map[string]bool{}
+	if n.Cards {
+		present["CHECKOUT_STRIPE_SECRET_KEY"] = n.StripeSecretKey != ""
 	}
-	for name, text := range l.limits() {
-		present[name] = text != ""
+	if n.Chains {
+		present["CHECKOUT_ETHEREUM_RPC_URLS"] = len(n.EthereumRPCURLs) > 0
+		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
+		key := "CHECKOUT_ETHEREUM_KEYSTORE or " + n.name("CHECKOUT_ETHEREUM_SIGNER_URL")
+		present[key] = n.EthereumKeystore+n.EthereumSignerURL != ""
+		for name, text := range n.limits() {
+			present[name] = text != ""
+		}
+		if n.EthereumKeystore != "" {
+			present["CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE"] = n.EthereumPasswordFile != ""
+		}
 	}
-	if l.EthereumKeystore != "" {
-		present["CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE"] = l.EthereumPasswordFile != ""
-	}
-	return needed(present)
+	return n.needed(present)
 }
 
-func needed(present map[string]bool) error {
+func (n Networks) needed(present map[string]bool) error {
 	var faults []error
 	for name, there := range present {
 		if !there {
-			faults = append(faults, fmt.Errorf("%s is not set: live mode needs it", name))
+			faults = append(faults, fmt.Errorf("%s is not set: %s mode needs it", n.name(name), n.Mode))
 		}
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
 
-func (l Live) limits() map[string]string {
+func (n Networks) limits() map[string]string {
 	return map[string]string{
-		"CHECKOUT_LIVE_MAX_PAYOUT": l.MaxPayout, "CHECKOUT_LIVE_MAX_DAY": l.MaxDay,
-		"CHECKOUT_LIVE_MERCHANT_MAX_DAY": l.MaxMerchantDay,
+		"CHECKOUT_LIVE_MAX_PAYOUT": n.MaxPayout, "CHECKOUT_LIVE_MAX_DAY": n.MaxDay,
+		"CHECKOUT_LIVE_MERCHANT_MAX_DAY": n.MaxMerchantDay,
 	}
 }
 
+// sharesAccount reports whether both would sign with one account of one chain.
+func (n Networks) sharesAccount(other Networks) bool {
+	return n.Chains && other.Chains && n.EthereumChainID == other.EthereumChainID &&
+		strings.EqualFold(n.EthereumTreasury, other.EthereumTreasury)
+}
+
 // Limits returns the limits of payouts.
-func (l Live) Limits() (limits checkout.PayoutLimits, err error) {
+func (n Networks) Limits() (limits checkout.PayoutLimits, err error) {
 	for into, text := range map[*checkout.Amount]string{
-		&limits.Payout: l.MaxPayout, &limits.Day: l.MaxDay, &limits.MerchantDay: l.MaxMerchantDay,
+		&limits.Payout: n.MaxPayout, &limits.Day: n.MaxDay, &limits.MerchantDay: n.MaxMerchantDay,
 	} {
 		if *into, err = dollars(text); err != nil {
 			return checkout.PayoutLimits{}, err
@@ -233,9 +304,9 @@ func (l Live) Limits() (limits checkout.PayoutLimits, err error) {
 }
 
 // Feeds returns the addresses of Chainlink's feeds by price, nil for those of the main network.
-func (l Live) Feeds() (map[string]string, error) {
+func (n Networks) Feeds() (map[string]string, error) {
 	var feeds map[string]string
-	for _, entry := range l.ChainlinkFeeds {
+	for _, entry := range n.ChainlinkFeeds {
 		price, address, ok := strings.Cut(strings.TrimSpace(entry), "=")
 		if !ok {
 			return nil, errors.New("must be PRICE=ADDRESS, such as ETH/USD=0x…, separated by commas")
@@ -249,10 +320,10 @@ func (l Live) Feeds() (map[string]string, error) {
 }
 
 // KeystorePassword reads the password of the keystore from its file.
-func (l Live) KeystorePassword() (string, error) {
-	content, err := os.ReadFile(l.EthereumPasswordFile)
+func (n Networks) KeystorePassword() (string, error) {
+	content, err := os.ReadFile(n.EthereumPasswordFile)
 	if err != nil { // the error would be about a file that holds a secret
-		return "", errors.New("CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
+		return "", errors.New(n.name("CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE") + " cannot be read")
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
@@ -291,9 +362,10 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// liveSetting returns the environment variable of a field of Live, "" for no such field.
-func liveSetting(field string) string {
-	f, ok := reflect.TypeFor[Live]().FieldByName(field)
+// networkSetting returns the environment variable of a field of Networks in live mode, "" for no such
+// field.
+func networkSetting(field string) string {
+	f, ok := reflect.TypeFor[Networks]().FieldByName(field)
 	if !ok {
 		return ""
 	}

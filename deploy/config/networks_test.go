@@ -98,3 +98,70 @@ func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
 	}
 	require.NotContains(t, c.Live.ForWorker().Error(), "canary")
 }
+
+// ofTest are the settings of test mode's own networks of both processes together.
+var ofTest = []string{
+	"CHECKOUT_TEST_CARDS=stripe", "CHECKOUT_TEST_CHAINS=networks",
+	"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_test_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_test_1", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=whsec_canary",
+	"CHECKOUT_TEST_ETHEREUM_RPC_URLS=https://sepolia.example/canary", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=11155111",
+	"CHECKOUT_TEST_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "CHECKOUT_TEST_ETHEREUM_SIGNER_URL=http://signer.example",
+	"CHECKOUT_TEST_MAX_PAYOUT=25", "CHECKOUT_TEST_MAX_DAY=1000", "CHECKOUT_TEST_MERCHANT_MAX_DAY=100",
+}
+
+func TestTestNetworks_AreTheSandboxByDefault(t *testing.T) {
+	t.Parallel()
+	keyOnly := good("CHECKOUT_TEST_STRIPE_SECRET_KEY=sk_test_canary", "CHECKOUT_TEST_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
+	for _, environment := range [][]string{good(), good(real...), keyOnly} {
+		c, err := config.Load(environment)
+		require.NoError(t, err)
+		require.False(t, c.Test.On())
+		require.NoError(t, c.Test.ForAPI())
+		require.NoError(t, c.Test.ForWorker())
+	}
+}
+
+func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(good(append(append([]string{}, real...), ofTest...)...))
+	require.NoError(t, err)
+	require.NoError(t, c.Test.ForAPI())
+	require.NoError(t, c.Test.ForWorker())
+	require.True(t, c.Test.Cards && c.Test.Chains && c.Live.Cards && c.Live.Chains)
+	require.Equal(t, "rk_test_canary", c.Test.StripeSecretKey)
+	require.Equal(t, "rk_live_canary", c.Live.StripeSecretKey)
+	require.EqualValues(t, 11155111, c.Test.EthereumChainID)
+	require.EqualValues(t, 1, c.Live.EthereumChainID)
+	require.Equal(t, "25", c.Test.MaxPayout)
+	require.EqualValues(t, 200, c.Test.EthereumMaxFeeGwei, "a default")
+	require.Equal(t, c.Live.PayoutPatience, c.Test.PayoutPatience)
+}
+
+func TestTestNetworks_EachMayBeTheSandboxAlone(t *testing.T) {
+	t.Parallel()
+	for choice, needs := range map[string]string{"CHECKOUT_TEST_CARDS=stripe": "CHECKOUT_TEST_STRIPE_", "CHECKOUT_TEST_CHAINS=networks": "CHECKOUT_TEST_ETHEREUM_"} {
+		c, err := config.Load(good(choice, "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=31337"))
+		require.NoError(t, err)
+		for _, err := range []error{c.Test.ForAPI(), c.Test.ForWorker()} {
+			require.ErrorContains(t, err, needs)
+			require.ErrorContains(t, err, "test mode needs it")
+			require.False(t, strings.Contains(err.Error(), "STRIPE_") && strings.Contains(err.Error(), "ETHEREUM_"), err)
+		}
+	}
+}
+
+func TestTestNetworks_RefusesWrongSettings(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"CHECKOUT_TEST_CARDS=canary", "CHECKOUT_TEST_CHAINS=stripe", "CHECKOUT_TEST_STRIPE_SECRET_KEY=sk_live_canary",
+		"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_live_canary", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=canary",
+		"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_TEST_STRIPE_API_URL=http://127.0.0.1:1",
+		"CHECKOUT_TEST_SIMULATED=canary", "CHECKOUT_TEST_MAX_PAYOUT=canary", "CHECKOUT_TEST_PAYOUT_PATIENCE=1s", "CHECKOUT_TEST_RATE_SPREAD=1",
+	} {
+		refused(t, append(append([]string{}, ofTest...), bad), bad)
+	}
+	const main = "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1"
+	refused(t, []string{"CHECKOUT_TEST_CHAINS=networks", main, "CHECKOUT_TEST_SIMULATED=true"}, main)
+	refused(t, append(append([]string{}, ofTest...), "CHECKOUT_TEST_SIMULATED=true"), "CHECKOUT_TEST_ETHEREUM_RPC_URLS=")
+	twice := append(append([]string{}, simulated...), ofTest...)
+	refused(t, append(twice, "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=31337"), "CHECKOUT_TEST_ETHEREUM_TREASURY=")
+}
