@@ -1,0 +1,242 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// A desk has the activities of payments in test mode, with two card networks and two chains that say what
+// they were asked.
+type desk struct {
+	*activities.Payments
+
+	t     *testing.T
+	owner checkout.Owner
+	asked []string // "stripe Prepare", "sandbox Quote", in order
+}
+
+const testChain = "eip155:31337"
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}
+	d.Payments = &activities.Payments{Store: store, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
+	return d
+}
+
+// onNetworks adds the other card network and the other chain, as the settings of test networks do.
+func (d *desk) onNetworks() {
+	d.Test.Cards[checkout.AcquirerStripe] = d.cards("stripe")
+	d.Test.Chains[testChain] = d.chain(testChain)
+}
+
+func (d *desk) cards(name string) checkout.CardNetwork { return noting{d: d, name: name} }
+
+func (d *desk) chain(name string) activities.Chain {
+	return activities.Chain{Rates: noting{d: d, name: name}, Payouts: noting{d: d, name: name}}
+}
+
+// noting is a card network, a source of rates and a sender of payouts that notes the questions.
+type noting struct {
+	checkout.CardNetwork
+	d    *desk
+	name string
+}
+
+func (n noting) note(what string) { n.d.asked = append(n.d.asked, n.name+" "+what) }
+
+func (n noting) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency) (checkout.Quote, error) {
+	n.note("Quote")
+	return checkout.Quote{Rate: "1.08"}, nil
+}
+
+func (n noting) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
+	n.note("Prepare")
+	return "ref_" + req.TransactionID, nil
+}
+
+func (n noting) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	n.note("Confirm")
+	return checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: "https://bank.example/"}, nil
+}
+
+func (n noting) Payment(context.Context, string) (checkout.ChargeResult, error) {
+	n.note("Payment")
+	return checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, nil
+}
+
+func (n noting) Cancel(context.Context, string, checkout.FailureCode) (checkout.ChargeResult, error) {
+	n.note("Cancel")
+	return checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, nil
+}
+
+func (n noting) Transfer(context.Context, checkout.Ref) (checkout.TransferOutcome, error) {
+	n.note("Transfer")
+	return checkout.TransferOutcome{}, nil
+}
+
+// payment creates a session with a payment of the networks.
+func (d *desk) payment(acquirer checkout.Acquirer, chain string) activities.PaymentInput {
+	d.t.Helper()
+	s, err := d.Store.CreateSession(d.t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: d.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
+		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(d.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(d.t, d.Store.CreatePayment(d.t.Context(), storage.NewPayment{
+		ID: id, SessionID: s.ID, CardToken: "token", Acquirer: acquirer, ChainRef: chain,
+	}))
+	return activities.PaymentInput{Ref: s.Ref, TransactionID: id}
+}
+
+// do executes an activity and returns what was asked meanwhile.
+func (d *desk) do(result, activity, in any) ([]string, error) {
+	d.t.Helper()
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivity(d.Payments)
+	d.asked = nil
+	value, err := env.ExecuteActivity(activity, in)
+	if err == nil && result != nil {
+		require.NoError(d.t, value.Get(result))
+	}
+	return d.asked, err
+}
+
+func (d *desk) must(activity, in any) []string {
+	d.t.Helper()
+	asked, err := d.do(nil, activity, in)
+	require.NoError(d.t, err)
+	return asked
+}
+
+// TestPayments_StayWithTheirNetworks: a payment and its payout go to the networks that the payment began
+// with, also after the settings have changed.
+func TestPayments_StayWithTheirNetworks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	old, unnamed := d.payment(checkout.AcquirerSandbox, checkout.ChainSandbox), d.payment("", "")
+	for _, in := range []activities.PaymentInput{old, unnamed} {
+		var answer activities.PaymentAnswer
+		asked, err := d.do(&answer, d.ChargeCard, in)
+		require.NoError(t, err)
+		require.Equal(t, []string{"sandbox Quote", "sandbox Prepare", "sandbox Confirm"}, asked)
+		require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeActionRequired}, answer, "the sandbox tells of its decision")
+	}
+	d.onNetworks()
+	for _, in := range []activities.PaymentInput{old, unnamed} {
+		require.Equal(t, []string{"sandbox Payment"}, d.must(d.ConfirmPayment, in))
+		require.Equal(t, []string{"sandbox Transfer"}, d.must(d.BroadcastPayout, d.payout(in)))
+	}
+
+	new := d.payment(checkout.AcquirerStripe, testChain)
+	var answer activities.PaymentAnswer
+	asked, err := d.do(&answer, d.ChargeCard, new)
+	require.NoError(t, err)
+	require.Equal(t, []string{testChain + " Quote", "stripe Prepare", "stripe Confirm"}, asked)
+	require.True(t, answer.Watch, "nobody tells of Stripe's decision")
+	require.Equal(t, []string{"stripe Payment"}, d.must(d.WatchPayment, new))
+	require.Equal(t, []string{"stripe Payment"}, d.must(d.ConfirmPayment, new))
+	require.Equal(t, []string{testChain + " Transfer"}, d.must(d.BroadcastPayout, d.payout(new)))
+}
+
+// payout decides a charged payment and returns its payout.
+func (d *desk) payout(in activities.PaymentInput) checkout.Ref {
+	d.t.Helper()
+	got, err := d.Store.FinishPayment(d.t.Context(), in.Ref, in.TransactionID)
+	require.NoError(d.t, err)
+	return in.Owner.Ref(got.PayoutID)
+}
+
+// TestPayments_WaitForTheirNetwork: without its network a payment is charged nowhere, and a payout is sent
+// nowhere. A payment that has not begun can be given up.
+func TestPayments_WaitForTheirNetwork(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	begun, paid := d.payment(checkout.AcquirerStripe, testChain), d.payment(checkout.AcquirerStripe, testChain)
+	d.must(d.ChargeCard, begun)
+	d.must(d.ChargeCard, paid)
+	d.must(d.ConfirmPayment, paid)
+	payout := d.payout(paid)
+	d.Test = activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))
+
+	untried := d.payment(checkout.AcquirerStripe, checkout.ChainSandbox)
+	foreign := d.payment(checkout.AcquirerSandbox, testChain) // the sandbox's cards, another chain
+	for name, try := range map[string]struct{ activity, in any }{
+		"ConfirmPayment": {d.ConfirmPayment, begun}, "CancelPayment": {d.CancelPayment, begun}, "WatchPayment": {d.WatchPayment, begun},
+		"ChargeCard": {d.ChargeCard, untried}, "ChargeCard on another chain": {d.ChargeCard, foreign}, "BroadcastPayout": {d.BroadcastPayout, payout},
+	} {
+		asked, err := d.do(nil, try.activity, try.in)
+		require.ErrorContains(t, err, activities.ErrNoNetwork.Error(), name)
+		failure, ok := errors.AsType[*temporal.ApplicationError](err)
+		require.True(t, ok && !failure.NonRetryable(), "%s is tried again", name)
+		require.Empty(t, asked, name)
+	}
+	var answer activities.PaymentAnswer
+	asked, err := d.do(&answer, d.CancelPayment, untried)
+	require.NoError(t, err)
+	require.Empty(t, asked)
+	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, answer)
+
+	d.onNetworks()
+	require.Equal(t, []string{testChain + " Transfer"}, d.must(d.BroadcastPayout, payout))
+}
+
+// TestSendPayout_IsForTheSandbox: a payout on a real chain is not sent within a workflow task, and a
+// payout on hold never counts as sent.
+func TestSendPayout_IsForTheSandbox(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	inSandbox, onChain := d.payment(checkout.AcquirerStripe, ""), d.payment(checkout.AcquirerStripe, testChain)
+	for _, in := range []activities.PaymentInput{inSandbox, onChain} {
+		d.must(d.ChargeCard, in)
+		d.must(d.ConfirmPayment, in)
+	}
+	require.Equal(t, []string{"sandbox Transfer"}, d.must(d.SendPayout, d.payout(inSandbox)))
+
+	payout := d.payout(onChain)
+	asked, err := d.do(nil, d.SendPayout, payout)
+	failure, ok := errors.AsType[*temporal.ApplicationError](err)
+	require.True(t, ok && failure.Type() == activities.ErrTypePayoutTakesLonger, err)
+	require.Empty(t, asked)
+	_, err = d.Store.FinishPayout(t.Context(), payout, "")
+	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
+	_, err = d.do(nil, d.SendPayout, d.owner.Ref("po_unknown"))
+	require.ErrorContains(t, err, "not found")
+}
+
+// TestBooks_AreOfOneMode: the charges of one mode are no business of the other, and older schedules give
+// no mode.
+func TestBooks_AreOfOneMode(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivity(b.Books)
+	for _, activity := range []any{b.ReconcileCharges, b.SendRefunds} {
+		for mode, want := range map[checkout.Mode]bool{"": true, checkout.ModeLive: true, checkout.ModeTest: false} {
+			_, err := env.ExecuteActivity(activity, activities.ModeInput{Mode: mode})
+			require.Equal(t, want, err == nil, mode)
+		}
+	}
+}
