@@ -1,7 +1,9 @@
 package storage_test
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -39,6 +41,77 @@ func TestLedger_AChargeIsBookedOnceAndOnlyInLiveMode(t *testing.T) {
 	got, err = f.LedgerBalances(t.Context(), checkout.ModeTest)
 	require.NoError(t, err)
 	require.Empty(t, got)
+}
+
+// TestLedger_BooksTestModeOnTestNetworks: a charge of test mode is booked when a real network takes part
+// in its payment, and only then.
+func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
+	t.Parallel()
+	for networks, want := range map[storage.NewPayment]int{
+		{}: 0, {Acquirer: checkout.AcquirerSandbox, ChainRef: checkout.ChainSandbox}: 0,
+		{Acquirer: checkout.AcquirerStripe}: 1, {ChainRef: "eip155:31337"}: 1,
+	} {
+		f := newFixture(t)
+		s := f.create(t, f.newSession())
+		networks.ID, networks.SessionID = checkout.NewID(checkout.PrefixTransaction), s.ID
+		require.NoError(t, f.CreatePayment(t.Context(), networks))
+		_, err := f.BeginPayment(t.Context(), ref(s), networks.ID, checkout.Quote{Rate: "1.08"}, "pi_1")
+		require.NoError(t, err)
+		f.record(t, s, networks.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		got, err := f.FinishPayment(t.Context(), ref(s), networks.ID)
+		require.NoError(t, err)
+		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
+
+		payout := s.Owner.Ref(got.PayoutID)
+		chain, err := f.PayoutChain(t.Context(), payout)
+		require.NoError(t, err)
+		require.Equal(t, cmp.Or(networks.ChainRef, checkout.ChainSandbox), chain)
+		_, err = f.FinishPayout(t.Context(), payout, "")
+		if chain == checkout.ChainSandbox {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed on the chain")
+	}
+}
+
+// TestPayment_OfAnOlderBuild: its rows name no network.
+func TestPayment_OfAnOlderBuild(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for mode, want := range map[checkout.Mode][2]string{checkout.ModeTest: {"sandbox", "sandbox"}, checkout.ModeLive: {"stripe", ""}} {
+		n := f.newSession()
+		n.Mode = mode
+		s := f.create(t, n)
+		id, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		c, err := f.Charge(t.Context(), ref(s), id)
+		require.NoError(t, err)
+		require.Equal(t, want, [2]string{string(c.Acquirer), c.ChainRef}, mode)
+	}
+}
+
+// TestUncharged_LeavesTheSandboxOut: nobody but the sandbox knows its charges.
+func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	now := time.Now()
+	for acquirer, want := range map[checkout.Acquirer]int{"": 0, checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
+		s := f.create(t, f.newSession())
+		id := checkout.NewID(checkout.PrefixTransaction)
+		require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, Acquirer: acquirer}))
+		_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+		require.NoError(t, err)
+		f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+		_, err = f.FinishPayment(t.Context(), ref(s), id)
+		require.NoError(t, err)
+		missing, err := f.Uncharged(t.Context(), checkout.ModeTest, now.Add(-time.Hour), now.Add(time.Hour), nil)
+		require.NoError(t, err)
+		if want == 0 {
+			require.NotContains(t, missing, id)
+		} else {
+			require.Contains(t, missing, id)
+		}
+	}
 }
 
 func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {

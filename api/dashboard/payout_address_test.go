@@ -48,6 +48,13 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 	}
 }
 
+func TestPayoutAddress_OfTheSandboxIsRefusedOnTestNetworks(t *testing.T) {
+	t.Parallel()
+	require.ErrorIs(t, checkPayoutAddress(checkout.ModeTest, true, "ethereum", "sandbox:shop"), errTestChain)
+	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, true, "ethereum", "sandbox:shop"), errSandbox)
+	require.NoError(t, checkPayoutAddress(checkout.ModeTest, true, "ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"))
+}
+
 func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range checkout.PayoutCurrencies {

@@ -330,3 +330,92 @@ func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 }
+
+// newTestNetworks is a page that takes the cards of test mode with Stripe's test mode.
+func newTestNetworks(t *testing.T) *harness {
+	t.Helper()
+	h := newHarness(t)
+	acquirer, err := NewAcquirer(checkout.ModeTest, "pk_test_51abc", "https://js.stripe.com/dahlia/stripe.js", false)
+	require.NoError(t, err)
+	h.server.Config.Chains = map[checkout.Mode]map[checkout.PayoutCurrency]string{checkout.ModeTest: {checkout.USDC: "eip155:11155111"}}
+	h.acquirer(checkout.ModeTest, acquirer)
+	return h
+}
+
+func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {
+	t.Parallel()
+	h := newTestNetworks(t)
+	id := h.session()
+	w := h.get("/" + id)
+	require.Equal(t, stripePolicy, w.Header().Get("Content-Security-Policy"))
+	for _, want := range []string{"Test mode", english.texts.TestLead, "4242 4242 4242 4242", `data-key="pk_test_51abc"`, `name="confirmation_token"`, "live.js"} {
+		require.Contains(t, w.Body.String(), want)
+	}
+	for _, not := range []string{`name="card_number"`, "card.js", english.texts.Simulated} {
+		require.NotContains(t, w.Body.String(), not)
+	}
+	live := h.session(live)
+	require.Contains(t, h.get("/"+live).Body.String(), english.texts.NotReady, "live mode has no acquirer by that")
+}
+
+func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {
+	t.Parallel()
+	h := newTestNetworks(t)
+	var charge storage.Charge
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+		var err error
+		charge, err = h.store.Charge(t.Context(), ref, txn)
+		require.NoError(t, err)
+		return takes(h, ref, txn)
+	}
+	id := h.session()
+	h.requireRedirect(h.post("/"+id, goodToken()), "/checkout/"+id)
+	require.Equal(t, [3]string{canaryToken, "stripe", "eip155:11155111"}, [3]string{charge.Token, string(charge.Acquirer), charge.ChainRef})
+
+	id = h.session()
+	form := goodCard()
+	require.Equal(t, http.StatusBadRequest, h.post("/"+id, form).Code, "a card number is refused unread")
+	require.Empty(t, h.cards.seen)
+
+	h = newHarness(t)
+	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
+		var err error
+		charge, err = h.store.Charge(t.Context(), ref, txn)
+		require.NoError(t, err)
+		return takes(h, ref, txn)
+	}
+	id = h.session()
+	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
+	require.Equal(t, [2]string{"sandbox", "sandbox"}, [2]string{string(charge.Acquirer), charge.ChainRef})
+}
+
+// The customer of the sandbox's bank comes back after the setting has changed, and the reverse.
+func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
+	t.Parallel()
+	for acquirer, want := range map[checkout.Acquirer]int{checkout.AcquirerSandbox: 0, checkout.AcquirerStripe: 1} {
+		h := newTestNetworks(t)
+		h.cards.undecided = true // the sandbox waits for its bank
+		asked := 0
+		h.complete = func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
+			asked++
+			return workflows.PaymentResult{}, nil
+		}
+		id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
+		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer}))
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn)
+		require.NoError(t, err)
+		h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
+		require.Equal(t, want, asked, acquirer)
+	}
+}
+
+func TestNewAcquirer_OfTestModeTakesATestKeyOnly(t *testing.T) {
+	t.Parallel()
+	const stripeJS = "https://js.stripe.com/dahlia/stripe.js"
+	for mode, key := range map[checkout.Mode]string{checkout.ModeTest: "pk_test_1", checkout.ModeLive: "pk_live_1"} {
+		_, err := NewAcquirer(mode, key, stripeJS, false)
+		require.NoError(t, err)
+		_, err = NewAcquirer(mode.Other(), key, stripeJS, false)
+		require.ErrorContains(t, err, "not one of "+string(mode.Other())+" mode")
+	}
+}

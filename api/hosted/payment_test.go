@@ -228,7 +228,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		begun, err := h.store.PaymentInFlight(t.Context(), id)
 		require.NoError(t, err)
 		if beginErr == nil { // it will be charged: the page must know
-			require.Equal(t, txn, begun)
+			require.Equal(t, txn, begun.ID)
 			require.True(t, h.read(id).PaymentInFlight)
 		} else {
 			require.ErrorIs(t, beginErr, checkout.ErrNotFound)

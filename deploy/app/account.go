@@ -26,7 +26,8 @@ type console struct {
 	out   io.Writer // the command's output, fit for a script
 	notes io.Writer // explanations for people
 
-	dashboardURL string
+	dashboardURL   string
+	onTestNetworks bool // the payouts of test mode are sent on a test network
 }
 
 // accountAction is the work of a command for operators.
@@ -55,7 +56,9 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 		return err
 	}
 	defer accounts.Close()
-	return act(ctx, console{accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/")})
+	return act(ctx, console{
+		accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/"), stores.OnTestNetworks(),
+	})
 }
 
 // addJSON adds the flag --json to a command that prints a list.

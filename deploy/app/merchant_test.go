@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/api/dashboard"
+	"example.com/checkout/deploy/app"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -39,6 +41,19 @@ func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
 		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
 		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
 	}, got)
+}
+
+func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	create := func(choice, address string) error {
+		environment := []string{"DATABASE_URL=" + o.url, "CHECKOUT_TEST_CHAINS=" + choice}
+		return app.Main(t.Context(), []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + address}, environment, io.Discard, io.Discard)
+	}
+	require.ErrorContains(t, create("networks", "sandbox:shop"), "is an address of the sandbox")
+	require.ErrorContains(t, create("canary", "sandbox:shop"), "CHECKOUT_TEST_CHAINS must be sandbox or networks")
+	require.NoError(t, create("networks", "0xabc"))
+	require.NoError(t, create("sandbox", "sandbox:shop"))
 }
 
 func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {

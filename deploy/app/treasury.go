@@ -20,8 +20,8 @@ const listsTreasury = "checkout treasury show"
 func (c *call) treasuryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "treasury",
-		Short: "Look at the accounts of live payouts, stop them, let them go on",
-		Long: `The treasury's accounts sign the transfers of live payouts. A frozen account signs nothing, in every
+		Short: "Look at the accounts of payouts, stop them, let them go on",
+		Long: `The treasury's accounts sign the transfers of payouts, those of each mode with its own. A frozen account signs nothing, in every
 process, from the next signature on. Transfers that are signed already are still followed.`,
 	}
 	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand())
@@ -29,14 +29,23 @@ process, from the next signature on. Transfers that are signed already are still
 }
 
 func (c *call) treasuryShowCommand() *cobra.Command {
-	return &cobra.Command{
+	var mode string
+	command := &cobra.Command{
 		Use:   "show",
 		Short: "Show the accounts, the ledger and the open findings",
 		Args:  words(),
 		RunE: c.configured(ends, func([]string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error { return c.showTreasury(ctx, store) })
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				if mode != string(checkout.ModeTest) && mode != string(checkout.ModeLive) {
+					return fmt.Errorf("--mode must be test or live, not %q", mode)
+				}
+				return c.showTreasury(ctx, store, checkout.Mode(mode))
+			})
 		}),
 	}
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live; test mode has accounts on test networks only")
+	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	return command
 }
 
 func (c *call) treasuryFreezeCommand() *cobra.Command {
@@ -62,7 +71,7 @@ func (c *call) treasuryThawCommand() *cobra.Command {
 		Short: "Let an account sign again",
 		Long: `Lets an account sign again. Explain first what froze it: the account's nonce and balances are then taken
 as the chain has them, and what is missing is booked as a loss. It asks the chain, so it needs the
-settings of live mode.`,
+settings of the account's mode.`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return func(ctx context.Context, cfg config.Config) error {
@@ -96,16 +105,16 @@ func (c *call) said(err error, id, what string) error {
 	return err
 }
 
-func (c *call) showTreasury(ctx context.Context, store *storage.Store) error {
-	accounts, err := store.TreasuryAccounts(ctx, checkout.ModeLive)
+func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode checkout.Mode) error {
+	accounts, err := store.TreasuryAccounts(ctx, mode)
 	if err != nil {
 		return err
 	}
-	balances, err := store.LedgerBalances(ctx, checkout.ModeLive)
+	balances, err := store.LedgerBalances(ctx, mode)
 	if err != nil {
 		return err
 	}
-	findings, err := store.OpenFindings(ctx, checkout.ModeLive)
+	findings, err := store.OpenFindings(ctx, mode)
 	if err != nil {
 		return err
 	}

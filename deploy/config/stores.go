@@ -18,7 +18,11 @@ type Stores struct {
 	TemporalNamespace string        `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
 	DashboardURL      string        `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+	TestChains        string        `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 }
+
+// OnTestNetworks reports whether the payouts of test mode are sent on a test network.
+func (s Stores) OnTestNetworks() bool { return s.TestChains == chainsNetworks }
 
 // LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {
@@ -31,6 +35,7 @@ func LoadStores(environment []string) (Stores, error) {
 		"DATABASE_URL": CheckDatabaseURL(s.DatabaseURL), "TEMPORAL_ADDRESS": checkAddress(s.TemporalAddress),
 		"CHECKOUT_DASHBOARD_URL":      checkPageURL(s.DashboardURL),
 		"CHECKOUT_DELIVERY_RETENTION": atLeast(s.DeliveryRetention, minRetention),
+		"CHECKOUT_TEST_CHAINS":        oneOf(s.TestChains, sandbox, chainsNetworks),
 	} {
 		if err != nil && faults[name] == nil {
 			faults[name] = err

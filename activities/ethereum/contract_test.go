@@ -1,0 +1,85 @@
+package ethereum
+
+import (
+	"math/big"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// contract is what a node must be able to do. Nothing of it is signed or sent.
+var contract = map[string]func(*testing.T, *Chain){
+	"the node takes the state override of eth_call": func(t *testing.T, c *Chain) {
+		for currency := range c.tokens {
+			got, err := c.probe(t.Context(), c.nodes[0], false, payload{c.tokens[currency], nil, decimalsCall})
+			require.NoError(t, err)
+			require.EqualValues(t, currency.Places(), got[0].number().Int64())
+		}
+		got, err := c.probe(t.Context(), c.nodes[0], true, payload{control, big.NewInt(1), nil})
+		require.NoError(t, err)
+		require.True(t, got[0].moved(), "the override gives the account ether")
+	},
+	"addresses are checked": func(t *testing.T, c *Chain) {
+		for currency, token := range c.tokens {
+			why, err := c.Check(t.Context(), currency, control.Hex())
+			require.NoError(t, err)
+			require.Empty(t, why)
+			why, err = c.Check(t.Context(), currency, token.Hex())
+			require.NoError(t, err)
+			require.Equal(t, checkout.PayoutInvalidAddress, why)
+		}
+		why, err := c.Check(t.Context(), checkout.ETH, "sandbox:shop")
+		require.NoError(t, err)
+		require.Equal(t, checkout.PayoutInvalidAddress, why)
+	},
+	"the account's state is one of a block": func(t *testing.T, c *Chain) {
+		now, err := c.Standing(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, now.Height)
+		require.LessOrEqual(t, now.FinalNonce, now.NextNonce)
+		require.Len(t, now.Balances, len(c.tokens)+1)
+	},
+	"outflows are read up to the final block": func(t *testing.T, c *Chain) {
+		now, err := c.Standing(t.Context())
+		require.NoError(t, err)
+		out, err := c.Outflows(t.Context(), now.Height-min(now.Height, 100))
+		require.NoError(t, err)
+		require.LessOrEqual(t, out.Next, now.Height+1)
+	},
+}
+
+// TestContract_Anvil holds the contract at the node that all tests use. TestContract_Sepolia holds it at
+// any node of the test network Sepolia, with a token of 6 decimals when SEPOLIA_USDC is its address.
+func TestContract_Anvil(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	r.mine(3)
+	c := r.open()
+	for name, part := range contract {
+		t.Run(name, func(t *testing.T) { t.Parallel(); part(t, c) })
+	}
+}
+
+func TestContract_Sepolia(t *testing.T) {
+	t.Parallel()
+	node := os.Getenv("SEPOLIA_RPC_URL")
+	if node == "" {
+		t.Skip("SEPOLIA_RPC_URL holds no address of a node")
+	}
+	tokens := map[checkout.PayoutCurrency]string{}
+	if token := os.Getenv("SEPOLIA_USDC"); token != "" {
+		tokens[checkout.USDC] = token
+	}
+	c, err := Open(t.Context(), Options{
+		RPCURLs: []string{node}, ChainID: 11155111, Treasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+		Tokens: tokens, MaxFeeGwei: 200, Confirmations: "finalized",
+	})
+	require.NoError(t, err)
+	for name, part := range contract {
+		t.Run(name, func(t *testing.T) { t.Parallel(); part(t, c) })
+	}
+}

@@ -1,0 +1,69 @@
+package workflows_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// quietBank is a card network that tells nobody of its decisions. The bank agrees as soon as it was asked.
+type quietBank struct {
+	checkout.CardNetwork
+	confirms atomic.Int32
+}
+
+func (b *quietBank) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
+	return "pi_" + req.TransactionID, nil
+}
+
+func (b *quietBank) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	if b.confirms.Add(1) == 1 {
+		return checkout.ChargeResult{Outcome: checkout.OutcomeActionRequired, ActionURL: "https://bank.example/"}, nil
+	}
+	return checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}, nil
+}
+
+func (b *quietBank) Payment(context.Context, string) (checkout.ChargeResult, error) {
+	return checkout.ChargeResult{Outcome: checkout.OutcomeAgreed}, nil
+}
+
+// emptyTreasury holds every payout.
+type emptyTreasury struct{ asked atomic.Int32 }
+
+func (e *emptyTreasury) Transfer(context.Context, checkout.Ref) (checkout.TransferOutcome, error) {
+	e.asked.Add(1)
+	return checkout.TransferOutcome{Held: checkout.HoldFloat}, nil
+}
+
+// TestCheckoutSession_OnTestNetworks: a test session watches a payment whose network tells nobody, and its
+// payout on a real chain has a run. A payout on hold is not sent.
+func TestCheckoutSession_OnTestNetworks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bank, treasury := &quietBank{}, &emptyTreasury{}
+	w.payments.Test.Cards[checkout.AcquirerStripe] = bank
+	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Rates: sandbox.Rates{}, Payouts: treasury}
+	s, in := w.session()
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, w.CreatePayment(t.Context(), storage.NewPayment{
+		ID: id, SessionID: s.ID, CardToken: "ctoken_1", Acquirer: checkout.AcquirerStripe, ChainRef: "eip155:31337",
+	}))
+	env := w.env(s.ID, s.CreatedAt)
+	started := children(env)
+	pay := update(env, time.Minute, workflows.UpdatePay, "p", workflows.PayInput{TransactionID: id})
+	require.Equal(t, checkout.StatusCompleted, runSession(t, env, in).Status, "nobody told the session of the bank's yes")
+	require.Equal(t, checkout.OutcomeActionRequired, pay.result.(workflows.PaymentResult).Outcome)
+	require.EqualValues(t, 2, bank.confirms.Load())
+	require.Equal(t, []string{workflows.TypePayout}, *started)
+	require.EqualValues(t, 1, treasury.asked.Load(), "by the payout's own run only")
+	require.Equal(t, checkout.PayoutPending, w.read(s.ID).Payout.Status)
+}
