@@ -32,12 +32,13 @@ import (
 type modeNetworks struct {
 	mode  checkout.Mode
 	cards *stripe.Network
-	payer *treasury.Treasury
+	payer *lateTreasury
 	rates *rate.Rates
 }
 
-// openNetworks opens the networks of a mode. It waits for nodes that are not ready, and returns an error
-// for a wrong setting.
+// openNetworks opens the networks of a mode. It returns an error for a wrong setting. Live mode waits for
+// a node that is not ready. In test mode the payouts wait for it, because live mode must not wait for a
+// test network.
 func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) (modeNetworks, error) {
 	opened := modeNetworks{mode: n.Mode}
 	if err := n.ForWorker(); err != nil {
@@ -59,10 +60,7 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err != nil {
 		return opened, err
 	}
-	chain, err := openEthereum(ctx, n, signer)
-	if err != nil {
-		return opened, err
-	}
+	chain := &lateChain{}
 	if opened.rates, err = newRates(n, chain); err != nil {
 		return opened, err
 	}
@@ -70,11 +68,44 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err != nil {
 		return opened, err
 	}
-	opened.payer = &treasury.Treasury{
-		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
-		Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
+	opened.payer = &lateTreasury{chain: chain, ChainName: ethereum.ChainName(n.EthereumChainID), pay: treasury.Treasury{
+		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
+	}}
+	if n.Mode.Live() {
+		return opened, chain.open(ctx, n, signer)
 	}
-	return opened, nil
+	err = chain.try(ctx, n, signer)
+	if errors.Is(err, ethereum.ErrNotReady) {
+		go chain.openLater(ctx, n, signer)
+		err = nil
+	}
+	return opened, err
+}
+
+// lateTreasury is a treasury whose chain may not be ready yet. Until then its payouts are tried again.
+type lateTreasury struct {
+	ChainName string // CAIP-2
+	chain     *lateChain
+	pay       treasury.Treasury // without Chains
+}
+
+func (l *lateTreasury) opened() (*treasury.Treasury, error) {
+	chain := l.chain.opened.Load()
+	if chain == nil {
+		return nil, errNoNodeYet
+	}
+	t := l.pay
+	t.Chains = map[string]checkout.Chain{checkout.ETH.Network(): chain}
+	return &t, nil
+}
+
+// Transfer implements activities.PayoutSender.
+func (l *lateTreasury) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	t, err := l.opened()
+	if err != nil {
+		return checkout.TransferOutcome{}, err
+	}
+	return t.Transfer(ctx, ref)
 }
 
 // networks returns the networks beside those of the sandbox.
@@ -88,9 +119,7 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 		all.Cards[checkout.AcquirerStripe] = n.cards
 	}
 	if n.payer != nil {
-		for _, chain := range n.payer.Chains {
-			all.Chains[chain.Account().ChainID] = activities.Chain{Rates: n.rates, Payouts: n.payer}
-		}
+		all.Chains[n.payer.ChainName] = activities.Chain{Rates: n.rates, Payouts: n.payer}
 	}
 	return all
 }
@@ -103,7 +132,7 @@ func (n modeNetworks) follow(ctx context.Context, o *worker.Options, s *runs.Sch
 		s.Cards = append(s.Cards, n.mode)
 	}
 	if n.payer != nil {
-		o.Treasury.Follow[n.mode] = following(n.payer)
+		o.Treasury.Follow[n.mode] = n.payer.follow
 		s.Chains = append(s.Chains, n.mode)
 		go n.rates.Run(ctx)
 	}
@@ -121,18 +150,14 @@ func signerOf(n config.Networks) (ethereum.Signer, error) {
 	return ethereum.NewRemoteSigner(n.EthereumSignerURL)
 }
 
-// openEthereum opens the chain. signer is nil in a process that signs nothing.
-func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer) (chain *ethereum.Chain, err error) {
-	options := ethereum.Options{
+// openEthereum opens the chain. It returns ethereum.ErrNotReady when a repeat may succeed. signer is nil in
+// a process that signs nothing.
+func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer) (*ethereum.Chain, error) {
+	return ethereum.Open(ctx, ethereum.Options{
 		RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury,
 		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT},
 		Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
-	}
-	err = wait(ctx, "Ethereum", func() (err error) {
-		chain, err = ethereum.Open(ctx, options)
-		return err
-	}, func(err error) bool { return errors.Is(err, ethereum.ErrNotReady) })
-	return chain, err
+	})
 }
 
 // newRates returns the exchange rates. Run must read them.
@@ -166,25 +191,27 @@ func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 	return rates, nil
 }
 
-// following returns one round of a treasury, in the words of package activities.
-func following(t *treasury.Treasury) activities.Follow {
-	return func(ctx context.Context) (activities.TreasuryReport, error) {
-		got, err := t.Sync(ctx)
-		var report activities.TreasuryReport
-		for _, a := range got.Accounts {
-			report.Live += a.Live
-			report.Resent += a.Resent
-			report.Bumped += a.Bumped
-			report.Confirmed += a.Confirmed
-			report.Reopened += a.Reopened
-			report.Alarms = append(report.Alarms, a.Alarms...)
-			for _, p := range a.Failed {
-				failed := activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)}
-				report.Failed = append(report.Failed, failed)
-			}
-		}
+// follow is one round of the treasury, in the words of package activities.
+func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryReport, error) {
+	var report activities.TreasuryReport
+	t, err := l.opened()
+	if err != nil {
 		return report, err
 	}
+	got, err := t.Sync(ctx)
+	for _, a := range got.Accounts {
+		report.Live += a.Live
+		report.Resent += a.Resent
+		report.Bumped += a.Bumped
+		report.Confirmed += a.Confirmed
+		report.Reopened += a.Reopened
+		report.Alarms = append(report.Alarms, a.Alarms...)
+		for _, p := range a.Failed {
+			failed := activities.FailedPayout{Ref: p.Ref, Settlement: activities.Settlement(p.Settlement)}
+			report.Failed = append(report.Failed, failed)
+		}
+	}
+	return report, err
 }
 
 // openNetworksAPI gives the REST API and the page what they need of the networks of a mode. Nothing of it
@@ -220,7 +247,7 @@ func openNetworksAPI(
 	}
 	rest.Payouts[n.Mode] = &offered
 	return func(ctx context.Context) {
-		go chain.open(ctx, n)
+		go chain.openLater(ctx, n, nil)
 		rates.Run(ctx)
 	}, nil
 }
@@ -266,18 +293,33 @@ func verifier(modes ...config.Networks) func([]byte, string) (storage.AcquirerEv
 }
 
 // lateChain is a chain that may not be ready yet. The API process reads prices through it and must not
-// wait for a node: test mode does not need one.
+// wait for a node: nothing else there needs one.
 type lateChain struct {
 	opened atomic.Pointer[ethereum.Chain]
 }
 
-func (c *lateChain) open(ctx context.Context, n config.Networks) {
-	chain, err := openEthereum(ctx, n, nil)
-	if err != nil && ctx.Err() == nil {
-		slog.ErrorContext(ctx, "Ethereum is not used for prices", "error", err)
-	}
+// errNoNodeYet: the chain is configured, and its node was not ready since the process started.
+var errNoNodeYet = errors.New("no node of Ethereum is ready yet")
+
+// try opens the chain unless its node is not ready: then it returns ethereum.ErrNotReady.
+func (c *lateChain) try(ctx context.Context, n config.Networks, signer ethereum.Signer) error {
+	chain, err := openEthereum(ctx, n, signer)
 	if err == nil {
 		c.opened.Store(chain)
+	}
+	return err
+}
+
+// open waits for the node.
+func (c *lateChain) open(ctx context.Context, n config.Networks, signer ethereum.Signer) error {
+	return wait(ctx, "Ethereum", func() error { return c.try(ctx, n, signer) },
+		func(err error) bool { return errors.Is(err, ethereum.ErrNotReady) })
+}
+
+// openLater waits for the node while the process does other work.
+func (c *lateChain) openLater(ctx context.Context, n config.Networks, signer ethereum.Signer) {
+	if err := c.open(ctx, n, signer); err != nil && ctx.Err() == nil {
+		slog.ErrorContext(ctx, "Ethereum is not used", "mode", n.Mode, "error", err)
 	}
 }
 
@@ -285,7 +327,7 @@ func (c *lateChain) open(ctx context.Context, n config.Networks) {
 func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
 	chain := c.opened.Load()
 	if chain == nil {
-		return nil, errors.New("no node of Ethereum is ready yet")
+		return nil, errNoNodeYet
 	}
 	return chain.CallContract(ctx, to, data)
 }
@@ -320,12 +362,12 @@ func thaw(ctx context.Context, n config.Networks, store *storage.Store, accountI
 	if !slices.ContainsFunc(accounts, of) { // the chain need not be asked
 		return checkout.ErrNotFound
 	}
-	chain, err := openEthereum(ctx, n, nil)
-	if err != nil {
+	chain := &lateChain{}
+	if err := chain.open(ctx, n, nil); err != nil {
 		return err
 	}
 	payer := &treasury.Treasury{
-		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain},
+		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain.opened.Load()},
 	}
 	return payer.Thaw(ctx, accountID)
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 
+	"example.com/checkout/activities"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/workflows/checkout"
 )
@@ -40,4 +42,33 @@ func TestVerifier_TheSecretSaysTheMode(t *testing.T) {
 	}
 	_, err := verify(false, "whsec_test", live, config.Networks{Mode: checkout.ModeTest})
 	require.Error(t, err, "test mode is the sandbox")
+}
+
+// TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork: a test network that is away delays its own payouts
+// only. Live mode waits for its node.
+func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
+	t.Parallel()
+	n := config.Networks{
+		Mode: checkout.ModeTest, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
+		EthereumTreasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", EthereumSignerURL: "http://127.0.0.1:1",
+		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
+		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
+		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1",
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	opened, err := openNetworks(ctx, n, nil)
+	require.NoError(t, err)
+	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, checkout.Ref{})
+	require.ErrorIs(t, err, errNoNodeYet)
+	_, err = opened.payer.follow(ctx)
+	require.ErrorIs(t, err, errNoNodeYet)
+
+	wrong := n
+	wrong.EthereumTreasury = "0x1"
+	_, err = openNetworks(ctx, wrong, nil)
+	require.ErrorContains(t, err, "the treasury's address", "a wrong setting stops the process")
+	cancel()
+	n.Mode = checkout.ModeLive
+	_, err = openNetworks(ctx, n, nil)
+	require.Error(t, err, "it waited until the process was stopped")
 }
