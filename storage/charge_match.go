@@ -48,7 +48,9 @@ func (s *Store) Uncharged(
 	rows, err := s.pool.Query(ctx, `
 		SELECT t.id FROM transaction t
 		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.completed_at BETWEEN $2 AND $3
-			AND `+acquirerOf+` <> 'sandbox' AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4, '{}')) ORDER BY t.id`,
+			AND `+acquirerOf+` <> 'sandbox'
+			AND coalesce(t.acquirer_ref, '') <> ALL (coalesce($4::text[], '{}')) -- a nil slice is null
+		ORDER BY t.id`,
 		mode, from, to, references)
 	if err != nil {
 		return nil, fmt.Errorf("uncharged: %w", err)

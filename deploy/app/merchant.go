@@ -162,7 +162,7 @@ func (c console) createMerchant(ctx context.Context, n newMerchant) error {
 	if c.onTestNetworks && slices.ContainsFunc(n.addresses, func(to checkout.PayoutAddress) bool {
 		return strings.HasPrefix(to.Address, sandboxAddress)
 	}) {
-		return fmt.Errorf("--payout: %s… is an address of the sandbox, and CHECKOUT_TEST_CHAINS says networks", sandboxAddress)
+		return fmt.Errorf("--payout: %s… is an address of the sandbox, and CHECKOUT_TEST_CHAINS is networks", sandboxAddress)
 	}
 	for _, mode := range n.modes {
 		if err := c.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {

@@ -21,8 +21,9 @@ func (c *call) treasuryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "treasury",
 		Short: "Look at the accounts of payouts, stop them, let them go on",
-		Long: `The treasury's accounts sign the transfers of payouts, those of each mode with its own. A frozen account signs nothing, in every
-process, from the next signature on. Transfers that are signed already are still followed.`,
+		Long: `The treasury's accounts sign the transfers of payouts, those of each mode with its own. A frozen
+account signs nothing, in every process, from the next signature on. Transfers that are signed already
+are still followed.`,
 	}
 	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand())
 	return command
@@ -43,7 +44,8 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 			})
 		}),
 	}
-	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live; test mode has accounts on test networks only")
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
+		"test, which has accounts on test networks only, or live")
 	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
