@@ -106,8 +106,9 @@ func (p *lockedPayout) hold(
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
 // payout address as it is now, and with the same source amount and rate. It starts no run.
 //
-// It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, and checkout.ErrTransferStands when
-// a transfer of an earlier generation may still pay it. by works as in CreateEndpoint.
+// It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
+// transfer of an earlier generation may still pay it, and checkout.ErrPaymentRefunded unless the card
+// network refused the refund. by works as in CreateEndpoint.
 func (s *Store) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Payout, error) {
@@ -121,6 +122,12 @@ func (s *Store) RetryPayout(
 		}
 		if p.Standing {
 			return checkout.ErrTransferStands
+		}
+		switch r, err := refundOf(ctx, tx, p.Payout); {
+		case err == nil && r.Status != checkout.RefundFailed:
+			return checkout.ErrPaymentRefunded
+		case err != nil && !errors.Is(err, checkout.ErrNotFound):
+			return err
 		}
 
 		tag, err := tx.Exec(ctx, `
