@@ -175,7 +175,8 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 	p.Status, p.Failure, p.FailedAt, p.TxHash = checkout.PayoutFailed, e.failure, &p.Now, e.seen.TxHash
 	_, err = tx.Exec(ctx, `
 		WITH fallen AS (UPDATE transfer_payout SET standing = false WHERE transfer_id = $7 AND payout_id = $1)
-		UPDATE payout SET status = $4, failure = $5, failed_at = $6, tx_hash = $8
+		UPDATE payout SET status = $4, failure = $5, failed_at = $6, tx_hash = $8,
+			hold = '', held_at = NULL, next_action_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		p.ID, p.MerchantID, p.Mode, p.Status, p.Failure, p.FailedAt, e.transfer.ID, p.TxHash)
 	if err != nil {
