@@ -29,10 +29,11 @@ const (
 	entryCharge       = "charge"             // subject: the transaction, as of the next two
 	entryRefund       = "refund"             // the opposite: the customer gets the money back
 	entryRefundFailed = "refund_failed"      // the customer does not
-	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next five
+	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next six
 	entryFinal        = "transfer_confirmed" //
 	entryReverted     = "transfer_reverted"
 	entryDead         = "transfer_dead"
+	entryCanceled     = "transfer_canceled"
 	entryGas          = "transfer_gas" // of a transfer that paid nothing
 	entryReopened     = "transfer_reopened"
 	entryInflow       = "inflow"   // subject: the treasury account, as of the next two

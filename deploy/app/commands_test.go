@@ -15,7 +15,7 @@ var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
 	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate", "refund", "release",
-	"replay", "treasury", "treasury freeze", "treasury show", "treasury thaw", "worker",
+	"replay", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 
 // run calls Main without settings.

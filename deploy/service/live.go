@@ -143,6 +143,7 @@ func following(t *treasury.Treasury) func(context.Context) (activities.TreasuryR
 			report.Resent += a.Resent
 			report.Bumped += a.Bumped
 			report.Confirmed += a.Confirmed
+			report.Canceled += a.Canceled
 			report.Reopened += a.Reopened
 			report.Alarms = append(report.Alarms, a.Alarms...)
 			for _, p := range a.Failed {
