@@ -123,7 +123,8 @@ func (s *Store) PendingRefunds(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]checkout.Refund, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+refundColumns+` FROM refund WHERE mode = $1 AND status = 'pending' AND id > $2 ORDER BY id LIMIT $3`, mode, after, limit)
+		SELECT `+refundColumns+` FROM refund
+		WHERE mode = $1 AND status = 'pending' AND id > $2 ORDER BY id LIMIT $3`, mode, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("pending refunds: %w", err)
 	}

@@ -201,10 +201,11 @@ func (s *Store) CancelTransfer(
 			return err
 		}
 		var fresh, live bool
-		err = tx.QueryRow(ctx, `
+		row := tx.QueryRow(ctx, `
 			WITH asked AS (
 				UPDATE transfer SET cancel_at = $2 WHERE id = $1 AND status = 'live' AND cancel_at IS NULL RETURNING id)
-			SELECT EXISTS (SELECT FROM asked), status = 'live' FROM transfer WHERE id = $1`, transferID, a.Now).Scan(&fresh, &live)
+			SELECT EXISTS (SELECT FROM asked), status = 'live' FROM transfer WHERE id = $1`, transferID, a.Now)
+		err = row.Scan(&fresh, &live)
 		if err != nil {
 			return err
 		}

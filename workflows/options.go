@@ -70,8 +70,8 @@ var cancelOptions = workflow.ActivityOptions{
 	},
 }
 
-// broadcastOptions are for test mode. They have no end: an unknown outcome never counts as a failure, because the transfer
-// may be on the chain.
+// broadcastOptions are for test mode. They have no end: an unknown outcome never counts as a failure,
+// because the transfer may be on the chain.
 var broadcastOptions = workflow.ActivityOptions{
 	Summary:             "sign and broadcast the transfer",
 	StartToCloseTimeout: 30 * time.Second,

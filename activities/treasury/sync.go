@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -302,11 +303,15 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 	}
 }
 
-// pays reports whether the outflow is a version of the transfer that moved its currency. A version that
-// cancels pays nobody.
+// pays reports whether the outflow is a payment of the transfer: a version of it, or another transaction
+// with its nonce that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
+// were signed since. A version that cancels pays nobody.
 func pays(transfer storage.Transfer, o checkout.Outflow) bool {
 	return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
-		return v.TxHash == o.TxHash && v.Currency == o.Currency && !v.Cancels
+		if v.Cancels || v.Currency != o.Currency {
+			return false
+		}
+		return v.TxHash == o.TxHash || o.Nonce == transfer.Nonce && strings.EqualFold(v.Destination, o.Destination)
 	})
 }
 
