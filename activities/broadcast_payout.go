@@ -9,7 +9,7 @@ import (
 // BroadcastPayoutResult says what became of the transfer.
 type BroadcastPayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it, or when it waits
-	// Held says why a payout on a real chain waits. Nothing was signed. Reconcile starts it again.
+	// Held says why a payout on a real chain waits. Reconcile starts it again.
 	Held checkout.PayoutHold `json:"held,omitempty"`
 }
 

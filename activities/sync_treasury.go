@@ -30,6 +30,7 @@ type TreasuryReport struct {
 	Resent    int      `json:"resent,omitempty"`
 	Bumped    int      `json:"bumped,omitempty"`
 	Confirmed int      `json:"confirmed,omitempty"`
+	Canceled  int      `json:"canceled,omitempty"` // an operator canceled them
 	Reopened  int      `json:"reopened,omitempty"` // a reorganization undid their end
 	Alarms    []string `json:"alarms,omitempty"`   // sentences for an operator
 	// Failed lists payouts that failed after they were signed.

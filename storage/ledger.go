@@ -26,16 +26,19 @@ const (
 
 // Kinds of ledger entries.
 const (
-	entryCharge   = "charge"             // subject: the transaction
-	entrySigned   = "transfer_signed"    // subject: the transfer, as of the next four
-	entryFinal    = "transfer_confirmed" //
-	entryReverted = "transfer_reverted"
-	entryDead     = "transfer_dead"
-	entryGas      = "transfer_gas" // of a reverted transfer
-	entryReopened = "transfer_reopened"
-	entryInflow   = "inflow"   // subject: the treasury account, as of the next two
-	entryOutflow  = "outflow"  // that no transfer explains
-	entryShortage = "shortage" // that a person accepted
+	entryCharge       = "charge"             // subject: the transaction, as of the next two
+	entryRefund       = "refund"             // the opposite: the customer gets the money back
+	entryRefundFailed = "refund_failed"      // the customer does not
+	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next six
+	entryFinal        = "transfer_confirmed" //
+	entryReverted     = "transfer_reverted"
+	entryDead         = "transfer_dead"
+	entryCanceled     = "transfer_canceled"
+	entryGas          = "transfer_gas" // of a transfer that paid nothing
+	entryReopened     = "transfer_reopened"
+	entryInflow       = "inflow"   // subject: the treasury account, as of the next two
+	entryOutflow      = "outflow"  // that no transfer explains
+	entryShortage     = "shortage" // that a person accepted
 )
 
 // entry is a ledger entry to book. It is booked in the transaction that decided what it tells.

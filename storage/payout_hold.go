@@ -38,6 +38,30 @@ func (s *Store) HoldPayout(
 	return got, nil
 }
 
+// HoldAwayPayout notes that a pending payout waits because nobody could be asked about it, and when it
+// is tried again. It decides nothing, however long that lasts, and whether or not a transfer is signed.
+// The outcome is a failure when one is recorded, and the zero value when the payout was sent. It
+// returns checkout.ErrNotFound.
+func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	var got checkout.TransferOutcome
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		p, err := lockPayout(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if p.Status != checkout.PayoutPending || p.Failure != "" {
+			got.Failure = p.Failure
+			return nil
+		}
+		got.Held = checkout.HoldAway
+		return p.wait(ctx, tx, got.Held)
+	})
+	if err != nil {
+		return checkout.TransferOutcome{}, fmt.Errorf("hold payout: %w", err)
+	}
+	return got, nil
+}
+
 // RefusePayout notes that the payout can never be sent. It returns the failure that counts: the
 // first one, or "" when a transfer was signed meanwhile. The payout stays pending until
 // FinishPayout, and nothing can be signed for it. It returns checkout.ErrNotFound.
@@ -85,29 +109,40 @@ func (p *lockedPayout) hold(
 		return checkout.TransferOutcome{Failure: p.Failure}, nil
 	}
 
-	since := p.Now
-	if p.HeldAt != nil {
-		since = *p.HeldAt
+	if p.Hold == checkout.HoldAway {
+		p.HeldAt = nil // nobody knew whether it could be sent: that time does not count
 	}
-	waited := p.Now.Sub(since)
-	if waited >= patience {
+	if p.waited() >= patience {
 		const failure = checkout.PayoutInsufficientLiquidity
 		return checkout.TransferOutcome{Failure: failure}, p.refuse(ctx, tx, failure)
 	}
+	return checkout.TransferOutcome{Held: why}, p.wait(ctx, tx, why)
+}
 
-	next := p.Now.Add(min(longestHold, max(shortestHold, waited/10)))
+// waited returns how long the payout has been on hold.
+func (p *lockedPayout) waited() time.Duration {
+	if p.HeldAt == nil {
+		return 0
+	}
+	return p.Now.Sub(*p.HeldAt)
+}
+
+// wait writes a hold.
+func (p *lockedPayout) wait(ctx context.Context, tx pgx.Tx, why checkout.PayoutHold) error {
+	since, next := p.Now.Add(-p.waited()), p.Now.Add(min(longestHold, max(shortestHold, p.waited()/10)))
 	_, err := tx.Exec(ctx, `
 		UPDATE payout SET hold = $4, held_at = $5, next_action_at = $6
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		p.ID, p.MerchantID, p.Mode, why, since, next)
-	return checkout.TransferOutcome{Held: why}, err
+	return err
 }
 
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
 // payout address as it is now, and with the same source amount and rate. It starts no run.
 //
-// It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, and checkout.ErrTransferStands when
-// a transfer of an earlier generation may still pay it. by works as in CreateEndpoint.
+// It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
+// transfer of an earlier generation may still pay it, and checkout.ErrPaymentRefunded unless the card
+// network refused the refund. by works as in CreateEndpoint.
 func (s *Store) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Payout, error) {
@@ -121,6 +156,12 @@ func (s *Store) RetryPayout(
 		}
 		if p.Standing {
 			return checkout.ErrTransferStands
+		}
+		switch r, err := refundOf(ctx, tx, p.Payout); {
+		case err == nil && r.Status != checkout.RefundFailed:
+			return checkout.ErrPaymentRefunded
+		case err != nil && !errors.Is(err, checkout.ErrNotFound):
+			return err
 		}
 
 		tag, err := tx.Exec(ctx, `

@@ -237,7 +237,7 @@ func signWithin(
 	}
 	got := v.TransferPlan
 	if v.Nonce != nonce || got.Currency != plan.Currency || got.Destination != plan.Destination ||
-		got.Amount != plan.Amount || got.Fee != plan.Fee || got.MaxCost != plan.MaxCost ||
+		got.Amount != plan.Amount || got.Fee != plan.Fee || got.MaxCost != plan.MaxCost || got.Cancels != plan.Cancels ||
 		!bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
 		return v, fmt.Errorf("the signed transfer is not the planned one of nonce %d", nonce)
 	}
@@ -251,9 +251,9 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 	}
 	b.Queue(`
 		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
-			raw, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		v.TxHash, transferID, number, v.Currency, v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now)
+			raw, created_at, cancels)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		v.TxHash, transferID, number, v.Currency, v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now, v.Cancels)
 }
 
 // bookSigned books what the transfer pays: we owe the merchant nothing more, its money became

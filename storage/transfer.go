@@ -20,6 +20,7 @@ const (
 	TransferConfirmed TransferStatus = "confirmed" // paid
 	TransferReverted  TransferStatus = "reverted"  // in a block, but the destination received nothing
 	TransferDead      TransferStatus = "dead"      // another transaction took its nonce
+	TransferCanceled  TransferStatus = "canceled"  // a version that pays nobody took its nonce
 )
 
 // Transfer is one nonce of a treasury account, with the signed versions.
@@ -30,6 +31,7 @@ type Transfer struct {
 	Status    TransferStatus
 	Base      uint64                     // height of the chain when it was signed
 	Unchanged time.Duration              // time since its newest version was signed
+	Canceling bool                       // an operator wants it to pay nobody
 	Versions  []checkout.TransferVersion `db:"-"` // oldest first
 }
 
@@ -38,7 +40,7 @@ func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Ve
 
 const selectVersion = `
 	SELECT v.currency, v.destination, v.amount::text AS amount, v.fee::text AS fee, v.max_cost::text AS max_cost,
-		v.terms, t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
+		v.terms, v.cancels, t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
 
 // standingVersion returns the newest version of the transfer that stands for a payout.
 func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
@@ -90,7 +92,8 @@ func (s *Store) UndoneTransfers(
 func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT t.id, t.account_id, t.nonce, t.status, t.base, clock_timestamp() - (
-			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged
+			SELECT max(v.created_at) FROM transfer_version v WHERE v.transfer_id = t.id) AS unchanged,
+			t.cancel_at IS NOT NULL AS canceling
 		FROM transfer t `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("transfers: %w", err)
@@ -134,7 +137,8 @@ var ErrFrozen = errors.New("the treasury account is frozen")
 
 // AddVersion signs the next version of a live transfer and stores it, under the lock of the
 // account. sign gets two seconds. added is false when the transfer has ended, or has a newer version
-// than last: another process was faster. It returns ErrFrozen.
+// than last: another process was faster. A version pays the same as the one before, unless it cancels
+// the transfer, as an operator asked. It returns ErrFrozen.
 func (s *Store) AddVersion(
 	ctx context.Context, t Transfer, plan checkout.TransferPlan,
 	sign func(ctx context.Context) (checkout.TransferVersion, error),
@@ -154,9 +158,8 @@ func (s *Store) AddVersion(
 		if err != nil || !current {
 			return err
 		}
-		last := t.Newest()
-		if plan.Amount != last.Amount || plan.Destination != last.Destination || plan.Currency != last.Currency {
-			return errors.New("a version pays something else than the one before")
+		if err := t.mayBecome(plan); err != nil {
+			return err
 		}
 		if v, err = signWithin(ctx, plan, t.Nonce, sign); err != nil {
 			return err
@@ -170,4 +173,68 @@ func (s *Store) AddVersion(
 		return checkout.TransferVersion{}, false, fmt.Errorf("add version: %w", err)
 	}
 	return v, added, nil
+}
+
+// mayBecome returns an error when the plan must not be the transfer's next version.
+func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
+	last := t.Newest()
+	if plan.Cancels && t.Canceling {
+		return nil
+	}
+	if plan.Cancels != last.Cancels || plan.Amount != last.Amount || plan.Destination != last.Destination ||
+		plan.Currency != last.Currency {
+		return errors.New("a version pays something else than the one before")
+	}
+	return nil
+}
+
+// CancelTransfer notes that a live transfer shall pay nobody: the next round of the treasury signs a
+// version that cancels it. The network may still take an earlier version. It returns the payouts of the
+// transfer. A repeat changes nothing. It returns checkout.ErrNotFound, and checkout.ErrConflict when the
+// transfer has ended. by is the entry in the audit log of each merchant, without the merchant.
+func (s *Store) CancelTransfer(
+	ctx context.Context, transferID string, by checkout.AuditEntry,
+) (payouts []checkout.Ref, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasuryOf(ctx, tx, transferID)
+		if err != nil {
+			return err
+		}
+		var fresh, live bool
+		row := tx.QueryRow(ctx, `
+			WITH asked AS (
+				UPDATE transfer SET cancel_at = $2 WHERE id = $1 AND status = 'live' AND cancel_at IS NULL RETURNING id)
+			SELECT EXISTS (SELECT FROM asked), status = 'live' FROM transfer WHERE id = $1`, transferID, a.Now)
+		err = row.Scan(&fresh, &live)
+		if err != nil {
+			return err
+		}
+		if !live {
+			return fmt.Errorf("%w: the transfer has ended", checkout.ErrConflict)
+		}
+		if payouts, err = payoutsOf(ctx, tx, transferID); err != nil || !fresh {
+			return err
+		}
+		for _, ref := range payouts {
+			by.ID, by.MerchantID, by.Mode = checkout.NewID(checkout.PrefixAuditEntry), ref.MerchantID, &ref.Mode
+			if err := audit(ctx, tx, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cancel transfer: %w", err)
+	}
+	return payouts, nil
+}
+
+// payoutsOf names the payouts of a transfer.
+func payoutsOf(ctx context.Context, tx pgx.Tx, transferID string) ([]checkout.Ref, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT payout_id AS id, merchant_id, mode FROM transfer_payout WHERE transfer_id = $1 ORDER BY 1`, transferID)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Ref])
 }

@@ -26,11 +26,12 @@ var endings = map[checkout.SightingState]struct {
 	checkout.SightingConfirmed: {TransferConfirmed, ""},
 	checkout.SightingReverted:  {TransferReverted, checkout.PayoutInvalidAddress},
 	checkout.SightingDead:      {TransferDead, checkout.PayoutNetworkError},
+	checkout.SightingCanceled:  {TransferCanceled, checkout.PayoutNetworkError},
 }
 
 // EndTransfer writes the final state of a live transfer, with its payouts, their events and the
 // ledger, in one transaction. The caller has proved that the state is final, when the chain had the
-// height at. A reverted or dead transfer loses its standing, and its payouts fail, whether they were
+// height at. A transfer that is not confirmed loses its standing, and its payouts fail, whether they were
 // sent or pending. A dead one freezes the account, because its nonce was used by nobody we know.
 // ended is false when the transfer had ended before.
 func (s *Store) EndTransfer(
@@ -107,6 +108,10 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 		if err := reverse(ctx, tx, id, entrySigned, 1, entryReverted, generation); err != nil {
 			return err
 		}
+	case checkout.SightingCanceled:
+		if err := reverse(ctx, tx, id, entrySigned, 1, entryCanceled, generation); err != nil {
+			return err
+		}
 	}
 
 	gas, err := checkout.NetworkCurrency(e.Network).Units(e.seen.Cost)
@@ -135,12 +140,7 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 
 // endPayouts marks the payouts confirmed or failed.
 func (e ending) endPayouts(ctx context.Context, tx pgx.Tx) ([]PayoutSettlement, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT payout_id AS id, merchant_id, mode FROM transfer_payout WHERE transfer_id = $1 ORDER BY 1`, e.transfer.ID)
-	if err != nil {
-		return nil, err
-	}
-	refs, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Ref])
+	refs, err := payoutsOf(ctx, tx, e.transfer.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +173,13 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 		return got, err
 	}
 	p.Status, p.Failure, p.FailedAt, p.TxHash = checkout.PayoutFailed, e.failure, &p.Now, e.seen.TxHash
+	if e.seen.State == checkout.SightingCanceled {
+		p.TxHash = "" // that transaction is none of the payout's
+	}
 	_, err = tx.Exec(ctx, `
 		WITH fallen AS (UPDATE transfer_payout SET standing = false WHERE transfer_id = $7 AND payout_id = $1)
-		UPDATE payout SET status = $4, failure = $5, failed_at = $6, tx_hash = $8
+		UPDATE payout SET status = $4, failure = $5, failed_at = $6, tx_hash = $8,
+			hold = '', held_at = NULL, next_action_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
 		p.ID, p.MerchantID, p.Mode, p.Status, p.Failure, p.FailedAt, e.transfer.ID, p.TxHash)
 	if err != nil {
@@ -187,7 +191,7 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 }
 
 // ReopenTransfer makes a confirmed transfer live again: a reorganization undid its end. Its payouts
-// keep their status and are confirmed no more. A reverted or dead transfer cannot be reopened: its
+// keep their status and are confirmed no more. A transfer that paid nobody cannot be reopened: its
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
 // false when the transfer is live already.
 func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, err error) {

@@ -141,6 +141,19 @@ func lockTreasury(ctx context.Context, tx pgx.Tx, accountID string) (treasury, e
 	return a, err
 }
 
+// lockTreasuryOf locks the account of a transfer. It returns checkout.ErrNotFound.
+func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury, error) {
+	var accountID string
+	err := tx.QueryRow(ctx, `SELECT account_id FROM transfer WHERE id = $1`, transferID).Scan(&accountID)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return treasury{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return treasury{}, err
+	}
+	return lockTreasury(ctx, tx, accountID)
+}
+
 func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE treasury_account SET frozen_at = $2, frozen_why = $3

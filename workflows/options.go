@@ -70,11 +70,22 @@ var cancelOptions = workflow.ActivityOptions{
 	},
 }
 
-// broadcastOptions have no end: an unknown outcome never counts as a failure, because the transfer
-// may be on the chain.
+// broadcastOptions are for test mode. They have no end: an unknown outcome never counts as a failure,
+// because the transfer may be on the chain.
 var broadcastOptions = workflow.ActivityOptions{
 	Summary:             "sign and broadcast the transfer",
 	StartToCloseTimeout: 30 * time.Second,
+	RetryPolicy: &temporal.RetryPolicy{
+		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+	},
+}
+
+// broadcastLiveOptions end after some minutes. The payout is then on hold: a run that waits for a node
+// that is away for days would pin its build. Nothing is decided by that.
+var broadcastLiveOptions = workflow.ActivityOptions{
+	Summary:                "sign and broadcast the transfer",
+	StartToCloseTimeout:    30 * time.Second,
+	ScheduleToCloseTimeout: 5 * time.Minute,
 	RetryPolicy: &temporal.RetryPolicy{
 		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 	},

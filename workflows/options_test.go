@@ -71,6 +71,9 @@ func TestOptions_AreThese(t *testing.T) {
 		"broadcastOptions": {ofActivity(broadcastOptions), optionsRow{
 			startToClose: 30 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
 		}},
+		"broadcastLiveOptions": {ofActivity(broadcastLiveOptions), optionsRow{
+			startToClose: 30 * time.Second, scheduleToClose: 5 * time.Minute, first: time.Second, factor: 2, longest: time.Minute,
+		}},
 		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), optionsRow{startToClose: time.Second, attempts: 1}},
 		"sendOptions": {ofActivity(sendOptions(0, "shop.example")), optionsRow{
 			queue: TaskQueueWebhooks, startToClose: 15 * time.Second, first: 30 * time.Second, factor: webhook.FallbackFactor,

@@ -46,8 +46,9 @@ func sendPayout(
 // Payout sends the crypto payout of a completed session when the session could not send it at once.
 // It tells the merchant: payout.sent or payout.failed. Source: interface document, "Event types".
 //
-// A payout on a real chain may have to wait, for example until the treasury is topped up. The run then ends,
-// because a run that waits for days would pin its build. Reconcile starts the payout again.
+// A payout on a real chain may have to wait, for example until the treasury is topped up or a node is
+// back. The run then ends, because a run that waits for days would pin its build. Reconcile starts the
+// payout again.
 func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	var (
 		a    *activities.Payments
@@ -60,8 +61,11 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
 	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, broadcastOptions),
-			a.BroadcastPayout, in.Ref).Get(ctx, &sent)
+		err = broadcast(ctx, in).Get(ctx, &sent)
+	}
+	if err != nil && in.Mode.Live() && !isType(err, activities.ErrTypePayoutNotFound) {
+		decide := workflow.WithLocalActivityOptions(ctx, decideOptions)
+		err = workflow.ExecuteLocalActivity(decide, a.HoldPayout, in.Ref).Get(ctx, &sent)
 	}
 	if isType(err, activities.ErrTypePayoutNotFound) {
 		return PayoutResult{}, temporal.NewNonRetryableApplicationError("no such payout",
@@ -83,4 +87,14 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	}
 	return PayoutResult{Failure: sent.Failure},
 		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
+}
+
+// broadcast repeats BroadcastPayout: without an end in test mode, for some minutes in live mode.
+func broadcast(ctx workflow.Context, in PayoutInput) workflow.Future {
+	var a *activities.Payments
+	options := broadcastOptions
+	if in.Mode.Live() {
+		options = broadcastLiveOptions
+	}
+	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), a.BroadcastPayout, in.Ref)
 }

@@ -96,8 +96,11 @@ func (c *Chain) samePayload(v checkout.TransferVersion) error {
 	return nil
 }
 
-// payloadOf returns the payload of a plan.
+// payloadOf returns the payload of a plan. A plan that cancels sends nothing to the treasury itself.
 func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
+	if plan.Cancels {
+		return payload{c.treasury, new(big.Int), nil}, nil
+	}
 	to, err := parseAddress(plan.Destination)
 	if err != nil {
 		return payload{}, fmt.Errorf("the destination %w", err)

@@ -80,6 +80,7 @@ func (c *Chain) look(
 var certainty = map[checkout.SightingState]int{
 	checkout.SightingUnknown: 0, checkout.SightingPending: 1, checkout.SightingMined: 2,
 	checkout.SightingConfirmed: finally, checkout.SightingReverted: finally, checkout.SightingDead: finally,
+	checkout.SightingCanceled: finally,
 }
 
 const finally = 3
@@ -200,6 +201,9 @@ func (w witness) mined(
 
 // outcome says what a final receipt did: the destination received the amount, another one, or nothing.
 func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.SightingState, string, error) {
+	if v.Cancels {
+		return checkout.SightingCanceled, "", nil
+	}
 	if r.Status != 1 {
 		return checkout.SightingReverted, "", nil
 	}

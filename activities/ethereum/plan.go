@@ -61,6 +61,9 @@ func decodeTerms(raw json.RawMessage) (terms, error) {
 	return t, nil
 }
 
+// setGas sets what a transfer needs by the node's estimate, and a quarter more that it may need.
+func (t *terms) setGas(estimate uint64) { t.Estimate, t.Gas = estimate, estimate+estimate/4+1 }
+
 // maxCost is the highest fee of a transfer, in wei.
 func (t terms) maxCost() *big.Int { return cost(t.Gas, t.CapWei) }
 
@@ -175,5 +178,7 @@ func (c *Chain) price(
 	if limit.Cmp(c.maxFee) > 0 {
 		limit = c.maxFee
 	}
-	return terms{Estimate: uint64(gas), Gas: uint64(gas) + uint64(gas)/4 + 1, TipWei: tip.ToInt(), CapWei: limit}, nil
+	t := terms{TipWei: tip.ToInt(), CapWei: limit}
+	t.setGas(uint64(gas))
+	return t, nil
 }

@@ -333,6 +333,21 @@ func (c *fakeChain) Bump(_ context.Context, last checkout.TransferVersion) (chec
 	return withTerms(last.TransferPlan, t), nil
 }
 
+func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := errors.Join(c.step(), c.planErr); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	var t terms
+	if err := json.Unmarshal(last.Terms, &t); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	t.Tip, t.Cap, t.Payout = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip), ""
+	return withTerms(checkout.TransferPlan{Currency: checkout.ETH, Destination: "0xTreasury", Amount: "0", Fee: "0",
+		Cancels: true}, t), nil
+}
+
 func (c *fakeChain) Sign(
 	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
 ) (checkout.TransferVersion, error) {
@@ -432,7 +447,12 @@ func (c *fakeChain) look(nonce uint64, versions []checkout.TransferVersion) chec
 	for height, b := range c.blocks {
 		for _, r := range b.receipts {
 			if r.Nonce == nonce && ours(r.hash()) {
-				return c.sighting(r, height)
+				s := c.sighting(r, height)
+				cancels := slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == r.hash() && v.Cancels })
+				if cancels && s.State == checkout.SightingConfirmed {
+					s.State = checkout.SightingCanceled
+				}
+				return s
 			}
 		}
 	}

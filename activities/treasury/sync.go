@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -26,6 +27,7 @@ type AccountReport struct {
 	Reopened  int    `json:"reopened"`  // a reorganization undid their end
 	Reverted  int    `json:"reverted"`
 	Dead      int    `json:"dead"`
+	Canceled  int    `json:"canceled"`
 	Frozen    string `json:"frozen,omitempty"` // why the account is frozen since this round
 	// Alarms are sentences for an operator.
 	Alarms []string `json:"alarms,omitempty"`
@@ -159,7 +161,8 @@ func (r *round) reopen(ctx context.Context) error {
 }
 
 func final(s checkout.SightingState) bool {
-	return s == checkout.SightingConfirmed || s == checkout.SightingReverted || s == checkout.SightingDead
+	return s == checkout.SightingConfirmed || s == checkout.SightingReverted || s == checkout.SightingDead ||
+		s == checkout.SightingCanceled
 }
 
 // follow looks at every live transfer. Nonces have an order, so the first one that is in no block
@@ -194,10 +197,14 @@ func (r *round) follow(ctx context.Context) error {
 }
 
 // push sends the newest version again when no node knows one. It raises the fee when the transfer
-// blocks the others and nothing has happened for too long.
+// blocks the others and nothing has happened for too long. A transfer that an operator cancels gets a
+// version that pays nobody at once.
 func (r *round) push(
 	ctx context.Context, transfer storage.Transfer, seen checkout.Sighting, blocks bool,
 ) error {
+	if transfer.Canceling && !transfer.Newest().Cancels {
+		return r.replace(ctx, transfer, r.chain.Cancel)
+	}
 	if seen.State == checkout.SightingUnknown {
 		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
 		r.report.Resent++
@@ -205,8 +212,15 @@ func (r *round) push(
 	if !blocks || transfer.Unchanged < r.stuckAfter() {
 		return nil
 	}
+	return r.replace(ctx, transfer, r.chain.Bump)
+}
 
-	plan, err := r.chain.Bump(ctx, transfer.Newest())
+// replace signs the next version of a transfer, as price says, and sends it.
+func (r *round) replace(
+	ctx context.Context, transfer storage.Transfer,
+	price func(context.Context, checkout.TransferVersion) (checkout.TransferPlan, error),
+) error {
+	plan, err := price(ctx, transfer.Newest())
 	if errors.Is(err, checkout.ErrFeeTooHigh) {
 		r.alarm("%s blocks the account: %v", transfer.ID, checkout.ErrFeeTooHigh)
 		return nil
@@ -232,7 +246,7 @@ func (r *round) push(
 
 // end writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
 // reorganization has removed. So the final nonce must be above the transfer's too. That a transfer
-// is dead or reverted lets a payout be sent again, so the list of outflows must agree as well.
+// paid nobody lets a payout be sent again, so the list of outflows must agree as well.
 func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkout.Sighting) error {
 	if r.now.FinalNonce <= transfer.Nonce {
 		return nil // the next round knows more
@@ -259,6 +273,8 @@ func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkou
 	case checkout.SightingReverted:
 		r.report.Reverted++
 		r.alarm("%s was mined, and paid nothing", transfer.ID)
+	case checkout.SightingCanceled:
+		r.report.Canceled++
 	case checkout.SightingDead:
 		r.report.Dead++
 		r.froze(fmt.Sprintf("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID))
@@ -287,10 +303,15 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 	}
 }
 
-// pays reports whether the outflow is a version of the transfer that moved its currency.
+// pays reports whether the outflow is a payment of the transfer: a version of it, or another transaction
+// with its nonce that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
+// were signed since. A version that cancels pays nobody.
 func pays(transfer storage.Transfer, o checkout.Outflow) bool {
 	return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
-		return v.TxHash == o.TxHash && v.Currency == o.Currency
+		if v.Cancels || v.Currency != o.Currency {
+			return false
+		}
+		return v.TxHash == o.TxHash || o.Nonce == transfer.Nonce && strings.EqualFold(v.Destination, o.Destination)
 	})
 }
 

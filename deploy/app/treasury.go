@@ -25,7 +25,8 @@ func (c *call) treasuryCommand() *cobra.Command {
 account signs nothing, in every process, from the next signature on. Transfers that are signed already
 are still followed.`,
 	}
-	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand())
+	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
+		c.treasuryCancelCommand())
 	return command
 }
 
@@ -83,6 +84,40 @@ settings of the account's mode.`,
 	}
 }
 
+func (c *call) treasuryCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel tr_…",
+		Short: "Cancel a signed transfer that the network does not take",
+		Long: `Cancels a transfer: the worker signs another version of it, with the same nonce, that pays nobody. The
+network takes one of the versions. When it takes the cancellation, and that is final, the payout fails
+and may be retried or refunded. When it takes an earlier version, the merchant is paid as usual.`,
+		Example: "  checkout treasury cancel tr_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixTransfer, listsTreasury),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.cancelTransfer(ctx, store, args[0])
+			})
+		}),
+	}
+}
+
+func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
+	entry := checkout.AuditEntry{Actor: actor, Action: "transfer.canceled", Subject: transferID}
+	payouts, err := store.CancelTransfer(ctx, transferID, entry)
+	switch {
+	case errors.Is(err, checkout.ErrNotFound):
+		return fmt.Errorf("there is no transfer %s; %s lists those under way", transferID, listsTreasury)
+	case errors.Is(err, checkout.ErrConflict):
+		return fmt.Errorf("%s has ended already, so there is nothing to cancel", transferID)
+	case err != nil:
+		return err
+	}
+	for _, p := range payouts {
+		fmt.Fprintf(c.out, "%s of %s is to be canceled: the worker signs it within a minute\n", transferID, p.ID)
+	}
+	return nil
+}
+
 // withStore opens the store for an action.
 func (c *call) withStore(act func(context.Context, *storage.Store) error) serviceAction {
 	return func(ctx context.Context, cfg config.Config) error {
@@ -120,6 +155,10 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	if err != nil {
 		return err
 	}
+	under, err := underWay(ctx, store, accounts)
+	if err != nil {
+		return err
+	}
 
 	rows := [][]string{{"ACCOUNT", "CHAIN", "ADDRESS", "UNDER WAY", "FROZEN"}}
 	for _, a := range accounts {
@@ -139,5 +178,31 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		differences = append(differences, []string{string(f.Kind), since, f.Subject, f.Detail})
 	}
 	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), shown.printTable(ledger...), shown.printTable(differences...))
+	return errors.Join(shown.printTable(rows...), shown.printTable(under...), shown.printTable(ledger...),
+		shown.printTable(differences...))
+}
+
+// mostShown is how many transfers of an account are listed, the oldest first: they block the others.
+const mostShown = 20
+
+// underWay returns a table of the transfers that are not final.
+func underWay(ctx context.Context, store *storage.Store, accounts []storage.TreasuryAccount) ([][]string, error) {
+	rows := [][]string{{"TRANSFER", "NONCE", "VERSIONS", "PAYS", "TO", "LAST SIGNED", "CANCELED"}}
+	for _, a := range accounts {
+		live, err := store.LiveTransfers(ctx, a.ID, mostShown)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range live {
+			first, canceled := t.Versions[0], ""
+			if t.Canceling {
+				canceled = "asked for"
+			}
+			rows = append(rows, []string{
+				t.ID, fmt.Sprint(t.Nonce), fmt.Sprint(len(t.Versions)), first.Amount + " " + string(first.Currency),
+				first.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
+			})
+		}
+	}
+	return rows, nil
 }

@@ -204,6 +204,7 @@ func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryReport, e
 		report.Resent += a.Resent
 		report.Bumped += a.Bumped
 		report.Confirmed += a.Confirmed
+		report.Canceled += a.Canceled
 		report.Reopened += a.Reopened
 		report.Alarms = append(report.Alarms, a.Alarms...)
 		for _, p := range a.Failed {

@@ -22,6 +22,9 @@ type Chain interface {
 	// Bump prices the next version of a transfer that the network does not take: the same nonce,
 	// destination and amount, and a higher fee. It returns ErrFeeTooHigh.
 	Bump(ctx context.Context, last TransferVersion) (TransferPlan, error)
+	// Cancel prices a version that pays nobody: it uses up the nonce of a transfer that the network does
+	// not take. It returns ErrFeeTooHigh.
+	Cancel(ctx context.Context, last TransferVersion) (TransferPlan, error)
 	// Sign signs the plan with the nonce. It sends nothing. The same input gives the same bytes. It
 	// compares every field of what the signer returned with the plan.
 	Sign(ctx context.Context, plan TransferPlan, nonce uint64) (TransferVersion, error)
@@ -65,6 +68,7 @@ type TransferPlan struct {
 	Fee         string          // decimal in Currency: what the merchant pays for the network
 	MaxCost     string          // decimal in the chain's own currency: the fee at most
 	Terms       json.RawMessage // the chain's own fields: gas, tip, cap, and so on
+	Cancels     bool            // it pays nobody: see Chain.Cancel
 }
 
 // TransferVersion is one signed transaction of a transfer. All versions of a transfer have the same
@@ -80,7 +84,7 @@ type TransferVersion struct {
 // SightingState is what the chain knows of a transfer.
 type SightingState string
 
-// States of a transfer on its chain. The last three are final: they hold at the depth at which the
+// States of a transfer on its chain. The last four are final: they hold at the depth at which the
 // chain never goes back.
 const (
 	SightingUnknown   SightingState = "unknown"   // no node knows a version: send the bytes again
@@ -89,12 +93,13 @@ const (
 	SightingConfirmed SightingState = "confirmed" // paid
 	SightingReverted  SightingState = "reverted"  // in a block, but the destination received nothing
 	SightingDead      SightingState = "dead"      // another transaction took the nonce: none of them can be mined
+	SightingCanceled  SightingState = "canceled"  // a version that cancels is in a block: nobody was paid
 )
 
 // Sighting is the state of a transfer on its chain.
 type Sighting struct {
 	State     SightingState
-	TxHash    string // of the version in the block; "" unless mined, confirmed or reverted
+	TxHash    string // of the version in the block; "" unless mined, confirmed, reverted or canceled
 	Height    uint64 // of that block; of the block that took the nonce when dead
 	BlockHash string
 	Depth     uint64 // blocks on top of it

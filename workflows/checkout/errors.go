@@ -25,10 +25,12 @@ var (
 	ErrOrderIDInUse = errors.New("order id in use")
 	// ErrAPIKey: the API key is missing, malformed, unknown or revoked.
 	ErrAPIKey = errors.New("invalid api key")
-	// ErrConflict: the thing is not in the state that the call needs. The next two are kinds of it.
+	// ErrConflict: the thing is not in the state that the call needs. The next three are kinds of it.
 	ErrConflict = errors.New("conflict")
 	// ErrPayoutNotFailed: only a failed payout can be retried.
 	ErrPayoutNotFailed = fmt.Errorf("%w: the payout has not failed", ErrConflict)
 	// ErrTransferStands: a signed transfer of the payout may still pay it.
 	ErrTransferStands = fmt.Errorf("%w: a transfer of the payout may still pay it", ErrConflict)
+	// ErrPaymentRefunded: the customer gets the money back, so the merchant does not get it.
+	ErrPaymentRefunded = fmt.Errorf("%w: the payment of the payout is refunded", ErrConflict)
 )

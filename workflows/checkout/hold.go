@@ -1,6 +1,6 @@
 package checkout
 
-// PayoutHold says why a pending payout waits. A held payout has no transfer: nothing was signed.
+// PayoutHold says why a pending payout waits. Nothing was signed for it, unless no node answers.
 // Source: api/decisions.md, "a payout on hold".
 type PayoutHold string
 
@@ -13,6 +13,7 @@ const (
 	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
 	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
+	HoldAway   PayoutHold = "away"   // no node answers; a signed transfer may be on its way
 )
 
 // TransferOutcome says what became of a payout. Both fields are empty when it was sent.

@@ -108,11 +108,18 @@ const (
 
 // ReconcileNow starts Reconcile now, or once more after the present one. The caller may ignore an
 // error: the schedule starts Reconcile anyway.
-func (c *Client) ReconcileNow(ctx context.Context) error {
+func (c *Client) ReconcileNow(ctx context.Context) error { return c.runNow(ctx, ScheduleReconcile) }
+
+// BooksNow starts Books now, or once more after the present one. The caller may ignore an error: the
+// schedule starts Books anyway.
+func (c *Client) BooksNow(ctx context.Context) error { return c.runNow(ctx, ScheduleBooks) }
+
+// runNow starts the run of a schedule now, or once more after the present one.
+func (c *Client) runNow(ctx context.Context, scheduleID string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	schedule := c.Temporal.ScheduleClient().GetHandle(ctx, ScheduleReconcile)
-	return answer("reconcile", schedule.Trigger(ctx, client.ScheduleTriggerOptions{
+	schedule := c.Temporal.ScheduleClient().GetHandle(ctx, scheduleID)
+	return answer(scheduleID, schedule.Trigger(ctx, client.ScheduleTriggerOptions{
 		Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE,
 	}))
 }

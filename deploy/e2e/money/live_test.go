@@ -56,15 +56,16 @@ func testBankAgrees(t *testing.T, l live) {
 }
 
 // TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on
-// afterwards, each once.
+// afterwards, each once. A payment that is refunded meanwhile is never paid out.
 func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	t.Parallel()
 	l := startLive(t)
-	operator := func(args ...string) string {
-		out, err := e2e.CheckoutCommand(t, l.stack, append([]string{"treasury"}, args...)...)
+	command := func(args ...string) string {
+		out, err := e2e.CheckoutCommand(t, l.stack, args...)
 		require.NoError(t, err, out)
 		return out
 	}
+	operator := func(args ...string) string { return command(append([]string{"treasury"}, args...)...) }
 	first := l.Create(terms(checkout.USDC))
 	l.pay(first, cardSucceeds)
 	l.paidOut(first)
@@ -73,19 +74,55 @@ func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	require.Contains(t, operator("show"), "a test of the stop button")
 
 	before := l.balance(checkout.USDC)
-	held := l.Create(terms(checkout.USDC))
-	l.pay(held, cardSucceeds)
-	l.AwaitStatus(held, checkout.StatusCompleted, 10*time.Second)
-	e2e.Await(t, "the payout waits", 20*time.Second, func() bool {
-		return e2e.Query[string](t, l.stack, `SELECT coalesce(max(hold), '') FROM payout WHERE session_id = $1`, held) == "frozen"
-	})
-	require.Equal(t, "pending", l.Session(held).Field("payout.status"))
+	held, back := l.awaitFrozen(), l.awaitFrozen()
+	refunded := e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, back)
+	require.Contains(t, command("refund", refunded), "the worker sends it now")
+	l.requireRefunded(back)
+	require.Contains(t, command("refund", refunded), "is made")
+	out, err := e2e.CheckoutCommand(t, l.stack, "refund", e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, first))
+	require.Error(t, err)
+	require.Contains(t, out, "nothing is refunded: a transfer of")
 	require.Contains(t, operator("thaw", account), "signs again")
 	e2e.Query[string](t, l.stack, `UPDATE payout SET next_action_at = now() - interval '1 minute' WHERE session_id = $1 RETURNING id`, held)
 	amount := l.paidOut(held)
 	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(checkout.USDC).GreaterThanOrEqual(before.Add(amount)) })
 	require.Equal(t, 1, e2e.Query[int](t, l.stack, `
 		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, held))
+	l.requireRefunded(back)
+}
+
+// awaitFrozen pays a session and waits until its payout is held by the frozen account.
+func (l live) awaitFrozen() string {
+	l.T.Helper()
+	id := l.Create(terms(checkout.USDC))
+	l.pay(id, cardSucceeds)
+	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	e2e.Await(l.T, "the payout waits", 20*time.Second, func() bool {
+		return e2e.Query[string](l.T, l.stack, `SELECT coalesce(max(hold), '') FROM payout WHERE session_id = $1`, id) == "frozen"
+	})
+	require.Equal(l.T, "pending", l.Session(id).Field("payout.status"))
+	return id
+}
+
+// requireRefunded requires that the whole payment goes back, that the payout failed, and that nothing
+// was signed for it.
+func (l live) requireRefunded(id string) {
+	l.T.Helper()
+	e2e.Await(l.T, "the card network has the refund", 20*time.Second, func() bool {
+		_, charges := l.facts(id)
+		return len(charges) == 1 && charges[0].Refunded == charges[0].Amount
+	})
+	e2e.Await(l.T, "the refund is noted", 20*time.Second, func() bool {
+		return e2e.Query[string](l.T, l.stack, `
+			SELECT r.status FROM refund r JOIN transaction t ON t.id = r.transaction_id WHERE t.session_id = $1`, id) == "succeeded"
+	})
+	s := l.Session(id)
+	require.Equal(l.T, []any{"completed", "failed", "network_error"},
+		[]any{s.Field("status"), s.Field("payout.status"), s.Field("payout.failure.code")})
+	require.Zero(l.T, e2e.Query[int](l.T, l.stack, `
+		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
+	require.Equal(l.T, 1, e2e.Query[int](l.T, l.stack, `
+		SELECT count(*) FROM event WHERE session_id = $1 AND type = 'payout.failed'`, id))
 }
 
 func testBankRefuses(t *testing.T, l live) {

@@ -1,0 +1,54 @@
+package ethereum
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Cancel implements checkout.Chain. The version sends no ether from the treasury to itself. Its price is
+// above that of the last version, as Bump makes it, and has no other limit than the price of a unit of
+// gas: an operator wants it. It returns checkout.ErrFeeTooHigh.
+func (c *Chain) Cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+	plan, err := c.cancel(ctx, last)
+	if err != nil {
+		return checkout.TransferPlan{}, fmt.Errorf("ethereum: cancel %s: %w", last.TxHash, err)
+	}
+	return plan, nil
+}
+
+func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (checkout.TransferPlan, error) {
+	t, err := decodeTerms(last.Terms)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	n, v, err := c.healthy(ctx)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	nothing := amountOf(new(big.Int), checkout.ETH)
+	plan := checkout.TransferPlan{
+		Currency: checkout.ETH, Destination: c.treasury.Hex(), Amount: nothing, Fee: nothing, Cancels: true,
+	}
+	p, err := c.payloadOf(plan)
+	if err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	var gas hexutil.Uint64
+	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value)}
+	if err := n.call(ctx, &gas, "eth_estimateGas", call); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	t.setGas(uint64(gas))
+	t.BudgetWei = cost(t.Estimate, c.maxFee)
+	if err := t.raise(v.head.BaseFee.ToInt(), c.maxFee); err != nil {
+		return checkout.TransferPlan{}, err
+	}
+	plan.MaxCost = amountOf(t.maxCost(), checkout.ETH)
+	plan.Terms, err = t.encode()
+	return plan, err
+}

@@ -1,0 +1,57 @@
+package ethereum
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	plan, err := c.Cancel(t.Context(), v)
+	require.NoError(t, err)
+	require.True(t, plan.Cancels)
+	require.Equal(t, []string{r.key.account.Hex(), "0.000000000000000000"}, []string{plan.Destination, plan.Amount})
+	canceling, err := c.Sign(t.Context(), plan, v.Nonce)
+	require.NoError(t, err)
+	require.NoError(t, c.Send(t.Context(), canceling), "its price is high enough to replace the first version")
+	r.sees(c, checkout.SightingPending, v, canceling)
+	next := r.bumped(c, canceling) // a cancellation that is stuck is raised too
+	require.True(t, next.Cancels)
+	require.NoError(t, c.Send(t.Context(), next))
+	r.mine(1)
+	r.sees(c, checkout.SightingMined, v, canceling, next)
+	r.mine(2)
+	require.Equal(t, next.TxHash, r.sees(c, checkout.SightingCanceled, v, canceling, next).TxHash)
+	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Destination))
+	require.Equal(t, "1000000.000000", r.has(checkout.USDC, r.key.account.Hex()))
+	out, err := c.Outflows(t.Context(), 0)
+	require.NoError(t, err)
+	require.Len(t, out.All, 1)
+	require.Equal(t, []string{next.TxHash, "0.000000000000000000"}, []string{out.All[0].TxHash, out.All[0].Amount})
+}
+
+// The budget of a payout does not limit what its cancellation costs; the price of a unit of gas does.
+func TestCancel_HasOnlyTheLimitOfThePrice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open(func(o *Options) { o.StuckFee = "0" })
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 150*gwei))
+	r.mine(1)
+	_, err := c.Bump(t.Context(), v)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+	_, err = c.Cancel(t.Context(), v)
+	require.NoError(t, err)
+	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 250*gwei))
+	r.mine(1)
+	_, err = c.Cancel(t.Context(), v)
+	require.ErrorIs(t, err, checkout.ErrFeeTooHigh)
+}

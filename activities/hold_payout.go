@@ -1,0 +1,15 @@
+package activities
+
+import (
+	"context"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// HoldPayout notes that a payout waits, because BroadcastPayout got no answer for some minutes. It
+// decides nothing. The result is that of BroadcastPayout when the payout is decided by now. It fails
+// with PayoutNotFound.
+func (a *Payments) HoldPayout(ctx context.Context, in checkout.Ref) (BroadcastPayoutResult, error) {
+	got, err := a.Store.HoldAwayPayout(ctx, in)
+	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, ErrTypePayoutNotFound)
+}

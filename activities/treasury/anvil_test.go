@@ -1,0 +1,97 @@
+package treasury_test
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/ethereum"
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+// onAnvil is a fixture whose chain is a real Ethereum node. Blocks come from mine only, and are final
+// with two more on top.
+type onAnvil struct {
+	fixture
+
+	anvil  *chains.Anvil
+	market chains.Market
+	node   *ethereum.Chain
+	owner  checkout.Owner // of a merchant with an address on the chain
+	payee  common.Address
+}
+
+func newOnAnvil(t *testing.T) onAnvil {
+	t.Helper()
+	f := onAnvil{fixture: newFixture(t), anvil: chains.ForTest(t, chains.Options{})}
+	ctx := t.Context()
+	var err error
+	f.market, err = f.anvil.DeployMarket(ctx)
+	require.NoError(t, err)
+	treasury := f.anvil.Accounts[1]
+	f.payee = f.anvil.Accounts[2]
+	require.NoError(t, f.anvil.Fund(ctx, "USDC", f.market.USDC, treasury, big.NewInt(1_000_000_000_000)))
+	require.NoError(t, f.anvil.Automine(ctx, false))
+	signer, err := ethereum.NewRemoteSigner(f.anvil.URL)
+	require.NoError(t, err)
+	f.node, err = ethereum.Open(ctx, ethereum.Options{
+		RPCURLs: []string{f.anvil.URL}, ChainID: f.anvil.ChainID, Treasury: treasury.Hex(), Signer: signer,
+		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: f.market.USDC.Hex(), checkout.USDT: f.market.USDT.Hex()},
+		MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
+	})
+	require.NoError(t, err)
+	f.Chains = map[string]checkout.Chain{"ethereum": f.node}
+	f.StuckAfter = time.Hour
+	f.owner = f.merchant(t, f.payee.Hex())
+	return f
+}
+
+func (f onAnvil) mine(t *testing.T, blocks uint64) {
+	t.Helper()
+	require.NoError(t, f.anvil.Mine(t.Context(), blocks))
+}
+
+// sent sends a payout of 100 EUR, which waits in the node's pool. It returns its transfer too.
+func (f onAnvil) sent(t *testing.T) (ref checkout.Ref, transferID string) {
+	t.Helper()
+	ref = f.payout(t, f.owner, 10_000, checkout.USDC)
+	f.send(t, ref)
+	return ref, f.transferOf(t, ref)
+}
+
+func (f onAnvil) transferOf(t *testing.T, ref checkout.Ref) string {
+	t.Helper()
+	id, ok := f.query(t, `SELECT transfer_id FROM transfer_payout WHERE payout_id = $1 AND standing`, ref.ID).(string)
+	require.True(t, ok)
+	return id
+}
+
+// received returns what the merchant has, in the smallest unit of USDC.
+func (f onAnvil) received(t *testing.T) string {
+	t.Helper()
+	balance, err := f.anvil.Read(t.Context(), "USDC", f.market.USDC, "balanceOf", f.payee)
+	require.NoError(t, err)
+	units, ok := balance.(*big.Int)
+	require.True(t, ok)
+	return units.String()
+}
+
+// version returns a version of a transfer, the first being 1.
+func (f onAnvil) version(t *testing.T, transferID string, number int) checkout.TransferVersion {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 10)
+	require.NoError(t, err)
+	for _, transfer := range live {
+		if transfer.ID == transferID {
+			return transfer.Versions[number-1]
+		}
+	}
+	require.Fail(t, "there is no such live transfer")
+	return checkout.TransferVersion{}
+}

@@ -1,0 +1,72 @@
+package treasury_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// A transfer that is signed may be on its way, so its payout waits as a held one.
+func TestHoldAwayPayout_AlsoWaitsWithASignedTransfer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.chain.refuse = errNode
+	_, err := f.Transfer(t.Context(), ref)
+	require.Error(t, err)
+	got, err := f.Store.HoldAwayPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldAway}, got)
+	late, err := f.Store.Overdue(t.Context(), 0, "", 10)
+	require.NoError(t, err)
+	require.Empty(t, late, "Reconcile leaves it alone until its next action is due")
+
+	f.chain.refuse = nil
+	f.settle(t)
+	f.send(t, ref)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Hold, p.NextActionAt})
+	payments, _ := f.chain.paid()
+	require.Len(t, payments[ref.ID], 1)
+	got, err = f.Store.HoldAwayPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{}, got, "it was sent")
+	_, err = f.Store.HoldAwayPayout(t.Context(), f.owner.Ref("po_none"))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+// The time in which no node answered does not use up the patience with another hold.
+func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
+	f.Limits.Payout = 1
+	for range 2 {
+		got, err := f.Transfer(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldLimit}, got)
+	}
+}
+
+// A failed payout is not on hold.
+func TestHoldAwayPayout_EndsWithTheTransfer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.reverts["0xMerchant"] = true
+	ref := f.usdc(t)
+	f.chain.refuse = errNode
+	_, err := f.Transfer(t.Context(), ref)
+	require.Error(t, err)
+	_, err = f.Store.HoldAwayPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.chain.refuse = nil
+	f.settle(t)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutHold(""), (*time.Time)(nil)}, []any{p.Status, p.Hold, p.NextActionAt})
+}

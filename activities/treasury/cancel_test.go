@@ -1,0 +1,189 @@
+package treasury_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// cancel asks for the cancellation of a transfer, twice.
+func (f fixture) cancel(t *testing.T, transferID string, of checkout.Ref) {
+	t.Helper()
+	for range 2 {
+		payouts, err := f.Store.CancelTransfer(t.Context(), transferID, checkout.AuditEntry{Actor: "operator",
+			Action: "transfer.canceled", Subject: transferID})
+		require.NoError(t, err)
+		require.Equal(t, []checkout.Ref{of}, payouts)
+	}
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE merchant_id = $1`, of.MerchantID))
+}
+
+// requireCanceled requires that the transfer paid nobody, and that a retry of its payout pays once.
+func (f onAnvil) requireCanceled(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'canceled'`))
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, ""}, []any{p.Status, p.Failure, p.TxHash})
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
+	require.Equal(t, "0", f.received(t))
+	require.Empty(t, f.sync(t).Frozen)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM treasury_account WHERE frozen_at IS NOT NULL`))
+
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.send(t, ref)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requirePaidOnce(t, ref)
+}
+
+// requirePaidOnce requires that the merchant has the payout, once, and that the books agree.
+func (f onAnvil) requirePaidOnce(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	p := f.read(t, ref)
+	require.NotNil(t, p.ConfirmedAt)
+	units, err := p.Currency.Units(p.Amount)
+	require.NoError(t, err)
+	require.Equal(t, units.String(), f.received(t))
+	books := f.ledger(t)
+	require.Equal(t, []string{"0", "0"}, []string{books["transit USDC"], books["merchant:payable EUR"]})
+	now, err := f.node.Standing(t.Context())
+	require.NoError(t, err)
+	for _, currency := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH} {
+		has, err := currency.Units(now.Balances[string(currency)])
+		require.NoError(t, err)
+		require.Equal(t, has.String(), books["wallet "+string(currency)])
+	}
+}
+
+func TestCancelTransfer_TheCancellationWins(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	ref, id := f.sent(t)
+	f.cancel(t, id, ref)
+	require.Equal(t, 1, f.sync(t).Bumped)
+	v := f.version(t, id, 2)
+	require.Equal(t, []any{true, f.version(t, id, 1).Nonce}, []any{v.Cancels, v.Nonce})
+	f.mine(t, 1)
+	require.Equal(t, 0, f.sync(t).Canceled, "it is not final")
+	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+	f.mine(t, 2)
+	require.Equal(t, 1, f.sync(t).Canceled)
+	f.requireCanceled(t, ref)
+	_, err = f.Store.CancelTransfer(t.Context(), id, checkout.AuditEntry{})
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	_, err = f.Store.CancelTransfer(t.Context(), "tr_none", checkout.AuditEntry{})
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestCancelTransfer_TheOriginalWins(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	ref, id := f.sent(t)
+	f.mine(t, 1)
+	f.cancel(t, id, ref)
+	require.Equal(t, 0, f.sync(t).Bumped, "it is in a block")
+	f.mine(t, 2)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requirePaidOnce(t, ref)
+}
+
+// The node drops the cancellation that it had, and takes the original from somewhere else.
+func TestCancelTransfer_TheOriginalWinsAgainstASignedCancellation(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	ref, id := f.sent(t)
+	original := f.version(t, id, 1)
+	f.cancel(t, id, ref)
+	f.sync(t)
+	require.NoError(t, f.anvil.Drop(t.Context(), f.version(t, id, 2).TxHash))
+	require.NoError(t, f.node.Send(t.Context(), original))
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requirePaidOnce(t, ref)
+	require.Equal(t, original.TxHash, f.read(t, ref).TxHash)
+}
+
+func TestCancelTransfer_AReorganizationTurnsItRound(t *testing.T) {
+	t.Parallel()
+	t.Run("the original was mined first", func(t *testing.T) {
+		t.Parallel()
+		f := newOnAnvil(t)
+		ref, id := f.sent(t)
+		f.cancel(t, id, ref)
+		f.mine(t, 1)
+		require.Equal(t, 0, f.sync(t).Bumped)
+		f.mine(t, 1)
+		require.NoError(t, f.anvil.Reorg(t.Context(), 2))
+		require.Equal(t, 1, f.sync(t).Bumped)
+		f.mine(t, 3)
+		require.Equal(t, 1, f.sync(t).Canceled)
+		f.requireCanceled(t, ref)
+	})
+	t.Run("the cancellation was mined first", func(t *testing.T) {
+		t.Parallel()
+		f := newOnAnvil(t)
+		ref, id := f.sent(t)
+		original := f.version(t, id, 1)
+		f.cancel(t, id, ref)
+		f.sync(t)
+		f.mine(t, 2)
+		require.Equal(t, 0, f.sync(t).Canceled)
+		require.NoError(t, f.anvil.Reorg(t.Context(), 2))
+		require.NoError(t, f.anvil.Drop(t.Context(), f.version(t, id, 2).TxHash))
+		require.NoError(t, f.node.Send(t.Context(), original))
+		f.mine(t, 3)
+		require.Equal(t, 1, f.sync(t).Confirmed)
+		f.requirePaidOnce(t, ref)
+	})
+}
+
+// A canceled transfer whose end is undone may not be reopened: its payout may have another transfer.
+func TestCancelTransfer_AReorganizationThatUndoesItFreezes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	id, ok := f.query(t, `SELECT id FROM transfer`).(string)
+	require.True(t, ok)
+	f.cancel(t, id, ref)
+	f.settle(t)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer WHERE status = 'canceled'`))
+	f.chain.undo(8)
+	require.NotEmpty(t, f.sync(t).Alarms)
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "was canceled, and a reorganization undid it")
+}
+
+func TestCancelTransfer_OnlyAnOperatorMakesAVersionThatPaysNobody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.send(t, f.usdc(t))
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	live, err := f.Store.LiveTransfers(t.Context(), accounts[0].ID, 1)
+	require.NoError(t, err)
+	plan, err := f.chain.Cancel(t.Context(), live[0].Newest())
+	require.NoError(t, err)
+	_, _, err = f.Store.AddVersion(t.Context(), live[0], plan, nil)
+	require.ErrorContains(t, err, "pays something else")
+}
+
+func TestCancelTransfer_AFrozenAccountSignsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	id, ok := f.query(t, `SELECT id FROM transfer`).(string)
+	require.True(t, ok)
+	f.cancel(t, id, ref)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
+	require.Equal(t, []string{id + " is stuck, and its account is frozen"}, f.sync(t).Alarms)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_version`))
+}

@@ -1,0 +1,155 @@
+package treasury_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// operators is the entry of a command in the audit log.
+func operators(ref checkout.Ref) checkout.AuditEntry {
+	return checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode, Actor: "operator",
+		Action: "transaction.refunded", Subject: "txn",
+	}
+}
+
+func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Limits.Payout = 1
+	_, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldLimit, f.read(t, ref).Hold)
+	f.Limits = generous
+
+	first, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	require.NoError(t, err)
+	p := f.read(t, ref)
+	require.Equal(t, []any{checkout.PayoutFailed, checkout.PayoutNetworkError, checkout.PayoutHold("")}, []any{p.Status, p.Failure, p.Hold})
+	require.Equal(t, []webhook.EventType{webhook.PayoutFailed}, f.eventTypes(t, ref))
+	require.Equal(t, []any{p.TransactionID, checkout.RefundOperator, checkout.RefundPending},
+		[]any{first.TransactionID, first.Reason, first.Status})
+	require.NotEmpty(t, first.Reference)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
+	require.Equal(t, map[string]string{"acquirer:receivable EUR": "0", "revenue:fee EUR": "0", "merchant:payable EUR": "0"}, f.ledger(t))
+
+	again, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	require.NoError(t, err)
+	require.Equal(t, first, again, "a repeat changes nothing")
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry`))
+
+	// A run that was believed dead, and a retry, sign nothing.
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError}, got)
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	require.NoError(t, err)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
+}
+
+func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	_, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	for range 2 { // while it is pending, and after it was sent
+		_, err = f.Store.RefundPayout(t.Context(), ref, operators(ref))
+		require.ErrorIs(t, err, checkout.ErrTransferStands)
+		_, err = f.Store.FinishPayout(t.Context(), ref, "")
+		require.NoError(t, err)
+	}
+	f.settle(t)
+	_, err = f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM audit_entry`))
+	_, err = f.Store.RefundPayout(t.Context(), f.merchant(t, "0xOther").Ref(ref.ID))
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+func TestRefundPayout_OfAFailedPayout(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.reverts["0xMerchant"] = true
+	ref := f.usdc(t)
+	f.send(t, ref)
+	f.settle(t)
+	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure)
+	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, f.read(t, ref).Failure, "the merchant was told why")
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed}, f.eventTypes(t, ref))
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+
+	// The card network refuses: the merchant is owed its money again, and may get it.
+	for range 2 {
+		require.NoError(t, f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed}))
+	}
+	require.Equal(t, "-9900", f.requireBooked(t)["merchant:payable EUR"])
+	f.chain.reverts = map[string]bool{}
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.send(t, ref)
+	f.settle(t)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+}
+
+// TestRefundPayout_RacesASignature lets a refund and a signature of one payout race, many times. The
+// delay of the refund follows the last winner, so that the two stay close to each other.
+func TestRefundPayout_RacesASignature(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var refunded, signed int
+	delay := 4 * time.Millisecond
+	for round := range 150 {
+		ref := f.usdc(t)
+		var (
+			group     errgroup.Group
+			refusal   error
+			transfers = func() error { _, err := f.Transfer(t.Context(), ref); return err }
+		)
+		group.Go(transfers)
+		if round%2 == 0 {
+			group.Go(transfers)
+		}
+		time.Sleep(delay)
+		group.Go(func() error { _, refusal = f.Store.RefundPayout(t.Context(), ref); return nil })
+		err := group.Wait()
+
+		transferred := f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID)
+		refunds := f.query(t, `
+			SELECT count(*) FROM refund r JOIN payout p USING (transaction_id) WHERE p.id = $1`, ref.ID)
+		status := f.read(t, ref).Status
+		switch {
+		case refusal == nil:
+			refunded++
+			delay += delay/4 + time.Microsecond
+			require.Equal(t, []any{int64(0), int64(1), checkout.PayoutFailed}, []any{transferred, refunds, status})
+		default:
+			signed++
+			delay -= delay / 5
+			require.ErrorIs(t, refusal, checkout.ErrTransferStands)
+			require.NoError(t, err)
+			require.Equal(t, []any{int64(1), int64(0), checkout.PayoutPending}, []any{transferred, refunds, status})
+		}
+		if err != nil {
+			require.ErrorIs(t, err, treasury.ErrNotTaken, "a run that comes too late is repeated")
+		}
+	}
+	t.Logf("the refund won %d times, the signature %d times", refunded, signed)
+	require.Greater(t, min(refunded, signed), 20)
+	f.ledger(t)
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) refundCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "refund txn_…",
+		Short: "Give a live payment back to the customer, not to the merchant",
+		Long: `Gives a live payment back to the customer, whole, as long as no transfer of its payout is signed. The
+payout fails, the merchant gets payout.failed, and nothing is ever signed for it. The session stays
+completed. The worker sends the refund to the card network, and asks until it is decided.
+
+A repeat changes nothing and says how the refund stands.`,
+		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error { return c.refund(ctx, cfg, args[0]) }
+		}),
+	}
+}
+
+func (c *call) refund(ctx context.Context, cfg config.Config, transactionID string) error {
+	store, err := service.OpenStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	r, err := orderRefund(ctx, store, transactionID)
+	if err != nil {
+		return err
+	}
+	said := map[checkout.RefundStatus]string{
+		checkout.RefundPending:   "is ordered; the worker sends it within 5 minutes",
+		checkout.RefundSucceeded: "is made",
+		checkout.RefundFailed:    "was refused by the card network; checkout treasury show has the finding",
+	}[r.Status]
+	if r.Status == checkout.RefundPending && hurryRefunds(ctx, cfg) {
+		said = "is ordered; the worker sends it now"
+	}
+	_, err = fmt.Fprintf(c.out, "the refund %s of %s %s\n", r.ID, transactionID, said)
+	return err
+}
+
+// orderRefund stores the refund, once.
+func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (checkout.Refund, error) {
+	payout, err := store.LivePayoutOf(ctx, transactionID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return checkout.Refund{}, fmt.Errorf("there is no paid live transaction %s", transactionID)
+	}
+	if err != nil {
+		return checkout.Refund{}, err
+	}
+	entry := operatorsEntry(payout.MerchantID, &payout.Mode, "transaction.refunded", transactionID, "")
+	r, err := store.RefundPayout(ctx, payout, entry)
+	if errors.Is(err, checkout.ErrTransferStands) {
+		err = fmt.Errorf("nothing is refunded: a transfer of %s is signed, and it may still pay the merchant", payout.ID)
+	}
+	return r, err
+}
+
+// hurryRefunds starts the schedule that sends refunds. It returns false when Temporal does not answer:
+// the schedule runs anyway.
+func hurryRefunds(ctx context.Context, cfg config.Config) bool {
+	temporal, err := service.DialTemporal(ctx, cfg)
+	if err != nil {
+		return false
+	}
+	defer temporal.Close()
+	flows := &runs.Client{Temporal: temporal}
+	return errors.Join(flows.BooksNow(ctx), flows.ReconcileNow(ctx)) == nil
+}

@@ -1,0 +1,115 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// awayTreasury has no node that answers.
+type awayTreasury struct {
+	tries  int
+	before func(ref checkout.Ref) // the answer that does not come
+}
+
+var errAway = errors.New("no node answers")
+
+// Transfer implements activities.PayoutSender.
+func (a *awayTreasury) Transfer(_ context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	a.tries++
+	if a.before != nil {
+		a.before(ref)
+	}
+	return checkout.TransferOutcome{}, errAway
+}
+
+// livePayout charges a live card and returns the payout of it.
+func (w *world) livePayout() checkout.Ref {
+	w.t.Helper()
+	ctx, owner := w.t.Context(), w.merchant.Owner(checkout.ModeLive)
+	require.NoError(w.t, w.CreateMerchant(ctx, w.merchant, checkout.ModeLive, nil))
+	s, err := w.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
+	}}, w.noWorkflow)
+	require.NoError(w.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(w.t, w.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
+	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+	require.NoError(w.t, err)
+	_, _, err = w.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.NoError(w.t, err)
+	settled, err := w.FinishPayment(ctx, s.Ref, id)
+	require.NoError(w.t, err)
+	return owner.Ref(settled.PayoutID)
+}
+
+// runPayout runs the workflow of a live payout whose treasury is away. Each try takes 20 s. It returns
+// the result and what the workflow took.
+func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (workflows.PayoutResult, time.Duration) {
+	w.t.Helper()
+	w.payments.Live = activities.Networks{Cards: w.cards, Rates: w.payments.Test.Rates, Payouts: away}
+	env := w.env(ref.ID, time.Now())
+	env.OnActivity(w.payments.BroadcastPayout, mock.Anything, mock.Anything).Return(
+		func(ctx context.Context, ref checkout.Ref) (activities.BroadcastPayoutResult, error) {
+			return w.payments.BroadcastPayout(ctx, ref)
+		}).After(20 * time.Second)
+	began := env.Now()
+	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: ref})
+	require.True(w.t, env.IsWorkflowCompleted())
+	require.NoError(w.t, env.GetWorkflowError())
+	var got workflows.PayoutResult
+	require.NoError(w.t, env.GetWorkflowResult(&got))
+	return got, env.Now().Sub(began)
+}
+
+// A run that waited for days would pin the build of its worker.
+func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ref, away := w.livePayout(), &awayTreasury{}
+	got, took := w.runPayout(ref, away)
+	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got)
+	t.Logf("%d tries in %v", away.tries, took)
+	require.LessOrEqual(t, took, 6*time.Minute, "of the workflow's time")
+	require.Greater(t, away.tries, 5)
+	require.Equal(t, 1, w.count(`
+		SELECT count(*) FROM payout WHERE status = 'pending' AND failure = '' AND hold = 'away' AND next_action_at > now()`))
+	require.Equal(t, 0, w.count(`SELECT count(*) FROM event WHERE type LIKE 'payout.%'`), "nothing is decided")
+
+	w.exec(`UPDATE payout SET held_at = held_at - interval '10 days', next_action_at = now() - interval '1 minute'`)
+	late, err := w.Overdue(t.Context(), 0, ref.ID[:3], 10)
+	require.NoError(t, err)
+	require.Len(t, late, 1, "Reconcile starts it again")
+	got, _ = w.runPayout(ref, away)
+	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got, "however long it lasts")
+}
+
+func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
+		_, err := w.RefundPayout(context.Background(), ref)
+		require.NoError(t, err)
+	}})
+	require.Equal(t, workflows.PayoutResult{Failure: checkout.PayoutNetworkError}, got)
+}
+
+func TestPayout_WithoutALiveRowFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.payments.Live = activities.Networks{Cards: w.cards, Rates: w.payments.Test.Rates, Payouts: &awayTreasury{}}
+	env := w.env("po_forged", time.Now())
+	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.merchant.Owner(checkout.ModeLive).Ref("po_forged")})
+	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))
+}
