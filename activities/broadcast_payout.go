@@ -11,6 +11,9 @@ type BroadcastPayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it, or when it waits
 	// Held says why a live payout waits. Nothing was signed. Reconcile starts it again.
 	Held checkout.PayoutHold `json:"held,omitempty"`
+	// Generation of the payout that this is about. A run that goes on after a retry must not decide the
+	// retried payout by it.
+	Generation int `json:"generation,omitempty"`
 }
 
 // BroadcastPayout sends the transfer of a payout. A repeat never sends another one: a transfer is
@@ -23,5 +26,5 @@ func (a *Payments) BroadcastPayout(
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
 	got, err := network.Payouts.Transfer(ctx, in)
-	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, ErrTypePayoutNotFound)
 }

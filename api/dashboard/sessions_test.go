@@ -175,11 +175,11 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordTransfer(t.Context(), payout, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
+	_, _, err = d.store.RecordTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
-	_, err = d.store.FinishPayout(t.Context(), payout, "")
+	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 
 	got := d.as(checkout.RoleViewer).get("/test/sessions/" + s.ID)

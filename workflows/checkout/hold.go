@@ -15,8 +15,9 @@ const (
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
 )
 
-// TransferOutcome says what became of a payout. Both fields are empty when it was sent.
+// TransferOutcome says what became of a payout. Failure and Held are empty when it was sent.
 type TransferOutcome struct {
-	Failure PayoutFailure // it failed for good, before anything was signed
-	Held    PayoutHold    // it waits
+	Failure    PayoutFailure // it failed for good, before anything was signed
+	Held       PayoutHold    // it waits
+	Generation int           // of the payout that this is about
 }
