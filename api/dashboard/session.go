@@ -21,7 +21,7 @@ type sessionPage struct {
 	Payments []checkout.Transaction // in the order of their attempts; a payment in flight is last
 	Money    sessionMoney
 	Moments  []moment // oldest first
-	Pairs    []pair                 // metadata in the merchant's order
+	Pairs    []pair   // metadata in the merchant's order
 	Customer string
 	Fault    string
 	// Refresh is how often the page reloads itself, "" when nothing can change.
