@@ -11,6 +11,9 @@ type BroadcastPayoutResult struct {
 	Failure checkout.PayoutFailure `json:"failure,omitempty"` // "" when the network accepted it, or when it waits
 	// Held says why a payout on a real chain waits. Reconcile starts it again.
 	Held checkout.PayoutHold `json:"held,omitempty"`
+	// Generation of the payout that this is about. A run that goes on after a retry must not decide the
+	// retried payout by it.
+	Generation int `json:"generation,omitempty"`
 }
 
 // BroadcastPayout sends the transfer of a payout. A repeat never sends another one: a transfer is
@@ -33,5 +36,5 @@ func (a *Payments) broadcast(
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
 	got, err := chain.Payouts.Transfer(ctx, in)
-	return BroadcastPayoutResult{Failure: got.Failure, Held: got.Held}, asFinal(ctx, err, ErrTypePayoutNotFound)
+	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, ErrTypePayoutNotFound)
 }

@@ -220,7 +220,7 @@ func TestSendPayout_IsForTheSandbox(t *testing.T) {
 	failure, ok := errors.AsType[*temporal.ApplicationError](err)
 	require.True(t, ok && failure.Type() == activities.ErrTypePayoutTakesLonger, err)
 	require.Empty(t, asked)
-	_, err = d.Store.FinishPayout(t.Context(), payout, "")
+	_, err = d.Store.FinishPayout(t.Context(), payout, 0, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
 	_, err = d.do(nil, d.SendPayout, d.owner.Ref("po_unknown"))
 	require.ErrorContains(t, err, "not found")

@@ -28,5 +28,5 @@ func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement,
 	if err != nil {
 		return Settlement{}, err
 	}
-	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure})
+	return a.FinishPayout(ctx, FinishPayoutInput{Ref: in, Failure: sent.Failure, Generation: sent.Generation})
 }

@@ -25,6 +25,9 @@ const (
 	codeDeliveryEnded    = "delivery_not_pending"
 	codeDeliveryHeld     = "delivery_held"
 	codeWebhookDeleted   = "webhook_deleted"
+	codePayoutNotFailed  = "payout_not_failed"
+	codeTransferNotFinal = "transfer_not_final"
+	codePaymentRefunded  = "payment_refunded"
 	codeReplayRunning    = "replay_running"
 	codeReplayRate       = "replay_rate_exceeded"
 	codeTooLarge         = "payload_too_large"
@@ -193,6 +196,15 @@ var wordsOfError = []struct {
 	}},
 	{webhook.ErrEndpointDeleted, words{
 		code: codeWebhookDeleted, message: "The delivery's webhook registration was deleted; nothing is sent to it any more.",
+	}},
+	{checkout.ErrPayoutNotFailed, words{
+		code: codePayoutNotFailed, message: "The payout has not failed; only a failed payout can be retried.",
+	}},
+	{checkout.ErrTransferStands, words{
+		code: codeTransferNotFinal, message: "A signed transfer may still pay the payout, so it cannot be retried.",
+	}},
+	{checkout.ErrPaymentRefunded, words{
+		code: codePaymentRefunded, message: "The customer gets the money of this payment back, so its payout cannot be retried.",
 	}},
 	{webhook.ErrReplayRunning, words{
 		code:    codeReplayRunning,

@@ -64,7 +64,7 @@ var reaches = []reach{
 	{route: "GET /v1/replays", path: "/v1/replays?webhook={wh}", foreign: 200, own: 200, lists: []string{"whr"}},
 	{route: "GET /v1/replays", path: "/v1/replays?cursor={whr}", foreign: 200, own: 200, lists: []string{}},
 	{route: "GET /v1/payouts", path: "/v1/payouts", foreign: 200, own: 200, lists: []string{"po"}},
-	{route: "GET /v1/payouts", path: "/v1/payouts?status=sent", foreign: 200, own: 200, lists: []string{"po"}},
+	{route: "GET /v1/payouts", path: "/v1/payouts?status=failed", foreign: 200, own: 200, lists: []string{"po"}},
 	{route: "GET /v1/payouts", path: "/v1/payouts?session={paid}", foreign: 200, own: 200, lists: []string{"po"}},
 	{route: "GET /v1/payouts", path: "/v1/payouts?cursor={po}", foreign: 200, own: 200, lists: []string{}},
 
@@ -83,6 +83,7 @@ var reaches = []reach{
 	{route: "POST /v1/deliveries/{id}/resume", path: "/v1/deliveries/{whd}/resume", foreign: 404, own: 200, changes: true},
 	{route: "POST /v1/deliveries/{id}/retry_now", path: "/v1/deliveries/{whd}/retry_now", foreign: 404, own: 202, changes: true},
 	{route: "POST /v1/deliveries/{id}/replay", path: "/v1/deliveries/{whd}/replay", foreign: 404, own: 202, changes: true},
+	{route: "POST /v1/payouts/{id}/retry", path: "/v1/payouts/{po}/retry", foreign: 404, own: 202, changes: true},
 	{route: "POST /v1/replays/{id}/cancel", path: "/v1/replays/{whr}/cancel", foreign: 404, own: 200, changes: true},
 	{route: "DELETE /v1/webhooks/{id}", path: "/v1/webhooks/{wh}", foreign: 404, own: 200, changes: true},
 }
@@ -146,6 +147,7 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 	session := m.do("POST", "/v1/checkout", o.key(), orderOf("order-"+name, "https://"+name+".example/hook"))
 	require.Equal(m.t, 201, session.status, session.body)
 	paid, payout := m.newPayout(who, mode)
+	m.exec(`UPDATE payout SET status = 'failed', failure = 'network_error', sent_at = NULL, failed_at = created_at WHERE id = $1`, payout)
 	m.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, paid, event) // a test event tells of none
 	e, err := m.store.Event(m.t.Context(), checkout.Owner{MerchantID: who.ID, Mode: mode}.Ref(event))
 	require.NoError(m.t, err)

@@ -158,7 +158,7 @@ func TestOpenAPI_EventsOfEveryType(t *testing.T) {
 		f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined})
 		_, settled := f.pay(session, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-		_, err := f.store.FinishPayout(t.Context(), ref, failure)
+		_, err := f.store.FinishPayout(t.Context(), ref, 1, failure)
 		require.NoError(t, err)
 	}
 	require.Equal(t, len(webhook.EventTypes)+6, f.count("event"))
@@ -280,6 +280,9 @@ func TestOpenAPI_IdempotencyConflictsOfEveryPOST(t *testing.T) {
 		}[o.Path]
 		if o.Path == "/v1/deliveries/{id}/replay" {
 			f.exec(`UPDATE webhook_delivery SET status = 'failed', finished_at = now() WHERE id = $1`, own[o.Path])
+		}
+		if o.Path == "/v1/payouts/{id}/retry" {
+			f.exec(`UPDATE payout SET status = 'failed', failure = 'network_error', failed_at = now() WHERE id = $1`, own[o.Path])
 		}
 		got := f.do("POST", path, f.merchant.testKey, first, idempotent, "k"+o.Path)
 		require.Less(t, got.status, 300, "%s: %s", o, got.body)

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -27,11 +28,31 @@ func (s *Server) listPayouts(r *http.Request) (int, any, error) {
 
 // getPayout serves GET /v1/payouts/{id}.
 func (s *Server) getPayout(r *http.Request) (int, any, error) {
+	p, err := s.payout(r)
+	return http.StatusOK, p, err
+}
+
+// retryPayout serves POST /v1/payouts/{id}/retry.
+func (s *Server) retryPayout(r *http.Request) (int, any, error) {
+	p, err := s.payout(r)
+	if err != nil { // a 404 comes before faults of the body
+		return 0, nil, err
+	}
+	if err := readNothing(r); err != nil {
+		return 0, nil, err
+	}
+	retry := action.Payouts{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
+	p, err = retry.RetryPayout(r.Context(), p.Ref, audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail()))
+	return http.StatusAccepted, p, err
+}
+
+// payout returns the payout in the path.
+func (s *Server) payout(r *http.Request) (checkout.Payout, error) {
 	id, err := pathID(r, checkout.PrefixPayout)
 	if err != nil {
-		return 0, nil, err
+		return checkout.Payout{}, err
 	}
 	caller := callerFrom(r.Context())
 	p, _, err := s.Store.Payout(r.Context(), caller.Key.Owner.Ref(id))
-	return http.StatusOK, p, err
+	return p, err
 }

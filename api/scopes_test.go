@@ -41,8 +41,9 @@ var scopedRoutes = [][]string{
 	{"POST", "/v1/deliveries/{id}/resume", "deliveries:write"},
 	{"GET", "/v1/events", "read", "events:read"},
 	{"GET", "/v1/events/{id}", "read", "events:read"},
-	{"GET", "/v1/payouts", "read", "payouts:read"},
-	{"GET", "/v1/payouts/{id}", "read", "payouts:read"},
+	{"GET", "/v1/payouts", "read", "payouts:read", "payouts:write"},
+	{"GET", "/v1/payouts/{id}", "read", "payouts:read", "payouts:write"},
+	{"POST", "/v1/payouts/{id}/retry", "payouts:write"},
 }
 
 func TestScopes_EveryRouteAndScope(t *testing.T) {

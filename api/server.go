@@ -152,6 +152,7 @@ func (s *Server) routes(router *mux.Router) {
 
 	s.route(router, "/v1/payouts", methods{get: payouts(s.listPayouts)})
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(s.getPayout)})
+	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(s.retryPayout)})
 
 	s.route(router, "/healthz", methods{get: s.healthz})
 	s.route(router, "/readyz", methods{get: s.readyz})

@@ -204,15 +204,14 @@ func (s *Server) deleteEndpoint(r *http.Request) (int, any, error) {
 	return http.StatusOK, deleted{e.ID, true}, nil
 }
 
-// webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
+// webhooks returns the actions on webhooks.
 func (s *Server) webhooks() action.Webhooks {
-	return action.Webhooks{
-		Store:     s.Store,
-		Workflows: s.Workflows,
-		LeftToReconcile: func(ctx context.Context, err error) {
-			s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
-		},
-	}
+	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
+}
+
+// leftToReconcile logs the error of a step that Reconcile repeats.
+func (s *Server) leftToReconcile(ctx context.Context, err error) {
+	s.Log.WarnContext(ctx, "left to Reconcile", "error", err, "request_id", exchangeFrom(ctx).requestID)
 }
 
 // allEvents stands for every event type, alone in the array.

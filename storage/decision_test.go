@@ -406,13 +406,13 @@ func (f fixture) payout(t *testing.T) checkout.Ref {
 
 func (f fixture) signs(p checkout.Ref, transfer checkout.Transfer) call {
 	return func(ctx context.Context) (any, error) {
-		signed, failure, err := f.RecordTransfer(ctx, p, transfer)
+		signed, failure, err := f.RecordTransfer(ctx, checkout.Payout{Ref: p, Generation: 1}, transfer)
 		return string(signed) + " " + string(failure), err
 	}
 }
 
 func (f fixture) pays(p checkout.Ref, failure checkout.PayoutFailure) call {
-	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, failure) }
+	return func(ctx context.Context) (any, error) { return f.FinishPayout(ctx, p, 1, failure) }
 }
 
 func (f fixture) tries(d checkout.Ref, turn webhook.Turn) call {

@@ -87,16 +87,16 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	p := s.Owner.Ref(settled.PayoutID)
-	signed, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
+	signed, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
 	require.NoError(t, err)
-	again, _, err := f.RecordTransfer(t.Context(), p, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
+	again, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
 	require.NoError(t, err)
 	require.Equal(t, signed, again, "the first transfer that was signed stays")
 
-	first, err := f.FinishPayout(t.Context(), p, "")
+	first, err := f.FinishPayout(t.Context(), p, 1, "")
 	require.NoError(t, err)
 	require.Equal(t, webhook.PayoutSent, first.EventType)
-	second, err := f.FinishPayout(t.Context(), p, checkout.PayoutNetworkError)
+	second, err := f.FinishPayout(t.Context(), p, 1, checkout.PayoutNetworkError)
 	require.NoError(t, err)
 	require.Equal(t, first, second, "sent stays sent")
 	got, err := f.Session(t.Context(), s.Ref)
@@ -126,7 +126,7 @@ func TestRecordTransfer_TheFirstStays(t *testing.T) {
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		p := s.Owner.Ref(settled.PayoutID)
 		for _, transfer := range []checkout.Transfer{c.first, c.second} {
-			signed, failure, err := f.RecordTransfer(t.Context(), p, transfer)
+			signed, failure, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, transfer)
 			require.NoError(t, err)
 			require.Equal(t, c.signed, signed, name)
 			require.Equal(t, c.failure, failure, name)
@@ -137,7 +137,7 @@ func TestRecordTransfer_TheFirstStays(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(shown), `"failure":null`, "it is not decided yet")
 	}
-	_, _, err := f.RecordTransfer(t.Context(), f.merchant.Owner(checkout.ModeTest).Ref("po_none"), signed)
+	_, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: f.merchant.Owner(checkout.ModeTest).Ref("po_none"), Generation: 1}, signed)
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 

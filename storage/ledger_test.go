@@ -66,7 +66,7 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		chain, err := f.PayoutChain(t.Context(), payout)
 		require.NoError(t, err)
 		require.Equal(t, cmp.Or(networks.ChainRef, checkout.ChainSandbox), chain)
-		_, err = f.FinishPayout(t.Context(), payout, "")
+		_, err = f.FinishPayout(t.Context(), payout, 0, "")
 		if chain == checkout.ChainSandbox {
 			require.NoError(t, err)
 			continue

@@ -19,7 +19,7 @@ const (
 		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency,
 		p.network, p.destination,
 		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
-		s.metadata, p.generation, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
+		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
 	payoutJoin = `
 		FROM payout p JOIN checkout_session s ON s.id = p.session_id
@@ -29,9 +29,18 @@ const (
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
 // returns checkout.ErrNotFound.
 func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
+	return s.payout(ctx, `p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+}
+
+// AnyPayout is Payout for an operator who knows only the id. It returns checkout.ErrNotFound.
+func (s *Store) AnyPayout(ctx context.Context, id string) (checkout.Payout, error) {
+	p, _, err := s.payout(ctx, `p.id = $1`, id)
+	return p, err
+}
+
+func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, []byte, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+` WHERE `+where, args...)
 	if err != nil {
 		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
 	}
@@ -99,39 +108,50 @@ func (s *Store) Payouts(
 	return got, nil
 }
 
-// RecordTransfer stores a signed transfer before it is sent, or the network's refusal to sign one.
-// The first record stays: when another process was faster, RecordTransfer returns that process's
-// record. It returns checkout.ErrNotFound.
+// RecordTransfer stores a signed transfer of p before it is sent, or the network's refusal to sign
+// one. The first record of a generation stays: when another process was faster, RecordTransfer
+// returns that process's record. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was
+// retried meanwhile.
 func (s *Store) RecordTransfer(
-	ctx context.Context, ref checkout.Ref, t checkout.Transfer,
+	ctx context.Context, p checkout.Payout, t checkout.Transfer,
 ) ([]byte, checkout.PayoutFailure, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, signed_transfer = $7, failure = $8
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
-			AND signed_transfer IS NULL AND failure = ''`,
-		ref.ID, ref.MerchantID, ref.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed)
+			AND signed_transfer IS NULL AND failure = '' AND generation = $9`,
+		p.ID, p.MerchantID, p.Mode, t.Amount, t.Fee, t.TxHash, t.Signed, t.Failed, p.Generation)
 	if err != nil {
 		return nil, "", fmt.Errorf("record transfer: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return t.Signed, t.Failed, nil
 	}
-	p, signed, err := s.Payout(ctx, ref)
-	return signed, p.Failure, err
+	now, signed, err := s.Payout(ctx, p.Ref)
+	if err == nil && now.Generation != p.Generation {
+		return nil, "", fmt.Errorf("record transfer: %w: the payout was retried", checkout.ErrConflict)
+	}
+	return signed, now.Failure, err
 }
 
-// FinishPayout decides the payout, in one transaction with its event and deliveries. An empty
-// failure means that the payout was sent. A repeat changes nothing and returns the same settlement.
+// FinishPayout decides a generation of the payout, in one transaction with its event and deliveries;
+// generation 0 is the present one. An empty failure means that the payout was sent. A repeat changes
+// nothing and returns the same settlement, even after a retry of the payout.
 // It returns checkout.ErrNotFound, checkout.ErrTransferStands for a failure although a signed
 // transfer may still pay the payout, and checkout.ErrConflict when a payout on a real chain was
 // sent although nothing was signed.
 func (s *Store) FinishPayout(
-	ctx context.Context, ref checkout.Ref, failure checkout.PayoutFailure,
+	ctx context.Context, ref checkout.Ref, generation int, failure checkout.PayoutFailure,
 ) (Settlement, error) {
 	var got Settlement
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
+			return err
+		}
+
+		if generation != 0 && generation != p.Generation { // it was retried, so it had failed
+			got.EventType = webhook.PayoutFailed
+			got.Deliveries, err = published(ctx, tx, p.Owner, p.ID, got.EventType, generation)
 			return err
 		}
 

@@ -20,15 +20,15 @@ const (
 // HoldPayout notes why a pending payout is not sent at present, and when it is tried again. When it
 // has been on hold for patience, the outcome is insufficient_liquidity: then nothing can be signed
 // for it any more. When a transfer of it was signed meanwhile, the outcome is the zero value. It
-// returns checkout.ErrNotFound.
+// returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) HoldPayout(
-	ctx context.Context, ref checkout.Ref, why checkout.PayoutHold, patience time.Duration,
+	ctx context.Context, p checkout.Payout, why checkout.PayoutHold, patience time.Duration,
 ) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		p, err := lockPayout(ctx, tx, ref)
+		now, err := lockGeneration(ctx, tx, p)
 		if err == nil {
-			got, err = p.hold(ctx, tx, why, patience)
+			got, err = now.hold(ctx, tx, why, patience)
 		}
 		return err
 	})
@@ -64,27 +64,38 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.
 
 // RefusePayout notes that the payout can never be sent. It returns the failure that counts: the
 // first one, or "" when a transfer was signed meanwhile. The payout stays pending until
-// FinishPayout, and nothing can be signed for it. It returns checkout.ErrNotFound.
+// FinishPayout, and nothing can be signed for it. It returns checkout.ErrNotFound, and
+// checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) RefusePayout(
-	ctx context.Context, ref checkout.Ref, why checkout.PayoutFailure,
+	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure,
 ) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		p, err := lockPayout(ctx, tx, ref)
+		now, err := lockGeneration(ctx, tx, p)
 		if err != nil {
 			return err
 		}
-		if p.closed() {
-			got.Failure = p.Failure
+		if now.closed() {
+			got.Failure = now.Failure
 			return nil
 		}
 		got.Failure = why
-		return p.refuse(ctx, tx, why)
+		return now.refuse(ctx, tx, why)
 	})
 	if err != nil {
 		return checkout.TransferOutcome{}, fmt.Errorf("refuse payout: %w", err)
 	}
 	return got, nil
+}
+
+// lockGeneration is lockPayout for what was found out about p: about its destination, for example. It
+// returns checkout.ErrConflict when p was retried meanwhile.
+func lockGeneration(ctx context.Context, tx pgx.Tx, p checkout.Payout) (lockedPayout, error) {
+	now, err := lockPayout(ctx, tx, p.Ref)
+	if err == nil && now.Generation != p.Generation {
+		err = fmt.Errorf("%w: the payout was retried", checkout.ErrConflict)
+	}
+	return now, err
 }
 
 // closed reports whether nothing can be signed for the payout: it is decided, a failure is
@@ -166,6 +177,8 @@ func (s *Store) RetryPayout(
 
 		tag, err := tx.Exec(ctx, `
 			UPDATE payout p SET status = 'pending', generation = generation + 1,
+				retried = retried || jsonb_build_object('destination', destination, 'failure', failure,
+					'sent_at', sent_at, 'failed_at', failed_at, 'retried_at', $5::timestamptz),
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
 				amount = '', fee = '', tx_hash = '', failure = '', signed_transfer = NULL,
 				next_action_at = $5, sent_at = NULL, confirmed_at = NULL, failed_at = NULL

@@ -260,7 +260,7 @@ func TestFinishPayment_SendsEverythingToTheSessionsOwnAddress(t *testing.T) {
 	_, got := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.Len(t, got.Deliveries, 1)
 	require.Equal(t, address, f.query(t, `SELECT url FROM webhook_delivery`))
-	payout, err := f.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), "")
+	payout, err := f.FinishPayout(t.Context(), s.Owner.Ref(got.PayoutID), 1, "")
 	require.NoError(t, err)
 	require.Len(t, payout.Deliveries, 1)
 	out, err := f.BeginAttempt(t.Context(), s.Owner.Ref(payout.Deliveries[0].ID), webhook.Turn{RunID: "run-1", Try: 1})

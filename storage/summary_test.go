@@ -122,7 +122,7 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	for _, failure := range []checkout.PayoutFailure{"", "", checkout.PayoutNetworkError} {
 		s := f.create(t, f.newSession())
 		_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
-		_, err := f.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), failure)
+		_, err := f.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, failure)
 		require.NoError(t, err)
 	}
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})

@@ -80,7 +80,7 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	}
 
 	var settled activities.Settlement
-	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure}
+	finish := activities.FinishPayoutInput{Ref: in.Ref, Failure: sent.Failure, Generation: sent.Generation}
 	if err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, decideOptions),
 		a.FinishPayout, finish).Get(ctx, &settled); err != nil {
 		return PayoutResult{}, err

@@ -58,7 +58,7 @@ func (w *world) livePayout() checkout.Ref {
 // the result and what the workflow took.
 func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (workflows.PayoutResult, time.Duration) {
 	w.t.Helper()
-	w.payments.Live = activities.Networks{Cards: w.cards, Rates: w.payments.Test.Rates, Payouts: away}
+	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: away}}}
 	env := w.env(ref.ID, time.Now())
 	env.OnActivity(w.payments.BroadcastPayout, mock.Anything, mock.Anything).Return(
 		func(ctx context.Context, ref checkout.Ref) (activities.BroadcastPayoutResult, error) {
@@ -108,7 +108,7 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 func TestPayout_WithoutALiveRowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.payments.Live = activities.Networks{Cards: w.cards, Rates: w.payments.Test.Rates, Payouts: &awayTreasury{}}
+	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: &awayTreasury{}}}}
 	env := w.env("po_forged", time.Now())
 	env.ExecuteWorkflow(workflows.TypePayout, workflows.PayoutInput{Ref: w.merchant.Owner(checkout.ModeLive).Ref("po_forged")})
 	require.Equal(t, workflows.ErrTypePayoutWithoutRow, errType(env.GetWorkflowError()))

@@ -39,17 +39,17 @@ func (n *Payouts) Transfer(ctx context.Context, ref checkout.Ref) (checkout.Tran
 		if err != nil {
 			return checkout.TransferOutcome{}, err
 		}
-		if signed, p.Failure, err = n.Store.RecordTransfer(ctx, ref, transfer); err != nil {
+		if signed, p.Failure, err = n.Store.RecordTransfer(ctx, p, transfer); err != nil {
 			return checkout.TransferOutcome{}, err
 		}
 	}
 
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
 		// An earlier run or another process decided it.
-		return checkout.TransferOutcome{Failure: p.Failure}, nil
+		return checkout.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
 	}
 	failure, err := n.Chain.Broadcast(ctx, ref.ID, signed)
-	return checkout.TransferOutcome{Failure: failure}, err
+	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 
 func (n *Payouts) sign(ctx context.Context, p checkout.Payout) (checkout.Transfer, error) {

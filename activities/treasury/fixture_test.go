@@ -111,8 +111,8 @@ func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, "")
+	require.Equal(t, checkout.TransferOutcome{Generation: got.Generation}, got)
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, "")
 	require.NoError(t, err)
 }
 

@@ -176,7 +176,7 @@ func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p chec
 		}
 		return nil
 	}
-	_, err = process.Store.FinishPayout(ctx, p.Ref, got.Failure)
+	_, err = process.Store.FinishPayout(ctx, p.Ref, got.Generation, got.Failure)
 	return err
 }
 

@@ -50,7 +50,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	_, err = f.Store.FinishPayout(t.Context(), ref, 0, got.Failure)
 	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
@@ -66,7 +66,7 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 	for range 2 { // while it is pending, and after it was sent
 		_, err = f.Store.RefundPayout(t.Context(), ref, operators(ref))
 		require.ErrorIs(t, err, checkout.ErrTransferStands)
-		_, err = f.Store.FinishPayout(t.Context(), ref, "")
+		_, err = f.Store.FinishPayout(t.Context(), ref, 0, "")
 		require.NoError(t, err)
 	}
 	f.settle(t)

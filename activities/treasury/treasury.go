@@ -49,6 +49,14 @@ func (t *Treasury) Transfer(
 	if err != nil {
 		return checkout.TransferOutcome{}, err
 	}
+	out, err := t.transfer(ctx, p)
+	out.Generation = p.Generation
+	return out, err
+}
+
+func (t *Treasury) transfer(
+	ctx context.Context, p checkout.Payout,
+) (checkout.TransferOutcome, error) {
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
 		return checkout.TransferOutcome{Failure: p.Failure}, nil
 	}
@@ -58,7 +66,7 @@ func (t *Treasury) Transfer(
 		return checkout.TransferOutcome{}, ErrNoChain
 	}
 
-	v, stands, err := t.Store.StandingTransfer(ctx, ref)
+	v, stands, err := t.Store.StandingTransfer(ctx, p.Ref)
 	if err != nil {
 		return checkout.TransferOutcome{}, err
 	}
@@ -101,7 +109,7 @@ func (t *Treasury) sign(
 		return storage.Signed{}, fmt.Errorf("check the destination: %w", err)
 	}
 	if why != "" {
-		out, err := t.Store.RefusePayout(ctx, p.Ref, why)
+		out, err := t.Store.RefusePayout(ctx, p, why)
 		return unsigned(out, err)
 	}
 
@@ -138,7 +146,7 @@ func (t *Treasury) sign(
 func (t *Treasury) hold(
 	ctx context.Context, p checkout.Payout, why checkout.PayoutHold,
 ) (storage.Signed, error) {
-	out, err := t.Store.HoldPayout(ctx, p.Ref, why, t.patience())
+	out, err := t.Store.HoldPayout(ctx, p, why, t.patience())
 	return unsigned(out, err)
 }
 

@@ -53,7 +53,7 @@ func TestTransfer_ARepeatSendsTheSameBytes(t *testing.T) {
 	for range 3 {
 		got, err := f.Transfer(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, checkout.TransferOutcome{}, got)
+		require.Equal(t, checkout.TransferOutcome{Generation: 1}, got)
 	}
 	f.chain.mine(1)
 	_, err := f.Transfer(t.Context(), ref)
@@ -126,7 +126,7 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			for range 2 {
 				got, err := f.Transfer(t.Context(), ref)
 				require.NoError(t, err)
-				require.Equal(t, checkout.TransferOutcome{Held: c.want}, got)
+				require.Equal(t, checkout.TransferOutcome{Held: c.want, Generation: 1}, got)
 			}
 			p := f.read(t, ref)
 			require.Equal(t, c.want, p.Hold)
@@ -185,14 +185,14 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	f.exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity}, got)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 
 	// The same call again, of a run that was believed dead, signs nothing although it now could.
 	f.Limits = generous
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity}, got)
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 
@@ -212,12 +212,12 @@ func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
 	ref := f.usdc(t)
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress}, got)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got)
 	f.chain.invalid["0xMerchant"] = false
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress}, got, "the first answer stays")
-	_, err = f.Store.FinishPayout(t.Context(), ref, got.Failure)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}, got, "the first answer stays")
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
 	require.NoError(t, err)
 	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
 	got, err = f.Transfer(t.Context(), ref)
@@ -293,13 +293,13 @@ func TestFinishPayout_BelievesTheTransfers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
-	_, err := f.Store.FinishPayout(t.Context(), ref, "")
+	_, err := f.Store.FinishPayout(t.Context(), ref, 1, "")
 	require.ErrorIs(t, err, checkout.ErrConflict, "nothing was signed")
 	_, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	_, err = f.Store.FinishPayout(t.Context(), ref, checkout.PayoutNetworkError)
+	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
 	require.ErrorIs(t, err, checkout.ErrTransferStands)
-	_, err = f.Store.FinishPayout(t.Context(), ref, "")
+	_, err = f.Store.FinishPayout(t.Context(), ref, 1, "")
 	require.NoError(t, err)
 }
 
@@ -323,16 +323,16 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	f := newFixture(t)
 	ref := f.usdc(t)
 	f.send(t, ref)
-	held, err := f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	held, err := f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{}, held)
 	ref = f.usdc(t)
 	_, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	held, err = f.Store.HoldPayout(t.Context(), ref, checkout.HoldFloat, 0)
+	held, err = f.Store.HoldPayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.HoldFloat, 0)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{}, held)
-	held, err = f.Store.RefusePayout(t.Context(), ref, checkout.PayoutInvalidAddress)
+	held, err = f.Store.RefusePayout(t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.PayoutInvalidAddress)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{}, held)
 	p := f.read(t, ref)

@@ -1,4 +1,4 @@
-// Package action holds a merchant's actions on webhooks. The REST API and the dashboard share them.
+// Package action holds a merchant's actions on webhooks and payouts. The REST API and the dashboard share them.
 // An action first changes storage, then informs Temporal. If Temporal does not answer, Reconcile
 // does that step later.
 package action

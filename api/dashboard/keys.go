@@ -217,6 +217,7 @@ var scopeTexts = map[string]string{
 	"deliveries:write": "replay, hold, retry and read deliveries",
 	"events:read":      "read events",
 	"payouts:read":     "read payouts",
+	"payouts:write":    "retry and read payouts",
 }
 
 // scopeWords describes scopes. The text follows "may" in a sentence.

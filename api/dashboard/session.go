@@ -19,8 +19,9 @@ type sessionPage struct {
 	checkout.Session
 	storage.SessionHistory
 	Payments []checkout.Transaction // in the order of their attempts; a payment in flight is last
-	Moments  []moment               // oldest first
-	Pairs    []pair                 // metadata in the merchant's order
+	Money    sessionMoney
+	Moments  []moment // oldest first
+	Pairs    []pair   // metadata in the merchant's order
 	Customer string
 	Fault    string
 	// Refresh is how often the page reloads itself, "" when nothing can change.
@@ -55,6 +56,10 @@ func (s *server) sessionPage(v visit, fault string) (answer, error) {
 		Pairs:    metadataPairs(session.Metadata),
 	}
 	if p.SessionHistory, err = s.Store.SessionHistory(v.Context(), v.Owner().Ref(session.ID)); err != nil {
+		return answer{}, err
+	}
+
+	if p.Money, err = s.money(v, session.ID); err != nil {
 		return answer{}, err
 	}
 

@@ -175,11 +175,11 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordTransfer(t.Context(), payout, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
+	_, _, err = d.store.RecordTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
-	_, err = d.store.FinishPayout(t.Context(), payout, "")
+	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 
 	got := d.as(checkout.RoleViewer).get("/test/sessions/" + s.ID)
@@ -324,4 +324,133 @@ func TestRefresh_OfSomebodyWhoIsSignedOutGoesToSignIn(t *testing.T) {
 	got := d.browser().send("GET", "/test/sessions?status=failed", nil, "HX-Request", "true")
 	require.Equal(t, 401, got.status, "a redirect would put the sign-in page into the page")
 	require.Equal(t, "/signin?next=%2Ftest%2Fsessions%3Fstatus%3Dfailed", got.header.Get("HX-Redirect"))
+}
+
+// signed signs a transfer of a live payout and raises its fee once. It returns the transfer.
+func (d *desk) signed(ref checkout.Ref) storage.Transfer {
+	d.t.Helper()
+	ctx := d.t.Context()
+	standing := checkout.AccountStanding{
+		NextNonce: 7, FinalNonce: 7, Height: 21_000_000, Balances: map[string]string{"ETH": "5", "USDC": "900000", "USDT": "0"},
+	}
+	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
+	require.NoError(d.t, err)
+	p, _, err := d.store.Payout(ctx, ref)
+	require.NoError(d.t, err)
+	plan := checkout.TransferPlan{Currency: p.Currency, Destination: p.Destination, Amount: "1319.000000", Fee: "0.913333", MaxCost: "0.000700000000000000"}
+	version := func(hash string) func(context.Context, uint64) (checkout.TransferVersion, error) {
+		return func(_ context.Context, nonce uint64) (checkout.TransferVersion, error) {
+			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: hash, Raw: []byte("bytes that move money")}, nil
+		}
+	}
+	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
+		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 140_000, Sign: version("0xfirst"),
+		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000},
+	})
+	require.NoError(d.t, err)
+	require.Equal(d.t, checkout.SigningGo, got.Step)
+	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
+	require.NoError(d.t, err)
+	_, added, err := d.store.AddVersion(ctx, live[0], plan, func(ctx context.Context) (checkout.TransferVersion, error) { return version("0xsecond")(ctx, 7) })
+	require.NoError(d.t, err)
+	require.True(d.t, added)
+	return live[0]
+}
+
+// livePayout creates a live session whose payment has prices of sources, and returns its payout.
+func (d *desk) livePayout() (checkout.Session, checkout.Ref) {
+	d.t.Helper()
+	s := d.newSession(d.merchant, checkout.ModeLive)
+	_, settled := d.pay(s, "")
+	payout := s.Owner.Ref(settled.PayoutID)
+	d.exec(`UPDATE payout SET destination = '0xShop' WHERE id = $1`, payout.ID)
+	d.exec(`UPDATE transaction SET acquirer_ref = 'pi_3Q', rate_at = '2026-11-22T16:00:00Z',
+		rate_sources = '[{"source": "coinbase", "rate": "1.0931", "at": "2026-11-22T15:59:58Z"}, {"source": "kraken", "rate": "1.0929", "at": "2026-11-22T15:59:59Z"}]'
+		WHERE session_id = $1`, s.ID)
+	return s, payout
+}
+
+func TestSession_ShowsItsMoney(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s, payout := d.livePayout()
+	viewer := d.as(checkout.RoleViewer)
+	path := "/live/sessions/" + s.ID
+	require.NotContains(t, viewer.get(path).text(), "Signed versions", "nothing is signed")
+	p, _, err := d.store.Payout(t.Context(), payout)
+	require.NoError(t, err)
+	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	require.NoError(t, err)
+	held := viewer.get(path).text()
+	require.Contains(t, held, "There is too little of the currency to send at present")
+	require.Contains(t, held, "next try")
+
+	transfer := d.signed(payout)
+	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
+	require.NoError(t, err)
+	got := viewer.get(path)
+	for _, want := range []string{
+		"pi_3Q", "coinbase 1.0931", "kraken 1.0929", "22 Nov 2026 15:59:58", "22 Nov 2026 16:00:00", "not final", "Nonce 7", transfer.ID,
+		"network fee 0.913333 USDC", `href="https://etherscan.io/tx/0xfirst"`, `href="https://etherscan.io/tx/0xsecond"`, "0.000700000000000000 ETH",
+		"Charge", "acquirer:receivable", "1234.50 EUR", "merchant:payable", "revenue:fee", "Transfer signed", "transit", "1319.000000 USDC",
+	} {
+		require.Contains(t, got.text(), want)
+	}
+	require.NotContains(t, got.text(), "Transfer confirmed")
+	require.NotContains(t, got.text(), "Waits")
+
+	_, ended, err := d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
+		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: "0.000345",
+	}, 21_000_071)
+	require.NoError(t, err)
+	require.True(t, ended)
+	got = viewer.get(path)
+	for _, want := range []string{
+		"confirmed", "Confirmed", "in block 21000005, proved final 66 blocks later", "in the block", "Transfer confirmed", "expense:gas", "0.000345000000000000 ETH",
+	} {
+		require.Contains(t, got.text(), want)
+	}
+	require.NotContains(t, got.body, "bytes that move money")
+
+	test := d.newSession(d.merchant, checkout.ModeTest)
+	d.pay(test, "")
+	shown := viewer.get("/test/sessions/" + test.ID).text()
+	for _, absent := range []string{"Ledger", "Acquirer", "Signed versions", "Exchange rate", "Nonce"} {
+		require.NotContains(t, shown, absent, "test mode has none")
+	}
+}
+
+func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	_, settled := d.pay(s, "")
+	payout := s.Owner.Ref(settled.PayoutID)
+	path := "/test/sessions/" + s.ID
+	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
+	require.NotContains(t, owner.get(path).text(), "Retry the payout now", "it is pending")
+	require.Equal(t, 404, owner.post("/test/sessions/"+d.newSession(d.merchant, checkout.ModeTest).ID+"/retry_payout").status, "it has no payout")
+	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+
+	var started []string
+	d.temporal.start = func(o client.StartWorkflowOptions) error { started = append(started, o.ID); return nil }
+	require.NotContains(t, developer.get(path).text(), "Retry the payout now")
+	require.Equal(t, 403, developer.post(path+"/retry_payout").status)
+	require.Equal(t, 404, owner.post("/live/sessions/"+s.ID+"/retry_payout").status)
+	require.Empty(t, started)
+
+	require.Contains(t, owner.get(path).text(), "Retry the payout now")
+	got := owner.post(path + "/retry_payout")
+	require.Equal(t, 303, got.status)
+	require.Equal(t, path, got.header.Get("Location"))
+	shown := owner.get(path).text()
+	require.Contains(t, shown, "The payout is sent again")
+	require.Contains(t, shown, "Before: failed")
+	got = owner.post(path + "/retry_payout")
+	require.Equal(t, 422, got.status, "a double click")
+	require.Contains(t, got.text(), "has not failed, or it was retried already")
+	require.Equal(t, []string{payout.ID}, started)
+	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried' AND subject = $1 AND mode = 'test'
+		AND detail LIKE '%invalid_address'`, payout.ID))
 }

@@ -49,15 +49,14 @@ func (s *server) webhookRoutes() {
 	s.post(inMode+"/deliveries/{id}/replay", handles, s.replayDelivery)
 }
 
-// webhooks returns the actions on webhooks. It logs the errors that are left to Reconcile.
+// webhooks returns the actions on webhooks.
 func (s *server) webhooks() action.Webhooks {
-	return action.Webhooks{
-		Store:     s.Store,
-		Workflows: s.Workflows,
-		LeftToReconcile: func(ctx context.Context, err error) {
-			s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
-		},
-	}
+	return action.Webhooks{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
+}
+
+// leftToReconcile logs the error of a step that Reconcile repeats.
+func (s *server) leftToReconcile(ctx context.Context, err error) {
+	s.Log.WarnContext(ctx, "left to Reconcile", "error", err)
 }
 
 // healthWindow is the time before now that a registration's health covers.

@@ -53,7 +53,7 @@ const (
 var AllScopes = Scopes{
 	ScopeFull, ScopeRead,
 	"checkout:read", "checkout:write", "webhooks:read", "webhooks:write", "deliveries:read",
-	"deliveries:write", "events:read", "payouts:read",
+	"deliveries:write", "events:read", "payouts:read", "payouts:write",
 }
 
 // Allow reports whether a key with these scopes may read, or write, a resource.

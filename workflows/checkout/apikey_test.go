@@ -20,7 +20,7 @@ func TestParseScopes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, text)
 	}
-	for _, text := range []string{"Full", "write", "checkout", "events:write", "payouts:write", ",", "read,", "read;full", "*"} {
+	for _, text := range []string{"Full", "write", "checkout", "events:write", "payouts:send", ",", "read,", "read;full", "*"} {
 		_, err := checkout.ParseScopes(text)
 		require.ErrorContains(t, err, "is not a scope; scopes are full, read, checkout:read", text)
 	}

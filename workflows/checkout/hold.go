@@ -16,8 +16,9 @@ const (
 	HoldAway   PayoutHold = "away"   // no node answers; a signed transfer may be on its way
 )
 
-// TransferOutcome says what became of a payout. Both fields are empty when it was sent.
+// TransferOutcome says what became of a payout. Failure and Held are empty when it was sent.
 type TransferOutcome struct {
-	Failure PayoutFailure // it failed for good, before anything was signed
-	Held    PayoutHold    // it waits
+	Failure    PayoutFailure // it failed for good, before anything was signed
+	Held       PayoutHold    // it waits
+	Generation int           // of the payout that this is about
 }

@@ -56,14 +56,30 @@ type Payout struct {
 	TxHash         string        // "" until broadcast
 	Failure        PayoutFailure // set on a pending payout when the network refuses to sign
 	Metadata       json.RawMessage
-	Generation     int        // the first is 1; a retry of a failed payout adds one
-	Hold           PayoutHold // why a pending payout is not sent at present; "" when nothing holds it
-	NextActionAt   *time.Time // when a payout on hold is tried again
+	Generation     int             // the first is 1; a retry of a failed payout adds one
+	Retried        []RetriedPayout // the generations before this one, oldest first
+	Hold           PayoutHold      // why a pending payout is not sent at present; "" when nothing holds it
+	NextActionAt   *time.Time      // when a payout on hold is tried again
 	CreatedAt      time.Time
 	SentAt         *time.Time
 	ConfirmedAt    *time.Time // when the transfer was final on the chain
 	FailedAt       *time.Time
 }
+
+// RetriedPayout is a generation of a payout that failed and was retried.
+type RetriedPayout struct {
+	Destination string        `json:"destination"`
+	Failure     PayoutFailure `json:"failure"`
+	SentAt      *time.Time    `json:"sent_at"` // set when a network had its transfer, which then paid nothing
+	FailedAt    time.Time     `json:"failed_at"`
+	RetriedAt   time.Time     `json:"retried_at"`
+}
+
+// PayoutRetried is the action of a retry in the audit log.
+const PayoutRetried = "payout.retried"
+
+// RetryDetail is the detail of a retry in the audit log.
+func (p Payout) RetryDetail() string { return "of " + p.SessionID + ", after " + string(p.Failure) }
 
 // MarshalJSON writes the payout object of payout.* events and of the session. Source:
 // api/decisions.md, "payout".

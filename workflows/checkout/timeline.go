@@ -26,13 +26,28 @@ const (
 	MomentPayoutFailed  MomentStatus = "payout_failed"
 )
 
+// moment is a Moment with its time, for sorting.
+type moment struct {
+	at time.Time
+	Moment
+}
+
+// moments returns the steps of one generation of the payout. It may be sent and fail afterwards: a
+// transfer that a network took may pay nothing.
+func (p *Payout) moments(begun time.Time, sentAt, failedAt *time.Time, why PayoutFailure) []moment {
+	all := []moment{{begun, Moment{Status: MomentPayoutPending, PayoutID: &p.ID}}}
+	if sentAt != nil {
+		all = append(all, moment{*sentAt, Moment{Status: MomentPayoutSent, PayoutID: &p.ID}})
+	}
+	if failedAt != nil {
+		all = append(all, moment{*failedAt,
+			Moment{Status: MomentPayoutFailed, PayoutID: &p.ID, Reason: orNull(string(why))}})
+	}
+	return all
+}
+
 // Timeline returns the steps of the session so far, oldest first.
 func (s Session) Timeline() []Moment {
-	type moment struct {
-		at time.Time
-		Moment
-	}
-
 	all := []moment{{s.CreatedAt, Moment{Status: MomentStatus(StatusPending)}}}
 	for _, t := range s.Transactions {
 		if t.Failure != "" && t.CompletedAt != nil {
@@ -54,15 +69,12 @@ func (s Session) Timeline() []Moment {
 	}
 
 	if p := s.Payout; p != nil {
-		all = append(all, moment{p.CreatedAt, Moment{Status: MomentPayoutPending, PayoutID: &p.ID}})
-		switch {
-		case p.SentAt != nil:
-			all = append(all, moment{*p.SentAt, Moment{Status: MomentPayoutSent, PayoutID: &p.ID}})
-		case p.FailedAt != nil:
-			all = append(all, moment{*p.FailedAt,
-				Moment{Status: MomentPayoutFailed, PayoutID: &p.ID,
-					Reason: orNull(string(p.Failure))}})
+		begun := p.CreatedAt
+		for _, r := range p.Retried {
+			all = append(all, p.moments(begun, r.SentAt, &r.FailedAt, r.Failure)...)
+			begun = r.RetriedAt
 		}
+		all = append(all, p.moments(begun, p.SentAt, p.FailedAt, p.Failure)...)
 	}
 
 	slices.SortStableFunc(all,

@@ -101,3 +101,39 @@ func TestSession_Timeline(t *testing.T) {
 		require.JSONEq(t, c.want, string(got.Timeline), name)
 	}
 }
+
+func TestSession_TimelineOfARetriedPayout(t *testing.T) {
+	t.Parallel()
+	at := func(seconds int) *time.Time {
+		t := time.Date(2026, 1, 2, 3, 0, seconds, 0, time.UTC)
+		return &t
+	}
+	p := checkout.Payout{
+		Ref: checkout.Ref{ID: "po_1"}, Generation: 3, CreatedAt: *at(1),
+		Retried: []checkout.RetriedPayout{
+			{Failure: checkout.PayoutInvalidAddress, FailedAt: *at(2), RetriedAt: *at(3)},
+			{Failure: checkout.PayoutNetworkError, SentAt: at(4), FailedAt: *at(5), RetriedAt: *at(6)},
+		},
+	}
+	steps := func() (all []string) {
+		s := checkout.Session{Status: checkout.StatusCompleted, CreatedAt: *at(0), EndedAt: at(1), Payout: &p}
+		for _, m := range s.Timeline()[2:] {
+			step := string(m.Status) + " " + m.At[17:19]
+			if m.Reason != nil {
+				step += " " + *m.Reason
+			}
+			require.Equal(t, "po_1", *m.PayoutID)
+			all = append(all, step)
+		}
+		return all
+	}
+	before := []string{
+		"payout_pending 01", "payout_failed 02 invalid_address",
+		"payout_pending 03", "payout_sent 04", "payout_failed 05 network_error", "payout_pending 06",
+	}
+	require.Equal(t, before, steps())
+	p.Status, p.SentAt = checkout.PayoutSent, at(7)
+	require.Equal(t, append(before, "payout_sent 07"), steps())
+	p.Status, p.FailedAt, p.Failure = checkout.PayoutFailed, at(8), checkout.PayoutInvalidAddress
+	require.Equal(t, append(before, "payout_sent 07", "payout_failed 08 invalid_address"), steps())
+}

@@ -46,6 +46,7 @@ type Payout struct {
 	ID, SessionID, TransactionID, MerchantID string
 	Mode                                     checkout.Mode
 	Status                                   checkout.PayoutStatus
+	Generation                               int // the first is 1; each retry adds one
 	Transfers                                int
 }
 
@@ -149,10 +150,10 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 
 	err = collect(ctx, tx, &f.Payouts, `
-		SELECT id, session_id, transaction_id, merchant_id, mode, status, (SELECT count(*)
+		SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, (SELECT count(*)
 			FROM sandbox_transfer t WHERE t.payout_id = payout.id)
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
-		err = row.Scan(&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Transfers)
+		err = row.Scan(&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Generation, &p.Transfers)
 		return p, err
 	})
 	if err != nil {

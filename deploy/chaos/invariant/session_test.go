@@ -30,7 +30,7 @@ func (f *Facts) addSessions() {
 		{ID: "txn_evt_ok", SessionID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusCompleted, CreatedAt: noon.Add(-time.Second), CompletedAt: new(noon)},
 	}
 	f.Charges = []Charge{{"txn_evt_bad", "cs_1", checkout.OutcomeFailed}, {"txn_evt_ok", "cs_1", checkout.OutcomeSucceeded}}
-	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Transfers: 1}}
+	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Generation: 1, Transfers: 1}}
 	f.Events = append(f.Events, Event{
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
@@ -179,6 +179,13 @@ var sessionCases = []brokenCase{
 	}, []string{"17 po_1"}},
 	{"17: completed without a payout", func(f *Facts) { f.Payouts = nil }, []string{"17 cs_1"}},
 	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, []string{"17 po_1"}},
+	{"17: retried, and nobody was told of the failure", func(f *Facts) { f.Payouts[0].Generation = 2 }, []string{"17 po_1"}},
+	{"17: retried, and told of both", func(f *Facts) {
+		e := *f.eventOf("evt_sent")
+		e.ID, e.Type = "evt_failed", webhook.PayoutFailed
+		f.Events = append(f.Events, e)
+		f.Payouts[0].Generation = 2
+	}, nil},
 
 	// 18
 	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},

@@ -25,6 +25,10 @@ func TestDashboard_EveryPage(t *testing.T) {
 	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
 	m.Arrivals(3, 20*time.Second)
 	m.Create(e2e.Terms)
+	e2e.Query[string](t, e2e.Shared, `UPDATE payout_address SET address = 'sandbox:invalid' WHERE merchant_id = $1 RETURNING address`, m.ID)
+	unpaid := m.Create(e2e.Terms)
+	m.MustPay(unpaid, e2e.CardSucceeds)
+	e2e.Await(t, "the payout fails", 10*time.Second, func() bool { return m.Session(unpaid).Field("payout.status") == "failed" })
 	delivery := e2e.DeliveryOf(t, e2e.Shared, paid, "checkout.completed")
 	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
 	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z"}`).Field("id").(string)
@@ -34,14 +38,17 @@ func TestDashboard_EveryPage(t *testing.T) {
 	inspectPage(b, "dashboard-signin")
 	signIn(b, m, newMember(m, checkout.RoleOwner))
 	for _, path := range []string{
-		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid,
+		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
 		"/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
 		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
 		"/test/keys", "/live/keys", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/account",
 	} {
 		page(b, m, path)
-		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", delivery, "one", endpoint, "one", replay, "one").Replace(path))
+		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
 	}
+	page(b, m, "/test/sessions/"+unpaid)
+	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
+	inspectPage(b, "dashboard-session-retry")
 	page(b, m, "/test/nothing")
 	inspectPage(b, "dashboard-not-found")
 	require.Len(t, b.TakeFaults(), 1, "the browser notes the 404")

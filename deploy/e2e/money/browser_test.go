@@ -43,6 +43,7 @@ func testBrowser(t *testing.T, l live) {
 	for _, id := range ids {
 		e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })
 	}
+	l.seesMoney(browser, ids[1])
 	require.Zero(t, e2e.Query[int](t, l.stack, `SELECT count(*) FROM finding`))
 	log, err := os.ReadFile(l.stack.Log("worker"))
 	require.NoError(t, err)

@@ -28,9 +28,10 @@ func TestLive(t *testing.T) {
 	t.Run("a customer pays in a browser", func(t *testing.T) { testBrowser(t, merchant(t)) })
 	for name, test := range map[string]func(*testing.T, live){
 		"the bank agrees and the customer does not return": testBankAgrees,
-		"the bank refuses":          testBankRefuses,
-		"a declined card":           testDeclined,
-		"a form with a card number": testCardInForm,
+		"the bank refuses":           testBankRefuses,
+		"a declined card":            testDeclined,
+		"a failed payout is retried": testRetry,
+		"a form with a card number":  testCardInForm,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

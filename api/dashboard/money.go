@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"slices"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// sessionMoney is how the money of a session moved, for its page.
+type sessionMoney struct {
+	storage.SessionMoney
+	Booked []bookedEntry // oldest first
+}
+
+// bookedEntry is an entry of the ledger with its debits and credits.
+type bookedEntry struct {
+	storage.LedgerEntry
+	Lines []bookedLine
+}
+
+// bookedLine is a debit or a credit; the other one is "". Amounts are in major units.
+type bookedLine struct{ Account, Asset, Debit, Credit string }
+
+// money returns how the money of a session moved.
+func (s *server) money(v visit, sessionID string) (sessionMoney, error) {
+	got, err := s.Store.SessionMoney(v.Context(), v.Owner().Ref(sessionID))
+	if err != nil {
+		return sessionMoney{}, err
+	}
+	m := sessionMoney{SessionMoney: got}
+	for _, e := range got.Ledger {
+		booked := bookedEntry{LedgerEntry: e}
+		for _, p := range e.Postings {
+			amount, credit, err := p.Decimal()
+			if err != nil {
+				return sessionMoney{}, err
+			}
+			line := bookedLine{Account: p.Account, Asset: p.Asset, Debit: amount}
+			if credit {
+				line.Debit, line.Credit = "", amount
+			}
+			booked.Lines = append(booked.Lines, line)
+		}
+		m.Booked = append(m.Booked, booked)
+	}
+	return m, nil
+}
+
+// Charge returns the record of a payment's charge, nil without one.
+func (m sessionMoney) Charge(transactionID string) *storage.ChargeRecord {
+	i := slices.IndexFunc(m.Charges, func(c storage.ChargeRecord) bool { return c.TransactionID == transactionID })
+	if i < 0 {
+		return nil
+	}
+	return &m.Charges[i]
+}
+
+// explorers are the sites that show a transaction to people, by chain. A simulated chain has none.
+var explorers = map[string]string{"eip155:1": "https://etherscan.io/tx/"}
+
+// Explorer returns the address of a page about a transaction of the transfer's chain, "" without one.
+func (sessionMoney) Explorer(t storage.PayoutTransfer, txHash string) string {
+	if site := explorers[t.ChainID]; site != "" {
+		return site + txHash
+	}
+	return ""
+}
+
+// Native returns the currency in which the transfer's chain takes its fees.
+func (sessionMoney) Native(t storage.PayoutTransfer) checkout.PayoutCurrency {
+	return checkout.NetworkCurrency(t.Network)
+}
+
+// holdTexts say why a payout waits. Each continues a sentence that ends with the time of the next try.
+var holdTexts = map[checkout.PayoutHold]string{
+	checkout.HoldFloat:  "There is too little of the currency to send at present",
+	checkout.HoldLimit:  "A limit of payouts is reached",
+	checkout.HoldFrozen: "Payouts are stopped at present",
+	checkout.HoldFee:    "The network's fee is too high at present",
+	checkout.HoldRate:   "The network's fee has no price at present",
+	checkout.HoldChain:  "The network cannot be reached at present",
+	checkout.HoldSigner: "The transfer could not be signed",
+}
+
+// HoldText returns why the payout waits, "" when nothing holds it.
+func (sessionMoney) HoldText(why checkout.PayoutHold) string { return holdTexts[why] }

@@ -1,0 +1,36 @@
+package dashboard
+
+import (
+	"errors"
+
+	"example.com/checkout/api/action"
+	"example.com/checkout/workflows/checkout"
+)
+
+var payoutRetried = notice("payout_retried", "The payout is sent again, to your present payout address.")
+
+// retryPayout serves POST /{mode}/sessions/{id}/retry_payout.
+func (s *server) retryPayout(v visit) (answer, error) {
+	session, err := s.Store.Session(v.Context(), v.Owner().Ref(v.ID()))
+	if err != nil {
+		return answer{}, err
+	}
+	p := session.Payout
+	if p == nil {
+		return answer{}, checkout.ErrNotFound
+	}
+
+	retry := action.Payouts{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
+	_, err = retry.RetryPayout(v.Context(), p.Ref, v.audit(checkout.PayoutRetried, p.ID, p.RetryDetail()))
+	switch {
+	case errors.Is(err, checkout.ErrPayoutNotFailed):
+		return s.sessionPage(v, "The payout has not failed, or it was retried already.")
+	case errors.Is(err, checkout.ErrTransferStands):
+		return s.sessionPage(v, "A signed transfer may still pay the payout, so it cannot be retried.")
+	case errors.Is(err, checkout.ErrPaymentRefunded):
+		return s.sessionPage(v, "The customer gets the money of this payment back, so its payout cannot be retried.")
+	case err != nil:
+		return answer{}, err
+	}
+	return goTo(v.Path("/sessions/"+session.ID), payoutRetried)
+}

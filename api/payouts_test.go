@@ -1,0 +1,103 @@
+package api
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// failedPayout creates a payout of the merchant and fails it.
+func (f *front) failedPayout() checkout.Ref {
+	f.t.Helper()
+	_, settled := f.pay(f.newSession(f.merchant.testKey), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	ref := checkout.Owner{MerchantID: f.merchant.ID, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
+	_, err := f.store.FinishPayout(f.t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	require.NoError(f.t, err)
+	return ref
+}
+
+func (f *front) retry(id string) answer {
+	f.t.Helper()
+	return f.do("POST", "/v1/payouts/"+id+"/retry", f.merchant.testKey, "")
+}
+
+func TestRetryPayout_SendsItAgain(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	ref := f.failedPayout()
+	f.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address) SELECT $1, 'test', currency, network, 'sandbox:new'
+		FROM payout ON CONFLICT (merchant_id, mode, currency) DO UPDATE SET address = excluded.address`, f.merchant.ID)
+	var started []client.StartWorkflowOptions
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		started = append(started, o)
+		if len(started) < 3 { // the run that wrote the failure is closing
+			return serviceerror.NewWorkflowExecutionAlreadyStarted("x", "y", "z")
+		}
+		return nil
+	}
+	got := f.retry(ref.ID)
+	require.Equal(t, 202, got.status, got.body)
+	for field, want := range map[string]any{
+		"id": ref.ID, "status": "pending", "destination": "sandbox:new", "failure": nil, "failed_at": nil, "tx_hash": nil, "amount": nil,
+	} {
+		require.Equal(t, want, got.json[field], field)
+	}
+	require.Len(t, started, 3)
+	require.Equal(t, ref.ID, started[2].ID)
+	require.Equal(t, enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, started[2].WorkflowIDReusePolicy)
+	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried' AND subject = '"+ref.ID+"' AND mode = 'test'"))
+
+	got = f.retry(ref.ID)
+	require.Equal(t, 409, got.status, "a double click")
+	require.Equal(t, "payout_not_failed", got.json["error"])
+	require.Len(t, started, 3)
+	require.Equal(t, 1, f.count("audit_entry WHERE action = 'payout.retried'"))
+}
+
+func TestRetryPayout_TheRunIsLeftToReconcile(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	f.temporal.start = func(client.StartWorkflowOptions) error { return nil }
+	ref := f.failedPayout()
+	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
+	got := f.retry(ref.ID)
+	require.Equal(t, 202, got.status, got.body)
+	require.Equal(t, "pending", got.json["status"])
+}
+
+func TestRetryPayout_SaysWhyNot(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	ref, other := f.failedPayout(), f.newMerchant(true)
+	f.temporal.start = func(client.StartWorkflowOptions) error { t.Error("a run was started"); return nil }
+	post := func(key, id, body string) answer { return f.do("POST", "/v1/payouts/"+id+"/retry", key, body) }
+	for name, got := range map[string]answer{
+		"another merchant's": post(other.testKey, ref.ID, ""),
+		"the other mode's":   post(f.merchant.liveKey, ref.ID, ""),
+		"unknown":            post(f.merchant.testKey, checkout.NewID(checkout.PrefixPayout), `{"a": 1}`),
+		"malformed":          post(f.merchant.testKey, "po_1", ""),
+	} {
+		require.Equal(t, 404, got.status, name)
+	}
+	got := post(f.merchant.testKey, ref.ID, `{"address": "sandbox:mine"}`)
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "address", got.json["param"])
+
+	// A row that somebody changed by hand: its transfer stands.
+	f.exec(`INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
+		VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())`)
+	f.exec(`INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ('tr_1', 'tre_1', 0, 'live', 1, now())`)
+	f.exec(`INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing, created_at)
+		VALUES ('tr_1', $1, $2, 'test', 'USDC', 1, 0, 100, true, now())`, ref.ID, f.merchant.ID)
+	got = post(f.merchant.testKey, ref.ID, "")
+	require.Equal(t, 409, got.status)
+	require.Equal(t, "transfer_not_final", got.json["error"])
+	require.Equal(t, "failed", f.do("GET", "/v1/payouts/"+ref.ID, f.merchant.testKey, "").json["status"])
+	require.Zero(t, f.count("audit_entry WHERE action = 'payout.retried'"))
+}

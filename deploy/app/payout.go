@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/service"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) payoutCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "payout",
+		Short: "Send a failed payout again",
+		Long:  `Works on one payout of any merchant. It needs the settings of the worker.`,
+	}
+	command.AddCommand(c.payoutRetryCommand())
+	return command
+}
+
+func (c *call) payoutRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry po_…",
+		Short: "Send a failed payout again",
+		Long: `Makes a failed payout pending again and starts its run: the same id, source amount and exchange rate, and
+the merchant's payout address as it is now. It is refused while a signed transfer may still pay the
+payout. The merchant's audit log gets an entry.`,
+		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixPayout, "the dashboard's page of a session"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error { return retryPayout(ctx, cfg, args[0], c.out) }
+		}),
+	}
+}
+
+// retryPayout makes a failed payout pending and starts its run.
+func retryPayout(ctx context.Context, cfg config.Config, payoutID string, out io.Writer) error {
+	store, err := service.OpenStore(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	p, err := store.AnyPayout(ctx, payoutID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return fmt.Errorf("there is no payout %s", payoutID)
+	}
+	if err != nil {
+		return err
+	}
+
+	temporal, err := service.DialTemporal(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
+	p, err = store.RetryPayout(ctx, p.Ref, entry)
+	switch {
+	case errors.Is(err, checkout.ErrPayoutNotFailed):
+		return fmt.Errorf("payout %s has not failed", payoutID)
+	case errors.Is(err, checkout.ErrTransferStands):
+		return fmt.Errorf("a signed transfer of payout %s may still pay it", payoutID)
+	case errors.Is(err, checkout.ErrPaymentRefunded):
+		return fmt.Errorf("the payment of payout %s is refunded", payoutID)
+	case err != nil:
+		return err
+	}
+	flows := &runs.Client{Temporal: temporal}
+	begun := "its run has started"
+	if flows.StartPayout(ctx, p.Ref) != nil {
+		begun = "its run starts within a minute, because Temporal did not answer"
+	}
+	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
+	return err
+}

@@ -1,0 +1,117 @@
+package storage_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// failedPayout creates a payout and fails it.
+func (f fixture) failedPayout(t *testing.T) checkout.Ref {
+	t.Helper()
+	p := f.payout(t)
+	_, err := f.FinishPayout(t.Context(), p, 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	return p
+}
+
+func TestRetryPayout_OneOfManyWins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.failedPayout(t)
+	var (
+		won   atomic.Int64
+		group errgroup.Group
+	)
+	for range 6 {
+		group.Go(func() error {
+			_, err := f.RetryPayout(t.Context(), ref)
+			if err == nil {
+				won.Add(1)
+			}
+			if errors.Is(err, checkout.ErrPayoutNotFailed) {
+				return nil
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.EqualValues(t, 1, won.Load())
+	p, signed, err := f.Payout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Nil(t, signed)
+	require.Equal(t, []any{checkout.PayoutPending, 2, checkout.PayoutFailure("")}, []any{p.Status, p.Generation, p.Failure})
+	require.Len(t, p.Retried, 1)
+	require.Equal(t, checkout.PayoutInvalidAddress, p.Retried[0].Failure)
+	require.False(t, p.Retried[0].RetriedAt.Before(p.Retried[0].FailedAt))
+
+	any, err := f.AnyPayout(t.Context(), ref.ID)
+	require.NoError(t, err)
+	require.Equal(t, p, any)
+	_, err = f.AnyPayout(t.Context(), "po_none")
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+}
+
+// A run of the first generation goes on after the retry. What it knew concerns the former address.
+func TestRetryPayout_ARunOfBeforeDecidesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent, webhook.PayoutFailed)
+	ref := f.payout(t)
+	first, _, err := f.Payout(t.Context(), ref)
+	require.NoError(t, err)
+	decided, err := f.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
+	require.NoError(t, err)
+	_, err = f.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+
+	_, _, err = f.RecordTransfer(t.Context(), first, checkout.Transfer{Signed: []byte("to the former address"), TxHash: "0x1"})
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	_, err = f.RefusePayout(t.Context(), first, checkout.PayoutInvalidAddress)
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	_, err = f.HoldPayout(t.Context(), first, checkout.HoldFloat, 0)
+	require.ErrorIs(t, err, checkout.ErrConflict)
+	again, err := f.FinishPayout(t.Context(), ref, 1, checkout.PayoutNetworkError)
+	require.NoError(t, err)
+	require.Equal(t, decided, again, "its own event and deliveries")
+	now, signed, err := f.Payout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Nil(t, signed)
+	require.Equal(t, []any{checkout.PayoutPending, checkout.PayoutFailure("")}, []any{now.Status, now.Failure})
+
+	sent, err := f.FinishPayout(t.Context(), ref, 2, "")
+	require.NoError(t, err)
+	require.Equal(t, webhook.PayoutSent, sent.EventType)
+	require.NotEmpty(t, sent.Deliveries)
+	require.NotEqual(t, decided.Deliveries, sent.Deliveries)
+	events, err := f.Events(t.Context(), ref.Owner, storage.EventFilter{SessionID: now.SessionID}, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, webhook.PayoutSent, events[0].Type)
+	require.Equal(t, webhook.PayoutFailed, events[1].Type)
+}
+
+// Reconcile finds a retried payout whose run was never started.
+func TestRetryPayout_IsOverdueWithoutARun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.failedPayout(t)
+	overdue := func() (ids []string) {
+		rows, err := f.Overdue(t.Context(), 0, "", 10)
+		require.NoError(t, err)
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		return ids
+	}
+	require.NotContains(t, overdue(), ref.ID)
+	_, err := f.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Contains(t, overdue(), ref.ID)
+}

@@ -1,0 +1,87 @@
+package storage_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// livePaid creates a paid live session of a merchant. It returns the session and its payout.
+func (f fixture) livePaid(t *testing.T, m checkout.Merchant) (checkout.Ref, checkout.Ref) {
+	t.Helper()
+	n := f.liveSession()
+	n.Owner = m.Owner(checkout.ModeLive)
+	s := f.create(t, n)
+	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	return s.Ref, s.Owner.Ref(settled.PayoutID)
+}
+
+// paidOnChain signs a transfer of a live payout, and confirms it 65 blocks after its block.
+func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
+	t.Helper()
+	standing := checkout.AccountStanding{Height: 100, Balances: map[string]string{"ETH": "5", "USDC": "1000", "USDT": "0"}}
+	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
+		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
+	require.NoError(t, err)
+	p, _, err := f.Payout(t.Context(), payout)
+	require.NoError(t, err)
+	plan := checkout.TransferPlan{Currency: p.Currency, Destination: p.Destination, Amount: "10", Fee: "0.5", MaxCost: "0.001"}
+	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
+		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 1_000,
+		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000},
+		Sign: func(_ context.Context, nonce uint64) (checkout.TransferVersion, error) {
+			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: "0x1", Raw: []byte("bytes")}, nil
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, checkout.SigningGo, signed.Step)
+	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
+	require.NoError(t, err)
+	_, _, err = f.EndTransfer(t.Context(), live[0],
+		checkout.Sighting{State: checkout.SightingConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: "0.0005"}, 170)
+	require.NoError(t, err)
+}
+
+func TestSessionMoney_IsOnlyForItsOwner(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	session, payout := f.livePaid(t, f.merchant)
+	f.paidOnChain(t, payout)
+	kinds := func() (all []string) {
+		got, err := f.SessionMoney(t.Context(), session)
+		require.NoError(t, err)
+		for _, e := range got.Ledger {
+			all = append(all, e.Kind)
+			require.NotEmpty(t, e.Postings)
+		}
+		return all
+	}
+	require.Equal(t, []string{"charge", "transfer_signed", "transfer_confirmed"}, kinds())
+	got, err := f.SessionMoney(t.Context(), session)
+	require.NoError(t, err)
+	require.Len(t, got.Transfers, 1)
+	require.EqualValues(t, 65, *got.Transfers[0].Depth)
+	require.Equal(t, "0x1", got.Transfers[0].Versions[0].TxHash)
+	require.Equal(t, 1, got.Transfers[0].Versions[0].Number)
+
+	other := f.merchant
+	other.ID = checkout.NewID(checkout.PrefixMerchant)
+	require.NoError(t, f.CreateMerchant(t.Context(), other, checkout.ModeLive, nil))
+	for _, foreign := range []checkout.Ref{other.Owner(checkout.ModeLive).Ref(session.ID), f.merchant.Owner(checkout.ModeTest).Ref(session.ID)} {
+		got, err := f.SessionMoney(t.Context(), foreign)
+		require.NoError(t, err)
+		require.Empty(t, got.Charges)
+		require.Empty(t, got.Transfers)
+		require.Empty(t, got.Ledger)
+	}
+
+	// The transfer pays another merchant too: what is booked for all of it is for neither.
+	_, others := f.livePaid(t, other)
+	f.exec(t, `INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing, created_at)
+		SELECT transfer_id, $1, $2, mode, currency, amount, fee, value, true, created_at FROM transfer_payout`, others.ID, other.ID)
+	require.Equal(t, []string{"charge", "transfer_signed"}, kinds())
+}

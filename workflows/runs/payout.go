@@ -1,0 +1,53 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// closing is how long StartPayout waits for an open run of the payout. A run that has written the
+// payout's failure closes a moment later.
+const closing = time.Second
+
+// StartPayout starts a run of a payout that was retried. When the payout keeps an open run, it starts
+// none: Reconcile starts one if the payout is still pending after that run. It returns
+// ErrOutcomeUnknown.
+func (c *Client) StartPayout(ctx context.Context, ref checkout.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	until := time.Now().Add(closing)
+	for {
+		err := c.startPayout(ctx, ref)
+		if !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+			return answer("start payout", err)
+		}
+		if time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return answer("start payout", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Client) startPayout(ctx context.Context, ref checkout.Ref) error {
+	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       ref.ID,
+		TaskQueue:                                workflows.TaskQueueCheckout,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		TypedSearchAttributes:                    workflows.SearchAttributesOf(ref.Owner),
+		Priority:                                 temporal.Priority{FairnessKey: ref.MerchantID},
+		StaticSummary:                            "payout",
+	}, workflows.TypePayout, workflows.PayoutInput{Ref: ref})
+	return err
+}
