@@ -29,9 +29,18 @@ const (
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
 // returns checkout.ErrNotFound.
 func (s *Store) Payout(ctx context.Context, ref checkout.Ref) (checkout.Payout, []byte, error) {
+	return s.payout(ctx, `p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+}
+
+// AnyPayout is Payout for an operator who knows only the id. It returns checkout.ErrNotFound.
+func (s *Store) AnyPayout(ctx context.Context, id string) (checkout.Payout, error) {
+	p, _, err := s.payout(ctx, `p.id = $1`, id)
+	return p, err
+}
+
+func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout.Payout, []byte, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+`
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed`+payoutJoin+` WHERE `+where, args...)
 	if err != nil {
 		return checkout.Payout{}, nil, fmt.Errorf("payout: %w", err)
 	}

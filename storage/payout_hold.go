@@ -86,11 +86,11 @@ func (p *lockedPayout) hold(
 	}
 
 	since := p.Now
-	if p.HeldAt != nil {
+	if p.HeldAt != nil && p.Hold.Patient() == why.Patient() { // the time of a patient hold is not counted
 		since = *p.HeldAt
 	}
 	waited := p.Now.Sub(since)
-	if waited >= patience {
+	if waited >= patience && !why.Patient() {
 		const failure = checkout.PayoutInsufficientLiquidity
 		return checkout.TransferOutcome{Failure: failure}, p.refuse(ctx, tx, failure)
 	}

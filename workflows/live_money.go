@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
@@ -27,13 +29,15 @@ func TreasurySync(ctx workflow.Context) (activities.TreasuryReport, error) {
 
 // BooksResult says what a run of Books found and did.
 type BooksResult struct {
+	Reports  int `json:"reports"`  // of the card network, that are new
+	Looked   int `json:"looked"`   // charges whose risks were asked
 	Charges  int `json:"charges"`  // compared with the card network
 	Found    int `json:"found"`    // new findings
 	Refunded int `json:"refunded"` // refunds that were decided
 }
 
-// Books compares the live charges with the card network and makes the refunds that are stored. A
-// schedule runs it.
+// Books reads what the card network reports, compares its charges with the live ones, and makes the
+// refunds that are stored. A part that fails stops no other. A schedule runs it.
 func Books(ctx workflow.Context) (BooksResult, error) {
 	var (
 		b      *activities.Books
@@ -41,11 +45,15 @@ func Books(ctx workflow.Context) (BooksResult, error) {
 		result BooksResult
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
+	reading := workflow.ExecuteActivity(ctx, b.ReadReports)
 	comparing := workflow.ExecuteActivity(ctx, b.ReconcileCharges)
-	if err := workflow.ExecuteActivity(ctx, b.SendRefunds).Get(ctx, &result.Refunded); err != nil {
-		return result, err
-	}
-	err := comparing.Get(ctx, &found)
+	refunding := workflow.ExecuteActivity(ctx, b.SendRefunds)
+	err := reading.Get(ctx, &result.Reports)
+	err = errors.Join(err,
+		workflow.ExecuteActivity(ctx, b.LookAtCharges).Get(ctx, &result.Looked),
+		refunding.Get(ctx, &result.Refunded),
+		comparing.Get(ctx, &found),
+	)
 	result.Charges, result.Found = found.Charges, found.Found
 	return result, err
 }

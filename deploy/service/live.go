@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -34,7 +35,9 @@ type liveWorker struct {
 
 // openLive opens the networks of live mode, nil when it is not configured. It waits for nodes that are
 // not ready, and returns an error for a wrong setting.
-func openLive(ctx context.Context, cfg config.Config, store *storage.Store) (*liveWorker, error) {
+func openLive(
+	ctx context.Context, cfg config.Config, store *storage.Store, flows *runs.Client,
+) (*liveWorker, error) {
 	l := cfg.Live
 	if !l.On() {
 		return nil, nil
@@ -71,8 +74,11 @@ func openLive(ctx context.Context, cfg config.Config, store *storage.Store) (*li
 	return &liveWorker{
 		networks: activities.Networks{Cards: cards, Rates: rates, Payouts: payer},
 		treasury: &activities.Treasury{Follow: following(payer)},
-		books:    &activities.Books{Store: store, Cards: cards, Succeeded: cards.Succeeded},
-		rates:    rates,
+		books: &activities.Books{
+			Store: store, Cards: cards, Succeeded: cards.Succeeded, Risks: cards.Risks,
+			Events: listed(cards), Note: reports(store, flows).Note,
+		},
+		rates: rates,
 	}, nil
 }
 
@@ -187,7 +193,7 @@ func openLiveAPI(cfg config.Config, store *storage.Store, flows *runs.Client) (*
 		rest: &api.Live{Currencies: currencies, NoQuoteSince: rates.NoQuoteSince},
 		page: page,
 		reports: acquirer.New(acquirer.Config{
-			Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default(), Verify: verifier(l),
+			Reports: reports(store, flows), Verify: verifier(l),
 		}),
 		run: func(ctx context.Context) {
 			go chain.open(ctx, l)
@@ -211,20 +217,49 @@ func withReports(live *liveAPI, rest http.Handler) http.Handler {
 	})
 }
 
-// verifier checks the card network's reports. A report of Stripe's test mode is refused.
+// verifier checks the reports that the card network sends.
 func verifier(l config.Live) func([]byte, string) (storage.AcquirerEvent, error) {
 	return func(payload []byte, signature string) (storage.AcquirerEvent, error) {
 		e, err := stripe.VerifyEvent(payload, signature, l.StripeWebhookSecrets)
 		if err != nil {
 			return storage.AcquirerEvent{}, err
 		}
-		if !e.Livemode {
-			return storage.AcquirerEvent{}, errors.New("the report is of the card network's test mode")
+		return reported(e)
+	}
+}
+
+// reported turns a report of Stripe's into the service's words. One of Stripe's test mode is refused.
+func reported(e stripe.Event) (storage.AcquirerEvent, error) {
+	if !e.Livemode {
+		return storage.AcquirerEvent{}, errors.New("the report is of the card network's test mode")
+	}
+	return storage.AcquirerEvent{
+		ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk,
+		CreatedAt: e.CreatedAt,
+	}, nil
+}
+
+// reports notes the reports of the card network, in both processes.
+func reports(store *storage.Store, flows *runs.Client) acquirer.Reports {
+	return acquirer.Reports{Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default()}
+}
+
+// listed reads the list of Stripe's reports, in the words of package activities.
+func listed(cards *stripe.Network) func(context.Context, string, time.Time) ([]storage.AcquirerEvent, bool, error) {
+	return func(ctx context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error) {
+		page, more, err := cards.Events(ctx, cursor, since)
+		if err != nil {
+			return nil, false, err
 		}
-		return storage.AcquirerEvent{
-			ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference,
-			CreatedAt: e.CreatedAt,
-		}, nil
+		events := make([]storage.AcquirerEvent, 0, len(page))
+		for _, e := range page {
+			event, err := reported(e)
+			if err != nil {
+				return nil, false, err
+			}
+			events = append(events, event)
+		}
+		return events, more, nil
 	}
 }
 

@@ -32,12 +32,12 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
-	live, err := openLive(ctx, cfg, store)
+	flows := &runs.Client{Temporal: temporal}
+	live, err := openLive(ctx, cfg, store, flows)
 	if err != nil {
 		return err
 	}
 
-	flows := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{
 		Store:        store,
 		ChallengeURL: cfg.PageURL + challengePath,

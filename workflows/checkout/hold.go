@@ -13,7 +13,11 @@ const (
 	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
 	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
+	HoldRisk   PayoutHold = "risk"   // the charge may go back to the customer
 )
+
+// Patient reports whether a payout may wait without an end: time does not make the reason a failure.
+func (h PayoutHold) Patient() bool { return h == HoldRisk }
 
 // TransferOutcome says what became of a payout. Both fields are empty when it was sent.
 type TransferOutcome struct {
