@@ -14,7 +14,7 @@ import (
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
-	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate", "release",
+	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate", "payout", "payout release", "payout show", "release",
 	"replay", "treasury", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 
