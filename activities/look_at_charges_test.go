@@ -129,7 +129,12 @@ func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
 	})
 	b.atRisk(paid, refund)
 	require.Equal(t, 2, b.look())
-	require.Equal(t, "re_1", b.findings()[checkout.FindingRefundForeign])
+	all, err := b.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, map[checkout.FindingKind]string{
+		checkout.FindingChargeUnmatched: unpaid.Reference, checkout.FindingRefundForeign: "re_1",
+	}, b.findings())
 	require.Equal(t, map[string]string{
 		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
 	}, b.ledger())
