@@ -27,6 +27,9 @@ type books struct {
 	refunds map[string]checkout.RefundResult // by charge; made
 	answer  checkout.RefundStatus
 	away    error
+	events  []storage.AcquirerEvent          // the network's list, oldest first
+	asked   []string                         // the cursors from which it was read
+	risks   map[string][]checkout.ChargeRisk // by charge
 }
 
 // network makes refunds. It is asked for nothing else.
@@ -56,7 +59,10 @@ func newBooks(t *testing.T) *books {
 	t.Cleanup(store.Close)
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
-	b := &books{t: t, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded}
+	b := &books{
+		t: t, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
+		risks: map[string][]checkout.ChargeRisk{},
+	}
 	account := activities.Account{CardNetwork: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
 		return func(yield func(checkout.Charged, error) bool) {
 			for _, c := range b.charges {
@@ -68,6 +74,8 @@ func newBooks(t *testing.T) *books {
 				yield(checkout.Charged{}, b.away)
 			}
 		}
+	}, Events: b.list, Note: store.NoteAcquirerEvent, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+		return b.risks[reference], b.away
 	}}
 	b.Books = &activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
 	return b

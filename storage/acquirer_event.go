@@ -18,16 +18,18 @@ type AcquirerEvent struct {
 	Type      string // such as "payment_intent.succeeded"
 	ObjectID  string
 	Reference string // of the charge; "" when the report is about something else
+	Risk      bool   // a dispute, a warning or a refund of the charge has changed
 	CreatedAt time.Time
 }
 
 // NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong
-// to the acquirer's account and not to a merchant.
+// to the acquirer's account and not to a merchant. A report of a risk holds the payout of the charge
+// until RecordRisks says what the card network knows.
 func (s *Store) NoteAcquirerEvent(ctx context.Context, e AcquirerEvent) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO acquirer_event (id, mode, type, object_id, reference, created_at, received_at)
-		VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT DO NOTHING`,
-		e.ID, e.Mode, e.Type, e.ObjectID, e.Reference, e.CreatedAt)
+		INSERT INTO acquirer_event (id, mode, type, object_id, reference, unseen, created_at, received_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT DO NOTHING`,
+		e.ID, e.Mode, e.Type, e.ObjectID, e.Reference, e.Risk && e.Reference != "", e.CreatedAt)
 	if err != nil {
 		return false, fmt.Errorf("note acquirer event: %w", err)
 	}
@@ -51,4 +53,33 @@ func (s *Store) PaymentByReference(
 		return checkout.Ref{}, "", fmt.Errorf("payment by reference: %w", err)
 	}
 	return session, transactionID, nil
+}
+
+// AcquirerCursor is up to where the card network's list of reports was read.
+type AcquirerCursor struct {
+	EventID   string    // "" before the first reading
+	CreatedAt time.Time // of that report
+}
+
+// AcquirerCursor returns the stored cursor.
+func (s *Store) AcquirerCursor(ctx context.Context, mode checkout.Mode) (AcquirerCursor, error) {
+	var c AcquirerCursor
+	err := s.pool.QueryRow(ctx, `SELECT event_id, created_at FROM acquirer_cursor WHERE mode = $1`, mode).Scan(
+		&c.EventID, &c.CreatedAt)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return AcquirerCursor{}, fmt.Errorf("acquirer cursor: %w", err)
+	}
+	return c, nil
+}
+
+// MoveAcquirerCursor stores the cursor. It never goes back.
+func (s *Store) MoveAcquirerCursor(ctx context.Context, mode checkout.Mode, c AcquirerCursor) error {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO acquirer_cursor AS c (mode, event_id, created_at) VALUES ($1, $2, $3)
+		ON CONFLICT (mode) DO UPDATE SET event_id = EXCLUDED.event_id, created_at = EXCLUDED.created_at
+		WHERE c.created_at <= EXCLUDED.created_at`, mode, c.EventID, c.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("move acquirer cursor: %w", err)
+	}
+	return nil
 }

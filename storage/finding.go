@@ -12,7 +12,11 @@ import (
 // OpenFinding stores a finding unless the same one is open. It returns whether it is new. Findings
 // belong to the operator and not to a merchant.
 func (s *Store) OpenFinding(ctx context.Context, f checkout.Finding) (bool, error) {
-	tag, err := s.pool.Exec(ctx, `
+	return openFinding(ctx, s.pool, f)
+}
+
+func openFinding(ctx context.Context, to executor, f checkout.Finding) (bool, error) {
+	tag, err := to.Exec(ctx, `
 		INSERT INTO finding (id, mode, kind, subject, detail, opened_at)
 		VALUES ($1, $2, $3, $4, $5, date_trunc('milliseconds', clock_timestamp()))
 		ON CONFLICT (mode, kind, subject) WHERE closed_at IS NULL DO NOTHING`,
@@ -27,7 +31,13 @@ func (s *Store) OpenFinding(ctx context.Context, f checkout.Finding) (bool, erro
 func (s *Store) CloseFindings(
 	ctx context.Context, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
 ) error {
-	_, err := s.pool.Exec(ctx, `
+	return closeFindings(ctx, s.pool, mode, subject, kinds...)
+}
+
+func closeFindings(
+	ctx context.Context, to executor, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
+) error {
+	_, err := to.Exec(ctx, `
 		UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp())
 		WHERE mode = $1 AND subject = $2 AND kind = ANY ($3) AND closed_at IS NULL`, mode, subject, kinds)
 	if err != nil {

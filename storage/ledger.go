@@ -20,8 +20,10 @@ const (
 	accountTransit    = "transit"             // signed and not final; holder: the treasury account
 	accountWallet     = "wallet"              // on the chain; holder: the treasury account
 	accountGas        = "expense:gas"
-	accountFunding    = "funding"  // top-ups of wallets
-	accountSuspense   = "suspense" // moved by nobody we know
+	accountFunding    = "funding"           // top-ups of wallets
+	accountSuspense   = "suspense"          // moved by nobody we know
+	accountDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
+	accountLoss       = "expense:loss"      // went back to customers after the merchant's money was booked
 )
 
 // Kinds of ledger entries.
@@ -39,6 +41,7 @@ const (
 	entryInflow       = "inflow"   // subject: the treasury account, as of the next two
 	entryOutflow      = "outflow"  // that no transfer explains
 	entryShortage     = "shortage" // that a person accepted
+	entryRisk         = "risk"     // subject: the charge's risk
 )
 
 // entry is a ledger entry to book. It is booked in the transaction that decided what it tells.

@@ -120,10 +120,10 @@ func (p *lockedPayout) hold(
 		return checkout.TransferOutcome{Failure: p.Failure}, nil
 	}
 
-	if p.Hold == checkout.HoldAway {
-		p.HeldAt = nil // nobody knew whether it could be sent: that time does not count
+	if p.Hold.Patient() != why.Patient() {
+		p.HeldAt = nil // the time of a patient hold does not count
 	}
-	if p.waited() >= patience {
+	if p.waited() >= patience && !why.Patient() {
 		const failure = checkout.PayoutInsufficientLiquidity
 		return checkout.TransferOutcome{Failure: failure}, p.refuse(ctx, tx, failure)
 	}

@@ -117,6 +117,9 @@ func (o SigningOrder) facts(
 	if err != nil {
 		return facts, err
 	}
+	if facts.AtRisk, err = p.atRisk(ctx, tx); err != nil {
+		return facts, err
+	}
 	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
 		return facts, err
 	}

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"example.com/checkout/activities"
@@ -30,13 +32,15 @@ func TreasurySync(ctx workflow.Context, in ModeInput) (activities.TreasuryReport
 
 // BooksResult says what a run of Books found and did.
 type BooksResult struct {
+	Reports  int `json:"reports"`  // of the card network, that are new
+	Looked   int `json:"looked"`   // charges whose risks were asked
 	Charges  int `json:"charges"`  // compared with the card network
 	Found    int `json:"found"`    // new findings
 	Refunded int `json:"refunded"` // refunds that were decided
 }
 
-// Books compares the charges of a mode with the card network and makes the refunds that are stored. A
-// schedule for each mode runs it.
+// Books reads what the card network of a mode reports, compares its charges with the transactions, and
+// makes the refunds that are stored. A part that fails stops no other. A schedule for each mode runs it.
 func Books(ctx workflow.Context, in ModeInput) (BooksResult, error) {
 	var (
 		b      *activities.Books
@@ -44,11 +48,15 @@ func Books(ctx workflow.Context, in ModeInput) (BooksResult, error) {
 		result BooksResult
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
+	reading := workflow.ExecuteActivity(ctx, b.ReadReports, in)
 	comparing := workflow.ExecuteActivity(ctx, b.ReconcileCharges, in)
-	if err := workflow.ExecuteActivity(ctx, b.SendRefunds, in).Get(ctx, &result.Refunded); err != nil {
-		return result, err
-	}
-	err := comparing.Get(ctx, &found)
+	refunding := workflow.ExecuteActivity(ctx, b.SendRefunds, in)
+	err := reading.Get(ctx, &result.Reports)
+	err = errors.Join(err,
+		workflow.ExecuteActivity(ctx, b.LookAtCharges, in).Get(ctx, &result.Looked),
+		refunding.Get(ctx, &result.Refunded),
+		comparing.Get(ctx, &found),
+	)
 	result.Charges, result.Found = found.Charges, found.Found
 	return result, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stripe/stripe-go/v85"
@@ -26,7 +27,9 @@ type Event struct {
 	ObjectID string // of the changed object: pi_…, ch_…, re_…, du_…
 	// Reference is the intent that the object is or belongs to, "" when it belongs to none.
 	Reference string
-	Livemode  bool
+	// Risk says that the report is about a dispute, a warning of fraud or a refund: see Risks.
+	Risk     bool
+	Livemode bool
 	// CreatedAt has whole seconds, in UTC.
 	CreatedAt time.Time
 }
@@ -65,7 +68,10 @@ func VerifyEvent(payload []byte, header string, secrets []string) (Event, error)
 
 // newEvent takes the ids from Stripe's event.
 func newEvent(e *stripe.Event) Event {
-	got := Event{ID: e.ID, Type: string(e.Type), Livemode: e.Livemode, CreatedAt: time.Unix(e.Created, 0).UTC()}
+	got := Event{
+		ID: e.ID, Type: string(e.Type), Risk: isRisk(string(e.Type)), Livemode: e.Livemode,
+		CreatedAt: time.Unix(e.Created, 0).UTC(),
+	}
 	if e.Data == nil {
 		return got
 	}
@@ -78,6 +84,12 @@ func newEvent(e *stripe.Event) Event {
 		got.Reference = got.ObjectID
 	}
 	return got
+}
+
+// isRisk reports whether a type of events is about what Risks asks for.
+func isRisk(eventType string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(eventType, prefix) }
+	return slices.ContainsFunc([]string{"charge.dispute.", "charge.refund", "refund.", "radar.early_fraud_warning."}, begins)
 }
 
 // eventPage is how many events one request lists.

@@ -77,6 +77,7 @@ func TestVerifyEvent_TellsTestModeAndTheIntentOfAnotherObject(t *testing.T) {
 	require.False(t, got.Livemode)
 	require.Equal(t, "du_1", got.ObjectID)
 	require.Equal(t, "pi_1", got.Reference)
+	require.True(t, got.Risk, "the charge must be looked at")
 }
 
 func TestEvents_GoOnFromACursorOldestFirst(t *testing.T) {

@@ -22,15 +22,22 @@ const Path = "/acquirers/stripe/events"
 // MaxReport is the largest report that is read, in bytes.
 const MaxReport = 512 << 10
 
-// Config configures New.
-type Config struct {
+// Reports notes what the card network reports, however the report came: by a request to Path, or by a
+// reading of the network's list.
+type Reports struct {
 	Store *storage.Store
-	// Verify checks the signature of a raw report and reads it. Its error is for the log and quotes
-	// nothing of the report.
-	Verify func(payload []byte, signature string) (storage.AcquirerEvent, error)
 	// SignalComplete makes the session look at a payment in flight.
 	SignalComplete func(ctx context.Context, sessionID, transactionID string) error
 	Log            *slog.Logger
+}
+
+// Config configures New.
+type Config struct {
+	Reports
+
+	// Verify checks the signature of a raw report and reads it. Its error is for the log and quotes
+	// nothing of the report.
+	Verify func(payload []byte, signature string) (storage.AcquirerEvent, error)
 }
 
 // signalTimeout is short: the card network waits for the answer, and the session looks by itself.
@@ -67,28 +74,33 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 	if err != nil {
 		return http.StatusBadRequest, err
 	}
-	fresh, err := c.Store.NoteAcquirerEvent(r.Context(), event)
-	if err != nil {
+	if _, err := c.Note(r.Context(), event); err != nil {
 		return http.StatusServiceUnavailable, err
-	}
-	if fresh { // a report that comes three times asks once
-		c.hurry(r.Context(), event)
 	}
 	return http.StatusOK, nil
 }
 
+// Note stores a report, and makes the session look when the report is new. It returns whether it is. A
+// report about a risk is followed by the worker, because only the worker may ask the card network.
+func (n Reports) Note(ctx context.Context, event storage.AcquirerEvent) (fresh bool, err error) {
+	if fresh, err = n.Store.NoteAcquirerEvent(ctx, event); fresh { // one that comes three times asks once
+		n.hurry(ctx, event)
+	}
+	return fresh, err
+}
+
 // hurry makes the session look now. Without it, the session looks a few seconds later.
-func (c Config) hurry(ctx context.Context, event storage.AcquirerEvent) {
+func (n Reports) hurry(ctx context.Context, event storage.AcquirerEvent) {
 	if event.Reference == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()
-	session, transactionID, err := c.Store.PaymentByReference(ctx, event.Mode, event.Reference)
+	session, transactionID, err := n.Store.PaymentByReference(ctx, event.Mode, event.Reference)
 	if err == nil {
-		err = c.SignalComplete(ctx, session.ID, transactionID)
+		err = n.SignalComplete(ctx, session.ID, transactionID)
 	}
 	if err != nil && !errors.Is(err, checkout.ErrNotFound) { // not found: it is decided
-		c.Log.InfoContext(ctx, "session not told; it looks by itself", "acquirer_event", event.ID, "error", err)
+		n.Log.InfoContext(ctx, "session not told; it looks by itself", "acquirer_event", event.ID, "error", err)
 	}
 }

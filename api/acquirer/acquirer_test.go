@@ -58,16 +58,18 @@ func newDesk(t *testing.T) *desk {
 	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: "1.08"}, reference)
 	require.NoError(t, err)
 	d.handler = acquirer.New(acquirer.Config{
-		Store: store, Log: slog.New(slog.DiscardHandler),
+		Reports: acquirer.Reports{
+			Store: store, Log: slog.New(slog.DiscardHandler),
+			SignalComplete: func(_ context.Context, sessionID, transactionID string) error {
+				d.told = append(d.told, sessionID+" "+transactionID)
+				return d.away
+			},
+		},
 		Verify: func(payload []byte, signature string) (storage.AcquirerEvent, error) {
 			e, err := stripe.VerifyEvent(payload, signature, []string{"whsec_old", secret})
 			return storage.AcquirerEvent{
 				ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
 			}, err
-		},
-		SignalComplete: func(_ context.Context, sessionID, transactionID string) error {
-			d.told = append(d.told, sessionID+" "+transactionID)
-			return d.away
 		},
 	})
 	return d

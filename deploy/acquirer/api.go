@@ -233,7 +233,8 @@ func (a *Acquirer) route(ctx context.Context, tx pgx.Tx, q request) (answer, err
 		return a.createTestToken(ctx, tx, q)
 	case "POST refunds":
 		return a.createRefund(ctx, tx, q)
-	case "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events":
+	case "GET payment_intents", "GET refunds", "GET charges", "GET disputes", "GET events",
+		"GET radar/id": // early_fraud_warnings
 		return listObjects(ctx, tx, q)
 	case "GET refunds/id", "GET charges/id", "GET disputes/id", "GET events/id", "GET confirmation_tokens/id":
 		o, _, err := find(ctx, tx, strings.TrimSuffix(q.path[0], "s"), q.path[1])
@@ -257,7 +258,7 @@ func shape(path []string) string {
 // listObjects answers a list.
 func listObjects(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
 	p := page{
-		kind: strings.TrimSuffix(q.path[0], "s"), intentID: q.form.Get("payment_intent"),
+		kind: strings.TrimSuffix(strings.Join(q.path, "."), "s"), intentID: q.form.Get("payment_intent"),
 		since: number(q.form.Get("created[gte]")), until: number(q.form.Get("created[lte]")),
 		after: q.form.Get("starting_after"), before: q.form.Get("ending_before"), limit: 10,
 	}
@@ -282,7 +283,7 @@ func listObjects(ctx context.Context, tx pgx.Tx, q request) (answer, error) {
 	for _, o := range objects {
 		data = append(data, o)
 	}
-	return ok(object{"object": "list", "url": "/v1/" + q.path[0], "has_more": more, "data": data}), err
+	return ok(object{"object": "list", "url": "/v1/" + strings.Join(q.path, "/"), "has_more": more, "data": data}), err
 }
 
 // expand replaces ids by the objects that the request wants to see in full.

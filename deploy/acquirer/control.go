@@ -58,6 +58,12 @@ func (a *Acquirer) control() http.Handler {
 	handle("POST /disputes/{intent}", func(r *http.Request) (any, error) {
 		return nil, a.disputeIntent(r.Context(), r.PathValue("intent"), "fraudulent")
 	})
+	handle("POST /disputes/{intent}/{status}", func(r *http.Request) (any, error) {
+		return nil, a.endDispute(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+	})
+	handle("POST /warnings/{intent}", func(r *http.Request) (any, error) {
+		return nil, a.warn(r.Context(), r.PathValue("intent"))
+	})
 	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.settleRefunds(r.Context()) })
 	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
 	handle("GET /addresses", func(*http.Request) (any, error) {
@@ -158,6 +164,16 @@ func (c Control) ReleaseWebhooks(ctx context.Context) error {
 // Dispute charges the payment of an intent back.
 func (c Control) Dispute(ctx context.Context, intentID string) error {
 	return c.call(ctx, "POST", "/disputes/"+intentID, nil, nil)
+}
+
+// EndDispute decides the dispute of an intent: "won" or "lost".
+func (c Control) EndDispute(ctx context.Context, intentID, status string) error {
+	return c.call(ctx, "POST", "/disputes/"+intentID+"/"+status, nil, nil)
+}
+
+// Warn tells of an early fraud warning about the payment of an intent.
+func (c Control) Warn(ctx context.Context, intentID string) error {
+	return c.call(ctx, "POST", "/warnings/"+intentID, nil, nil)
 }
 
 // SettleRefunds lets the banks decide the refunds that wait for them.

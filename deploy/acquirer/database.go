@@ -80,6 +80,7 @@ const (
 	kindCharge  = "charge"
 	kindRefund  = "refund"
 	kindDispute = "dispute"
+	kindWarning = "radar.early_fraud_warning"
 	kindEvent   = "event"
 )
 

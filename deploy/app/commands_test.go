@@ -14,7 +14,8 @@ import (
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
-	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate", "refund", "release",
+	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate",
+	"payout", "payout release", "payout retry", "payout show", "refund", "release",
 	"replay", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 

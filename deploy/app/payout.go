@@ -17,10 +17,10 @@ import (
 func (c *call) payoutCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "payout",
-		Short: "Send a failed payout again",
-		Long:  `Works on one payout of any merchant. It needs the settings of the worker.`,
+		Short: "Look at a payout, let a held one go on, send a failed one again",
+		Long:  `Works on one payout of any merchant.`,
 	}
-	command.AddCommand(c.payoutRetryCommand())
+	command.AddCommand(c.payoutShowCommand(), c.payoutReleaseCommand(), c.payoutRetryCommand())
 	return command
 }
 

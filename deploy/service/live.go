@@ -3,10 +3,8 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"sync/atomic"
 
@@ -18,7 +16,6 @@ import (
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/activities/treasury"
 	"example.com/checkout/api"
-	"example.com/checkout/api/acquirer"
 	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
@@ -124,11 +121,14 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 	return all
 }
 
-// follow adds what follows the networks: the rounds of the treasury, the comparison of the books and the
-// polling of exchange rates.
-func (n modeNetworks) follow(ctx context.Context, o *worker.Options, s *runs.Schedules) {
+// follow adds what follows the networks: the rounds of the treasury, the comparison of the books, the
+// reading of the card network's reports, which note stores, and the polling of exchange rates.
+func (n modeNetworks) follow(ctx context.Context, o *worker.Options, s *runs.Schedules, note noteReport) {
 	if n.cards != nil {
-		o.Books.Accounts[n.mode] = activities.Account{CardNetwork: n.cards, Succeeded: n.cards.Succeeded}
+		o.Books.Accounts[n.mode] = activities.Account{
+			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Risks: n.cards.Risks,
+			Events: listed(n.mode, n.cards), Note: note,
+		}
 		s.Cards = append(s.Cards, n.mode)
 	}
 	if n.payer != nil {
@@ -251,46 +251,6 @@ func openNetworksAPI(
 		go chain.openLater(ctx, n, nil)
 		rates.Run(ctx)
 	}, nil
-}
-
-// withReports takes the reports of the card network at their own path. An http.ServeMux would redirect
-// unclean paths, which the REST API answers with 404.
-func withReports(cfg config.Config, store *storage.Store, flows *runs.Client, rest http.Handler) http.Handler {
-	if !cfg.Live.Cards && !cfg.Test.Cards {
-		return rest
-	}
-	reports := acquirer.New(acquirer.Config{
-		Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default(), Verify: verifier(cfg.Live, cfg.Test),
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == acquirer.Path {
-			reports.ServeHTTP(w, r)
-			return
-		}
-		rest.ServeHTTP(w, r)
-	})
-}
-
-// verifier checks the card network's reports. The secret says of which mode a report is. A report that
-// says something else itself is refused.
-func verifier(modes ...config.Networks) func([]byte, string) (storage.AcquirerEvent, error) {
-	return func(payload []byte, signature string) (storage.AcquirerEvent, error) {
-		var faults []error
-		for _, n := range modes {
-			e, err := stripe.VerifyEvent(payload, signature, n.StripeWebhookSecrets)
-			if err == nil && e.Livemode != n.Mode.Live() {
-				err = fmt.Errorf("the report has a secret of %s mode and is of the other mode", n.Mode)
-			}
-			if err == nil {
-				return storage.AcquirerEvent{
-					ID: e.ID, Mode: n.Mode, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference,
-					CreatedAt: e.CreatedAt,
-				}, nil
-			}
-			faults = append(faults, err)
-		}
-		return storage.AcquirerEvent{}, errors.Join(faults...)
-	}
 }
 
 // lateChain is a chain that may not be ready yet. The API process reads prices through it and must not

@@ -33,6 +33,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err := quietSlowTasks(); err != nil {
 		return err
 	}
+	flows := &runs.Client{Temporal: temporal}
 	live, err := openNetworks(ctx, cfg.Live, store)
 	if err != nil {
 		return err
@@ -42,7 +43,6 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 
-	flows := &runs.Client{Temporal: temporal}
 	cards := &sandbox.CardNetwork{
 		Store:        store,
 		ChallengeURL: cfg.PageURL + challengePath,
@@ -64,8 +64,9 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		BuildID:      cfg.BuildID,
 	}
 	schedules := runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention}
-	live.follow(ctx, &options, &schedules)
-	test.follow(ctx, &options, &schedules)
+	note := reports(store, flows).Note
+	live.follow(ctx, &options, &schedules, note)
+	test.follow(ctx, &options, &schedules, note)
 	workers, err := worker.Start(temporal, options)
 	if err != nil {
 		return err

@@ -14,7 +14,11 @@ const (
 	HoldChain  PayoutHold = "chain"  // no node can be trusted at present
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
 	HoldAway   PayoutHold = "away"   // no node answers; a signed transfer may be on its way
+	HoldRisk   PayoutHold = "risk"   // the charge may go back to the customer
 )
+
+// Patient reports whether a payout may wait without an end: time does not make the reason a failure.
+func (h PayoutHold) Patient() bool { return h == HoldAway || h == HoldRisk }
 
 // TransferOutcome says what became of a payout. Failure and Held are empty when it was sent.
 type TransferOutcome struct {

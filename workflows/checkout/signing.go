@@ -16,6 +16,7 @@ type Signing struct {
 	Standing bool // a transfer of the payout exists that may still pay it
 	Pending  bool // the payout is pending, and no failure is recorded
 	Frozen   bool
+	AtRisk   bool // the charge may go back to the customer, and no operator has released the payout
 
 	NextNonce  uint64 // of the account's row
 	ChainNonce uint64 // the first nonce that the chain does not know, read before the lock
@@ -53,6 +54,8 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 		return SigningHold, HoldFrozen
 	case s.ChainNonce > s.NextNonce:
 		return SigningFreeze, HoldFrozen
+	case s.AtRisk:
+		return SigningHold, HoldRisk
 	case s.Value > s.Limits.Payout, s.MerchantDay+s.Value > s.Limits.MerchantDay,
 		s.Day+s.Value > s.Limits.Day:
 		return SigningHold, HoldLimit

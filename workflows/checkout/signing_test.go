@@ -27,6 +27,7 @@ func TestSigning_Decide(t *testing.T) {
 		"frozen":                      {func(s *checkout.Signing) { s.Frozen, s.ChainNonce = true, 99 }, checkout.SigningHold, checkout.HoldFrozen},
 		"the chain is behind":         {func(s *checkout.Signing) { s.ChainNonce = 0 }, checkout.SigningGo, ""},
 		"the chain knows more nonces": {func(s *checkout.Signing) { s.ChainNonce = 6 }, checkout.SigningFreeze, checkout.HoldFrozen},
+		"the charge may go back":      {func(s *checkout.Signing) { s.AtRisk = true }, checkout.SigningHold, checkout.HoldRisk},
 		"one payout's limit":          {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLimit},
 		"the merchant's limit":        {func(s *checkout.Signing) { s.MerchantDay++ }, checkout.SigningHold, checkout.HoldLimit},
 		"the day's limit":             {func(s *checkout.Signing) { s.Day++ }, checkout.SigningHold, checkout.HoldLimit},

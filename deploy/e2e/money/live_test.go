@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // TestLive runs live mode on one stack. The card network's reports are held back, so everything is
@@ -32,6 +35,7 @@ func TestLive(t *testing.T) {
 		"a declined card":            testDeclined,
 		"a failed payout is retried": testRetry,
 		"a form with a card number":  testCardInForm,
+		"a dispute":                  testDispute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,6 +58,26 @@ func testBankAgrees(t *testing.T, l live) {
 	require.EqualValues(t, 1050, charges[0].Amount)
 	l.paidOut(id)
 	require.Equal(t, true, l.Session(id).Field("transaction.payment_method.three_d_secure"))
+}
+
+// testDispute: only the card network's list tells of it. The payout is signed, so it is booked and found.
+func testDispute(t *testing.T, l live) {
+	id := l.Create(terms(checkout.USDT))
+	l.pay(id, cardSucceeds)
+	l.paidOut(id)
+	intents, _ := l.facts(id)
+	require.NoError(t, l.stack.Live.Acquirer.Control().Dispute(t.Context(), intents[0].ID))
+	books := e2e.TemporalClient(t, l.stack).ScheduleClient().GetHandle(t.Context(), runs.ScheduleBooks)
+	require.NoError(t, books.Trigger(t.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
+	e2e.Await(t, "the dispute is found", 30*time.Second, func() bool {
+		return e2e.Query[int](t, l.stack, `
+			SELECT count(*) FROM finding f JOIN charge_risk r ON r.id = f.subject JOIN transaction t ON t.id = r.transaction_id
+			WHERE f.kind = 'charge_disputed' AND f.detail LIKE '%is signed%' AND t.session_id = $1`, id) == 1
+	})
+	require.Equal(t, 1050, e2e.Query[int](t, l.stack, `
+		SELECT p.amount::int FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+		JOIN charge_risk r ON r.id = e.subject JOIN transaction t ON t.id = r.transaction_id
+		WHERE p.account = 'acquirer:disputed' AND t.session_id = $1`, id))
 }
 
 // TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on

@@ -1,0 +1,177 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// atRisk reports, in a list of the network, that something about a charge has changed.
+func (b *books) atRisk(c checkout.Charged, risks ...checkout.ChargeRisk) {
+	b.t.Helper()
+	b.reported(time.Minute)
+	e := b.events[len(b.events)-1]
+	e.Type, e.Reference, e.Risk = "charge.dispute.created", c.Reference, true
+	_, err := b.Store.NoteAcquirerEvent(b.t.Context(), e)
+	require.NoError(b.t, err)
+	b.risks[c.Reference] = risks
+}
+
+func (b *books) look() int {
+	b.t.Helper()
+	got, err := run[int](b, b.LookAtCharges)
+	require.NoError(b.t, err)
+	return got
+}
+
+// ledger returns the balances in euros.
+func (b *books) ledger() map[string]string {
+	b.t.Helper()
+	all, err := b.Store.LedgerBalances(b.t.Context(), checkout.ModeLive)
+	require.NoError(b.t, err)
+	got := map[string]string{}
+	for _, balance := range all {
+		require.Equal(b.t, "EUR", balance.Asset)
+		if balance.Amount != "0" {
+			got[balance.Account] = balance.Amount
+		}
+	}
+	return got
+}
+
+func dispute(status checkout.RiskStatus) checkout.ChargeRisk {
+	return checkout.ChargeRisk{ID: "du_1", Kind: checkout.RiskDispute, Status: status, Amount: 1050, Currency: checkout.EUR}
+}
+
+// TestLookAtCharges_BooksADisputeOnce: what the network says now is booked, whatever was reported, how
+// often and in which order.
+func TestLookAtCharges_BooksADisputeOnce(t *testing.T) {
+	t.Parallel()
+	undisputed := map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}
+	held := map[string]string{"acquirer:disputed": "1050", "merchant:payable": "-1050"}
+	lost := map[string]string{"expense:loss": "1050", "merchant:payable": "-1050"}
+	books := map[checkout.RiskStatus]map[string]string{
+		checkout.RiskInquiry: undisputed, checkout.RiskOpen: held, checkout.RiskWon: undisputed, checkout.RiskLost: lost,
+	}
+	for name, course := range map[string][]checkout.RiskStatus{
+		"an inquiry that ends":      {checkout.RiskInquiry, checkout.RiskInquiry, checkout.RiskWon},
+		"an inquiry that goes on":   {checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost},
+		"won":                       {checkout.RiskOpen, checkout.RiskOpen, checkout.RiskWon, checkout.RiskWon},
+		"lost":                      {checkout.RiskOpen, checkout.RiskLost, checkout.RiskLost},
+		"seen when it was over":     {checkout.RiskLost},
+		"won after it was lost":     {checkout.RiskLost, checkout.RiskWon},
+		"decided anew":              {checkout.RiskOpen, checkout.RiskWon, checkout.RiskOpen, checkout.RiskLost},
+		"won before it was noticed": {checkout.RiskWon},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBooks(t)
+			c := b.paid(checkout.OutcomeSucceeded)
+			for _, status := range course {
+				b.atRisk(c, dispute(status))
+				b.atRisk(c, dispute(status))
+				require.Equal(t, 1, b.look(), "two reports, one look")
+				require.Equal(t, books[status], b.ledger(), status)
+			}
+			if final := course[len(course)-1]; final == checkout.RiskWon {
+				require.Empty(t, b.findings())
+			} else {
+				require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeDisputed: "du_1"}, b.findings())
+			}
+			require.Zero(t, b.look(), "there is nothing left to ask")
+		})
+	}
+}
+
+// TestLookAtCharges_AsksAgainAboutAnOpenDispute: the report of its end may be lost.
+func TestLookAtCharges_AsksAgainAboutAnOpenDispute(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeSucceeded)
+	b.atRisk(c, dispute(checkout.RiskOpen))
+	b.look()
+	b.risks[c.Reference] = []checkout.ChargeRisk{dispute(checkout.RiskWon)}
+	require.Equal(t, 1, b.look())
+	require.Empty(t, b.findings())
+	require.Zero(t, b.look())
+}
+
+func TestLookAtCharges_IsRepeatedUntilTheNetworkAnswers(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeSucceeded)
+	b.atRisk(c, dispute(checkout.RiskOpen))
+	b.away = errors.New("the network is away")
+	b.look()
+	require.Empty(t, b.findings())
+	b.away = nil
+	b.look()
+	require.Len(t, b.findings(), 1)
+}
+
+// TestLookAtCharges_FindsARefundOfSomebodyElse: our own refunds are no risk.
+func TestLookAtCharges_FindsARefundOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	unpaid, paid := b.paid(checkout.OutcomeFailed), b.paid(checkout.OutcomeSucceeded)
+	b.compare() // orders the refund of the first charge
+	ours, err := b.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	require.NoError(t, err)
+	require.Len(t, ours, 1)
+	refund := checkout.ChargeRisk{ID: "re_1", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 300, Currency: checkout.EUR}
+	b.atRisk(unpaid, checkout.ChargeRisk{
+		ID: "re_0", Kind: checkout.RiskRefund, Status: checkout.RiskLost, Amount: 1050, Currency: checkout.EUR, RefundID: ours[0].ID,
+	})
+	b.atRisk(paid, refund)
+	require.Equal(t, 2, b.look())
+	all, err := b.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, map[checkout.FindingKind]string{
+		checkout.FindingChargeUnmatched: unpaid.Reference, checkout.FindingRefundForeign: "re_1",
+	}, b.findings())
+	require.Equal(t, map[string]string{
+		"acquirer:receivable": "750", "expense:loss": "300", "merchant:payable": "-1050",
+	}, b.ledger())
+	refund.Status = checkout.RiskWon // the customer's bank sent it back
+	b.atRisk(paid, refund)
+	b.look()
+	require.Equal(t, map[string]string{"acquirer:receivable": "1050", "merchant:payable": "-1050"}, b.ledger())
+}
+
+// TestLookAtCharges_OfAnotherApplication: its charge is none of ours, and is not asked about again.
+func TestLookAtCharges_OfAnotherApplication(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.atRisk(checkout.Charged{Reference: "pi_of_another_application"}, dispute(checkout.RiskOpen))
+	require.Equal(t, 1, b.look())
+	require.Empty(t, b.findings())
+	require.Zero(t, b.look())
+}
+
+// TestLookAtCharges_AReportDuringTheLookIsFollowed: what was reported after the network answered is not
+// taken for seen.
+func TestLookAtCharges_AReportDuringTheLookIsFollowed(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeSucceeded)
+	b.atRisk(c)
+	account := b.Accounts[checkout.ModeLive]
+	looking := account
+	looking.Risks = func(ctx context.Context, reference string) ([]checkout.ChargeRisk, error) {
+		got, err := account.Risks(ctx, reference)
+		b.atRisk(c, dispute(checkout.RiskOpen))
+		b.Accounts[checkout.ModeLive] = account
+		return got, err
+	}
+	b.Accounts[checkout.ModeLive] = looking
+	require.Equal(t, 1, b.look())
+	require.Empty(t, b.findings())
+	require.Equal(t, 1, b.look())
+	require.Len(t, b.findings(), 1)
+}

@@ -1,0 +1,94 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// list is the network's list of reports, two a page.
+func (b *books) list(_ context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error) {
+	b.asked = append(b.asked, cursor)
+	if b.away != nil {
+		return nil, false, b.away
+	}
+	begun := cursor == ""
+	var got []storage.AcquirerEvent
+	for _, e := range b.events {
+		if begun && !e.CreatedAt.Before(since) {
+			got = append(got, e)
+		}
+		begun = begun || e.ID == cursor
+	}
+	return got[:min(2, len(got))], len(got) > 2, nil
+}
+
+// reported adds reports of these ages to the network's list.
+func (b *books) reported(ages ...time.Duration) {
+	for _, age := range ages {
+		b.events = append(b.events, storage.AcquirerEvent{
+			ID: fmt.Sprintf("evt_%d", len(b.events)+1), Mode: checkout.ModeLive, Type: "payment_intent.succeeded",
+			CreatedAt: time.Now().Add(-age).UTC(),
+		})
+	}
+}
+
+func (b *books) readReports() int {
+	b.t.Helper()
+	b.asked = nil
+	got, err := run[int](b, b.ReadReports)
+	require.NoError(b.t, err)
+	return got
+}
+
+// TestReadReports_GoesOnWhereItWas: the cursor stays a quarter of an hour behind, because a report may
+// appear in the list late.
+func TestReadReports_GoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.reported(3*24*time.Hour, 5*time.Hour, 4*time.Hour, 3*time.Hour, 10*time.Minute, time.Minute)
+	require.Equal(t, 5, b.readReports(), "the first reading begins two days ago")
+	require.Equal(t, []string{"", "evt_3", "evt_5"}, b.asked)
+	require.Zero(t, b.readReports(), "each report is noted once")
+	require.Equal(t, []string{"evt_4"}, b.asked)
+
+	late := b.events[4]
+	late.ID = "evt_late"
+	b.events = append(b.events[:4], append([]storage.AcquirerEvent{late}, b.events[4:]...)...)
+	require.Equal(t, 1, b.readReports())
+}
+
+// TestReadReports_AfterALongOutage: the network forgets reports after 30 days, and knows no older cursor.
+func TestReadReports_AfterALongOutage(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	require.NoError(t, b.Store.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
+		EventID: "evt_forgotten", CreatedAt: time.Now().Add(-31 * 24 * time.Hour),
+	}))
+	b.reported(28 * 24 * time.Hour)
+	require.Equal(t, 1, b.readReports())
+	require.Equal(t, []string{""}, b.asked)
+	require.NoError(t, b.Store.MoveAcquirerCursor(t.Context(), checkout.ModeLive, storage.AcquirerCursor{
+		EventID: "evt_forgotten", CreatedAt: time.Now().Add(-29 * 24 * time.Hour),
+	}))
+	require.Zero(t, b.readReports())
+	require.Equal(t, []string{"evt_1"}, b.asked, "the cursor never goes back")
+}
+
+func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.reported(2*time.Hour, time.Hour)
+	b.away = errors.New("the network is away")
+	_, err := run[int](b, b.ReadReports)
+	require.Error(t, err)
+	b.away = nil
+	require.Equal(t, 2, b.readReports())
+}

@@ -1,0 +1,78 @@
+package stripe_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	api "github.com/stripe/stripe-go/v85"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// risks asks for the risks of a charge. Their ids differ in each run and are left out.
+func (w *world) risks(reference string) []checkout.ChargeRisk {
+	w.t.Helper()
+	got, err := w.network.Risks(w.t.Context(), reference)
+	require.NoError(w.t, err)
+	for i := range got {
+		require.NotEmpty(w.t, got[i].ID)
+		got[i].ID = ""
+	}
+	return got
+}
+
+func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	req, reference := w.prepare("visa")
+	w.confirm(reference, 1, req)
+	_, other := w.prepare("visa")
+	require.Empty(t, w.risks(reference))
+
+	require.NoError(t, w.control.Warn(t.Context(), reference))
+	warning := checkout.ChargeRisk{
+		Kind: checkout.RiskFraudWarning, Status: checkout.RiskInquiry, Amount: req.Amount, Currency: req.Currency,
+	}
+	require.Equal(t, []checkout.ChargeRisk{warning}, w.risks(reference))
+
+	dispute := checkout.ChargeRisk{Kind: checkout.RiskDispute, Amount: req.Amount, Currency: req.Currency}
+	require.NoError(t, w.control.Dispute(t.Context(), reference))
+	for _, ended := range []string{"", "won", "lost"} {
+		dispute.Status = checkout.RiskOpen
+		if ended != "" {
+			require.NoError(t, w.control.EndDispute(t.Context(), reference, ended))
+			dispute.Status = checkout.RiskStatus(ended)
+		}
+		require.Equal(t, []checkout.ChargeRisk{dispute, warning}, w.risks(reference))
+	}
+	require.Empty(t, w.risks(other), "the charge of another intent")
+	_, err := w.network.Risks(t.Context(), "../events")
+	require.ErrorContains(t, err, "not the id")
+}
+
+func TestRisks_TellsOurRefundsFromOthers(t *testing.T) {
+	t.Parallel()
+	w := newDouble(t)
+	for card, want := range map[string]checkout.RiskStatus{
+		"visa": checkout.RiskLost, "pendingRefund": checkout.RiskOpen, "refundFail": checkout.RiskWon,
+	} {
+		req, reference := w.prepare(card)
+		w.confirm(reference, 1, req)
+		_, err := w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+			PaymentIntent: api.String(reference), Amount: api.Int64(300),
+		})
+		require.NoError(t, err)
+		if card == "refundFail" {
+			require.NoError(t, w.control.SettleRefunds(t.Context()))
+		}
+		require.Equal(t, []checkout.ChargeRisk{
+			{Kind: checkout.RiskRefund, Status: want, Amount: 300, Currency: req.Currency},
+		}, w.risks(reference), card)
+	}
+	req, reference := w.prepare("visa")
+	w.confirm(reference, 1, req)
+	ours := newRefundID()
+	_, err := w.network.Refund(t.Context(), reference, ours)
+	require.NoError(t, err)
+	require.Equal(t, ours, w.risks(reference)[0].RefundID)
+}

@@ -1,0 +1,156 @@
+package treasury_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// report notes that the card network told of a risk of the payout's charge. The charge's reference is
+// the transaction's id.
+func (f fixture) report(t *testing.T, ref checkout.Ref) storage.ChargeLook {
+	t.Helper()
+	look := storage.ChargeLook{
+		Reference: f.read(t, ref).TransactionID, Reports: []string{checkout.NewID(checkout.PrefixEvent)},
+	}
+	_, err := f.Store.NoteAcquirerEvent(t.Context(), storage.AcquirerEvent{
+		ID: look.Reports[0], Mode: checkout.ModeLive, Reference: look.Reference, Risk: true, CreatedAt: time.Now(),
+	})
+	require.NoError(t, err)
+	return look
+}
+
+// risk reports a risk and records what the card network says about it. It returns the new findings.
+func (f fixture) risk(t *testing.T, ref checkout.Ref, kind checkout.RiskKind, status checkout.RiskStatus) []checkout.Finding {
+	t.Helper()
+	found, err := f.Store.RecordRisks(t.Context(), checkout.ModeLive, f.report(t, ref), []checkout.ChargeRisk{
+		{ID: string(kind) + " of " + ref.ID, Kind: kind, Status: status, Amount: 10_000, Currency: checkout.EUR},
+	})
+	require.NoError(t, err)
+	return found
+}
+
+// requireHeld tries to send the payout, after any time of waiting.
+func (f fixture) requireHeld(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	for range 2 {
+		got, err := f.Transfer(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk}, got)
+		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
+	}
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
+}
+
+// due reports whether Reconcile would start the payout now.
+func (f fixture) due(t *testing.T, ref checkout.Ref) any {
+	t.Helper()
+	return f.query(t, `SELECT next_action_at <= clock_timestamp() FROM payout WHERE id = $1`, ref.ID)
+}
+
+func TestRisk_HoldsAPayoutUntilItIsGone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []checkout.RiskKind{checkout.RiskDispute, checkout.RiskRefund} {
+		f := newFixture(t)
+		ref, other := f.usdc(t), f.usdc(t)
+		f.report(t, ref)
+		f.requireHeld(t, ref) // nobody has asked the card network yet
+		for _, status := range []checkout.RiskStatus{checkout.RiskInquiry, checkout.RiskOpen, checkout.RiskLost} {
+			found := f.risk(t, ref, kind, status)
+			f.exec(t, `UPDATE acquirer_event SET unseen = false`)
+			if status == checkout.RiskInquiry {
+				require.Contains(t, found[0].Detail, "waits")
+			}
+			f.requireHeld(t, ref)
+			require.Equal(t, false, f.due(t, ref))
+		}
+		require.Empty(t, f.risk(t, ref, kind, checkout.RiskWon))
+		require.Equal(t, true, f.due(t, ref), kind)
+		f.send(t, ref)
+		f.send(t, other)
+	}
+}
+
+// TestRisk_AnOperatorReleases: what was known counts as taken, and what comes later holds again.
+func TestRisk_AnOperatorReleases(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "nothing holds it")
+	f.risk(t, ref, checkout.RiskFraudWarning, checkout.RiskInquiry)
+	f.requireHeld(t, ref)
+
+	other := f.merchant(t, "0xOther")
+	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), other.Ref(ref.ID)), checkout.ErrNotFound)
+	entry := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
+		Action: "payout.released", Subject: ref.ID,
+	}
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
+	require.Equal(t, true, f.due(t, ref))
+
+	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	f.requireHeld(t, ref)
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
+	f.send(t, ref)
+	require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+}
+
+// TestRisk_AfterTheSignatureIsFoundAndBooked: nothing brings a payout back.
+func TestRisk_AfterTheSignatureIsFoundAndBooked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.send(t, ref)
+	found := f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0].Detail, "its payout "+ref.ID+" is signed and cannot be stopped")
+	require.Equal(t, "10000", f.ledger(t)["acquirer:disputed EUR"])
+	f.risk(t, ref, checkout.RiskDispute, checkout.RiskLost)
+	require.Equal(t, "10000", f.ledger(t)["expense:loss EUR"])
+	require.Equal(t, "0", f.ledger(t)["acquirer:disputed EUR"])
+	require.Equal(t, checkout.PayoutSent, f.read(t, ref).Status)
+}
+
+// TestRisk_RacesTheSignature: the payout is held, or the finding says that it is signed. Never neither.
+func TestRisk_RacesTheSignature(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	held, signed := 0, 0
+	for range 20 {
+		ref := f.usdc(t)
+		look := storage.ChargeLook{Reference: f.read(t, ref).TransactionID}
+		var (
+			g     errgroup.Group
+			sent  checkout.TransferOutcome
+			found []checkout.Finding
+		)
+		g.Go(func() (err error) {
+			sent, err = f.Transfer(t.Context(), ref)
+			return err
+		})
+		g.Go(func() (err error) {
+			found, err = f.Store.RecordRisks(t.Context(), checkout.ModeLive, look, []checkout.ChargeRisk{
+				{ID: "du_" + ref.ID, Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 10_000, Currency: checkout.EUR},
+			})
+			return err
+		})
+		require.NoError(t, g.Wait())
+		require.Len(t, found, 1)
+		if sent.Held == "" {
+			signed++
+			require.Contains(t, found[0].Detail, "is signed")
+			continue
+		}
+		held++
+		require.Equal(t, checkout.HoldRisk, sent.Held)
+		require.Contains(t, found[0].Detail, "waits")
+	}
+	t.Logf("%d were held and %d were signed", held, signed)
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// showsPayouts is where the ids of payouts are seen.
+const showsPayouts = "the dashboard's page of a session"
+
+func (c *call) payoutShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show po_…",
+		Short: "Show a payout, what holds it, and the risks of its charge",
+		Args:  idAnd(checkout.PrefixPayout, showsPayouts),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error { return c.showPayout(ctx, store, args[0]) })
+		}),
+	}
+}
+
+func (c *call) payoutReleaseCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "release po_…",
+		Short: "Pay although the charge may go back to the customer",
+		Long: `Lets a payout go on that is held because its charge may go back: a dispute, a warning of fraud, or a
+refund that somebody made at the card network. The loss is then ours. What changes at the card network
+afterwards holds the payout again. The merchant's audit log gets an entry.`,
+		Example: "  checkout payout release po_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.releasePayout(ctx, store, args[0])
+			})
+		}),
+	}
+}
+
+func (c *call) showPayout(ctx context.Context, store *storage.Store, id string) error {
+	p, err := anyPayout(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	risks, err := store.PayoutRisks(ctx, p.Ref)
+	if err != nil {
+		return err
+	}
+
+	next := ""
+	if p.NextActionAt != nil {
+		next = p.NextActionAt.UTC().Format(time.RFC3339)
+	}
+	rows := [][]string{
+		{"PAYOUT", "TRANSACTION", "AMOUNT", "STATUS", "HELD", "NEXT TRY"},
+		{p.ID, p.TransactionID, fmt.Sprintf("%s %s", p.SourceAmount, p.SourceCurrency), string(p.Status), string(p.Hold), next},
+	}
+	dangers := [][]string{{"RISK", "KIND", "STATUS", "AMOUNT"}}
+	for _, r := range risks {
+		dangers = append(dangers, []string{
+			r.ID, string(r.Kind), string(r.Status), fmt.Sprintf("%s %s", r.Amount, r.Currency),
+		})
+	}
+	shown := console{out: c.out}
+	return errors.Join(shown.printTable(rows...), shown.printTable(dangers...))
+}
+
+func (c *call) releasePayout(ctx context.Context, store *storage.Store, id string) error {
+	p, err := anyPayout(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	err = store.ReleasePayout(ctx, p.Ref, operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, ""))
+	if errors.Is(err, checkout.ErrConflict) {
+		return fmt.Errorf("payout %s is not held for a risk; checkout payout show %s says how it is", id, id)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s is released; it is tried again within a minute\n", id)
+	return err
+}
+
+// anyPayout finds a payout of any merchant.
+func anyPayout(ctx context.Context, store *storage.Store, id string) (checkout.Payout, error) {
+	p, err := store.AnyPayout(ctx, id)
+	if errors.Is(err, checkout.ErrNotFound) {
+		err = fmt.Errorf("there is no payout %s", id)
+	}
+	return p, err
+}

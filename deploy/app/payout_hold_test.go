@@ -1,0 +1,89 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/app"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// heldPayout is the payout of a live payment that the customer disputes.
+func (o operator) heldPayout(store *storage.Store) checkout.Ref {
+	o.t.Helper()
+	ctx, owner := o.t.Context(), checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeLive}
+	s, err := store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(o.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(o.t, store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
+	_, err = store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, "pi_1")
+	require.NoError(o.t, err)
+	_, _, err = store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.NoError(o.t, err)
+	settled, err := store.FinishPayment(ctx, s.Ref, id)
+	require.NoError(o.t, err)
+	payout := owner.Ref(settled.PayoutID)
+	_, err = store.RecordRisks(ctx, checkout.ModeLive, storage.ChargeLook{Reference: "pi_1"}, []checkout.ChargeRisk{
+		{ID: "du_1", Kind: checkout.RiskDispute, Status: checkout.RiskOpen, Amount: 1050, Currency: checkout.EUR},
+	})
+	require.NoError(o.t, err)
+	p, _, err := store.Payout(ctx, payout)
+	require.NoError(o.t, err)
+	_, err = store.HoldPayout(ctx, p, checkout.HoldRisk, time.Hour)
+	require.NoError(o.t, err)
+	return payout
+}
+
+func TestPayoutRelease_IsAudited(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	key := storage.NewMasterKey("k1")
+	keys, err := storage.ParseKeyring(key)
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	payout := func(args ...string) (string, error) {
+		var out, notes bytes.Buffer
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
+		err := app.Main(t.Context(), append([]string{"payout"}, args...), settings, &out, &notes)
+		return out.String(), err
+	}
+
+	held := o.heldPayout(store)
+	out, err := payout("show", held.ID)
+	require.NoError(t, err)
+	shown := words(out)
+	require.Contains(t, shown[1], "risk")
+	require.Equal(t, []string{"du_1", "dispute", "open", "10.50", "EUR"}, shown[len(shown)-1])
+
+	out, err = payout("release", held.ID)
+	require.NoError(t, err)
+	require.Contains(t, out, "is released")
+	entries, err := store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "payout.released", entries[0].Action)
+	require.Equal(t, held.ID, entries[0].Subject)
+	require.Equal(t, "operator", entries[0].Actor)
+
+	p, _, err := store.Payout(t.Context(), held)
+	require.NoError(t, err)
+	_, err = store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	require.NoError(t, err)
+	_, err = payout("release", held.ID)
+	require.ErrorContains(t, err, "is not held for a risk")
+	none := checkout.NewID(checkout.PrefixPayout)
+	for _, command := range []string{"release", "show"} {
+		_, err = payout(command, none)
+		require.ErrorContains(t, err, "there is no payout "+none)
+	}
+}
