@@ -34,9 +34,12 @@ type Config struct {
 	// CheckAddress returns an error when the service cannot send events to host. The text of the
 	// error continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Limits       limit.Rates   // zero rates are replaced by DefaultLimits
-	Shares       *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
-	Log          *slog.Logger  // nil: slog.Default()
+	// ReservedAddresses are the treasury's own and those of the tokens' contracts. No live payout goes there.
+	ReservedAddresses []string
+
+	Limits limit.Rates   // zero rates are replaced by DefaultLimits
+	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
+	Log    *slog.Logger  // nil: slog.Default()
 
 	heartbeat time.Duration // interval of heartbeats in streams
 }

@@ -225,7 +225,7 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 			c.Addresses,
 			checkout.PayoutAddress{Currency: f.Currency, Network: f.Network, Address: f.Address},
 		)
-		switch err := checkTyped(v.Mode, f); {
+		switch err := s.checkTyped(v.Mode, f); {
 		case stored != f.Before && stored != f.Address:
 			f.Fault, conflict = conflictFault(f.Address), true
 			f.Address, f.Before = stored, stored
@@ -262,11 +262,13 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	return got, err
 }
 
-func checkTyped(mode checkout.Mode, f *addressField) error {
+func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
 	if f.Address == "" {
 		return nil
 	}
-	return checkPayoutAddress(mode, f.Network, f.Address[:min(len(f.Address), maxAddress)])
+	return storage.CheckPayoutAddress(
+		mode, f.Network, f.Address[:min(len(f.Address), maxAddress)], s.ReservedAddresses...,
+	)
 }
 
 var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing was changed.")

@@ -27,6 +27,7 @@ type console struct {
 	notes io.Writer // explanations for people
 
 	dashboardURL string
+	reserved     []string // addresses to which no live payout goes
 }
 
 // accountAction is the work of a command for operators.
@@ -55,7 +56,9 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 		return err
 	}
 	defer accounts.Close()
-	return act(ctx, console{accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/")})
+	return act(ctx, console{
+		accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/"), stores.ReservedAddresses(),
+	})
 }
 
 // addJSON adds the flag --json to a command that prints a list.

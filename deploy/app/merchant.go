@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -40,7 +41,7 @@ not shown again.
 
 Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
-  checkout merchant create --name Shop --payout USDC=ethereum:0xabc --payout BTC=bitcoin:bc1q --mode both`,
+  checkout merchant create --name Shop --payout USDC=ethereum:0x… --payout BTC=bitcoin:bc1q… --mode both`,
 		Args: words(),
 		RunE: c.operator(func([]string) (accountAction, error) {
 			n, err := readMerchant(name, plan, mode, addresses)
@@ -80,10 +81,9 @@ func payoutNetworks() string {
 }
 
 const (
-	standardPlan   = "standard"
-	bothModes      = "both"
-	firstKeyLabel  = "first key"
-	sandboxAddress = "sandbox:" // the prefix of addresses that exist in test mode only
+	standardPlan  = "standard"
+	bothModes     = "both"
+	firstKeyLabel = "first key"
 )
 
 // newMerchant holds the arguments of merchant create.
@@ -116,12 +116,20 @@ func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (
 	default:
 		return n, fmt.Errorf("--mode must be test, live or both, not %q", mode)
 	}
-	for _, to := range addresses {
-		if strings.HasPrefix(to.Address, sandboxAddress) && slices.Contains(n.modes, checkout.ModeLive) {
-			return n, fmt.Errorf("--payout %s: %s… is an address of test mode", to.Currency, sandboxAddress)
+	return n, n.checkAddresses()
+}
+
+// checkAddresses checks the payout addresses as the dashboard does. Before the settings are read, no
+// address is known to be reserved.
+func (n newMerchant) checkAddresses(reserved ...string) error {
+	for _, mode := range n.modes {
+		for _, to := range n.addresses {
+			if err := storage.CheckPayoutAddress(mode, to.Network, to.Address, reserved...); err != nil {
+				return fmt.Errorf("--payout %s: the address %w", to.Currency, err)
+			}
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // addPayout adds the address from a flag --payout.
@@ -145,7 +153,7 @@ func parsePayout(text string) (checkout.PayoutAddress, error) {
 	to := checkout.PayoutAddress{Currency: checkout.PayoutCurrency(currency), Network: network, Address: address}
 	switch {
 	case !ok || address == "":
-		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0xabc")
+		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
 	case !to.Currency.Valid():
 		return to, fmt.Errorf("%q is not a payout currency; there are %s", currency, payoutNetworks())
 	case network != to.Currency.Network():
@@ -159,6 +167,9 @@ func parsePayout(text string) (checkout.PayoutAddress, error) {
 func outsideAddress(r rune) bool { return r <= ' ' || r > '~' }
 
 func (c console) createMerchant(ctx context.Context, n newMerchant) error {
+	if err := n.checkAddresses(c.reserved...); err != nil {
+		return err
+	}
 	for _, mode := range n.modes {
 		if err := c.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
 			return fmt.Errorf("%s is not complete, create another: %w", n.ID, err)

@@ -291,6 +291,17 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
+// ReservedAddresses returns the addresses that are no merchant's: the treasury's own and those of the
+// tokens' contracts. No live payout goes there.
+func (l Live) ReservedAddresses() []string {
+	return present(l.EthereumTreasury, l.EthereumUSDC, l.EthereumUSDT)
+}
+
+// present returns the texts that are not empty.
+func present(all ...string) []string {
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
 // liveSetting returns the environment variable of a field of Live, "" for no such field.
 func liveSetting(field string) string {
 	f, ok := reflect.TypeFor[Live]().FieldByName(field)

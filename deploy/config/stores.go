@@ -18,6 +18,14 @@ type Stores struct {
 	TemporalNamespace string        `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
 	DashboardURL      string        `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+	EthereumTreasury  string        `env:"CHECKOUT_ETHEREUM_TREASURY"`
+	EthereumUSDC      string        `env:"CHECKOUT_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
+	EthereumUSDT      string        `env:"CHECKOUT_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
+}
+
+// ReservedAddresses returns the same as Live.ReservedAddresses.
+func (s Stores) ReservedAddresses() []string {
+	return present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT)
 }
 
 // LoadStores reads environment as Load does, with errors in the same form.

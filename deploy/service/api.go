@@ -79,7 +79,8 @@ func API(ctx context.Context, cfg config.Config) error {
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace,
-		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
+		CheckAddress: guard.Check, ReservedAddresses: cfg.Live.ReservedAddresses(), Limits: dashboardLimits(cfg),
+		Shares: shares, Log: slog.Default(),
 	})
 
 	group, ctx := errgroup.WithContext(ctx)

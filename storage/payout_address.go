@@ -1,8 +1,9 @@
-package dashboard
+package storage
 
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/btcsuite/btcd/btcutil"
@@ -21,15 +22,22 @@ var (
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
 	errNetwork          = errors.New("is of a network that is not supported")
+	errReserved         = errors.New("is the treasury's or a token's: money that is sent there reaches no merchant")
 )
 
 // sandboxAddress begins the addresses of the sandbox's chain. Three of them make a payout fail.
 // Source: api/README.md, "Test payout addresses".
 const sandboxAddress = "sandbox:"
 
-// checkPayoutAddress returns the fault of an address on a currency's network, nil for none. Test
-// mode also accepts addresses of the sandbox and of test networks.
-func checkPayoutAddress(mode checkout.Mode, network, address string) error {
+// CheckPayoutAddress returns the fault of an address on a currency's network, nil for none. The text
+// of the error continues a sentence that begins with "The address". Test mode also accepts addresses
+// of the sandbox and of test networks. Live mode refuses the reserved addresses: the treasury's own
+// and those of the tokens' contracts, as far as the caller knows them.
+func CheckPayoutAddress(mode checkout.Mode, network, address string, reserved ...string) error {
+	isAddress := func(other string) bool { return strings.EqualFold(address, other) }
+	if mode.Live() && slices.ContainsFunc(reserved, isAddress) {
+		return errReserved
+	}
 	switch {
 	case strings.HasPrefix(address, sandboxAddress):
 		if mode.Live() {
