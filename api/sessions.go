@@ -115,6 +115,10 @@ func (s *Server) newSession(
 	}
 
 	var orderID *string
+	if fee := caller.Merchant.Fee(); n.Amount > 0 && fee.TakesAll(n.Amount) {
+		f.add("amount", fmt.Sprintf("must be more than the fee, which is %s of each payment", fee))
+	}
+
 	n.Metadata, orderID = f.metadata()
 	if caller.Merchant.OrderIDGuard {
 		n.OrderID = orderID

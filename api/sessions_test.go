@@ -148,6 +148,22 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 }
 
+func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
+		got := f.do("POST", "/v1/checkout", key, with("amount", `5.14`))
+		require.Equal(t, 400, got.status)
+		require.Equal(t, "amount", got.json["param"])
+		require.Contains(t, got.json["message"], "amount must be more than the fee, which is 2.90 % + 5.00 of each payment")
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `5.16`)).status)
+		require.Equal(t, []string{"amount"}, f.do("POST", "/v1/checkout", key, with("amount", `0.10`)).params(), "one fault")
+		f.exec(`UPDATE merchant SET fee_basis_points = 10000, fee_fixed = 0 WHERE id = $1`, f.merchant.ID)
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `0.50`)).status, "without a fixed part")
+	}
+}
+
 func TestCreateSession_RefusesBodiesThatAreNotJSON(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

@@ -53,10 +53,8 @@ func (settingsPage) Attempts() (all []int) {
 	return all
 }
 
-// Fee returns the plan's fee in percent.
-func (p settingsPage) Fee() string {
-	return checkout.FeePercent(p.Stored.FeeBasisPoints)
-}
+// Fee returns the plan's fee.
+func (p settingsPage) Fee() checkout.Fee { return p.Stored.Fee() }
 
 func (s *server) showSettings(v visit) (answer, error) {
 	p, err := s.settingsPage(v)

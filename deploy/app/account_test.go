@@ -171,7 +171,7 @@ func TestAccounts_ExplainThemselves(t *testing.T) {
 	require.Contains(t, o.must("merchant", "create", "-h"), "  checkout merchant create --name TEXT [flags]")
 	require.Contains(t, o.must("key", "create", "-h"), "checkout:read, checkout:write, webhooks:read")
 	require.Contains(t, o.must("merchant", "create", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")
-	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (100) or growth (80)")
+	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (1.00 %) or growth (0.80 %)")
 }
 
 func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {

@@ -71,7 +71,7 @@ func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
 		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "(default all)", "(default where the last run ended)"},
 		"merchant create": {"--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key"},
 		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
-		"merchant plan":   {"--fee-basis-points fee "},
+		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},
 		"release":         {"--runs "},
 	} {
 		out, _, err := run(t, append(strings.Fields(command), "--help")...)

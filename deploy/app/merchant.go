@@ -201,12 +201,13 @@ type listedMerchant struct {
 	Name      string                    `json:"name"`
 	Plan      string                    `json:"plan"`
 	Fee       int64                     `json:"fee_basis_points"`
+	FeeFixed  checkout.Amount           `json:"fee_fixed"`
 	Settings  checkout.MerchantSettings `json:"settings"`
 	CreatedAt string                    `json:"created_at"`
 }
 
 func listMerchant(m checkout.Merchant) listedMerchant {
-	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints,
+	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
 		checkout.MerchantSettings{
 			PaymentAttempts: m.PaymentAttempts,
 			OrderIDGuard:    m.OrderIDGuard,
@@ -266,7 +267,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
-		{"fee", checkout.FeePercent(m.FeeBasisPoints)},
+		{"fee", m.Fee().String()},
 		{"failed payments that end a session", fmt.Sprint(m.PaymentAttempts)},
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},

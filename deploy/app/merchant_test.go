@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type shownMerchant struct {
 	Name      string                                     `json:"name"`
 	Plan      string                                     `json:"plan"`
 	Fee       int                                        `json:"fee_basis_points"`
+	FeeFixed  json.Number                                `json:"fee_fixed"`
 	Settings  checkout.MerchantSettings                  `json:"settings"`
 	CreatedAt string                                     `json:"created_at"`
 	Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
@@ -41,7 +43,7 @@ func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
 	require.NotEmpty(t, got.CreatedAt)
 	got.CreatedAt = ""
 	require.Equal(t, shownMerchant{
-		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100,
+		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100, FeeFixed: "0.00",
 		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
 		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
 	}, got)
