@@ -38,7 +38,7 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding.
+// difference becomes a finding. What a charge cost is booked.
 func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, error) {
 	var (
 		result     ReconcileChargesResult
@@ -77,6 +77,9 @@ func (b *Books) ReconcileCharges(ctx context.Context) (ReconcileChargesResult, e
 func (b *Books) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, checkout.ModeLive, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
+	if err == nil && match.Paid && !match.CostKnown && c.Cost != nil {
+		err = b.Store.RecordChargeCost(ctx, checkout.ModeLive, match.TransactionID, *c.Cost)
+	}
 	switch {
 	case err != nil && !unknown:
 		return nil, err

@@ -13,6 +13,7 @@ import (
 // Accounts of the ledger. Source: api/decisions.md, "ledger".
 const (
 	accountReceivable = "acquirer:receivable" // what the acquirer owes us
+	accountBalance    = "acquirer:balance"    // what it owes us after its costs
 	accountPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
 	accountFee        = "revenue:fee"
 	accountNetworkFee = "revenue:network_fee" // what merchants pay for the network
@@ -20,13 +21,15 @@ const (
 	accountTransit    = "transit"             // signed and not final; holder: the treasury account
 	accountWallet     = "wallet"              // on the chain; holder: the treasury account
 	accountGas        = "expense:gas"
-	accountFunding    = "funding"  // top-ups of wallets
-	accountSuspense   = "suspense" // moved by nobody we know
+	accountAcquirer   = "expense:acquirer" // what charges cost
+	accountFunding    = "funding"          // top-ups of wallets
+	accountSuspense   = "suspense"         // moved by nobody we know
 )
 
 // Kinds of ledger entries.
 const (
 	entryCharge   = "charge"             // subject: the transaction
+	entryCost     = "charge_cost"        // subject: the transaction
 	entrySigned   = "transfer_signed"    // subject: the transfer, as of the next four
 	entryFinal    = "transfer_confirmed" //
 	entryReverted = "transfer_reverted"

@@ -15,7 +15,7 @@ var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
 	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate", "release",
-	"replay", "treasury", "treasury freeze", "treasury show", "treasury thaw", "worker",
+	"replay", "report", "treasury", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 
 // run calls Main without settings.
@@ -73,6 +73,7 @@ func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
 		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
 		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},
 		"release":         {"--runs "},
+		"report":          {"--day date ", "(default yesterday)", "--json "},
 	} {
 		out, _, err := run(t, append(strings.Fields(command), "--help")...)
 		require.NoError(t, err)
