@@ -51,7 +51,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
-	if err := s.checkLive(ctx, n.Session); err != nil {
+	if err := s.checkLive(ctx, n.Session, caller.Merchant.Fee()); err != nil {
 		return 0, nil, err
 	}
 
@@ -195,8 +195,8 @@ func quotedAmount(text string) string {
 const noRateFor = 2 * time.Minute
 
 // checkLive refuses a live session that cannot be paid or paid out: no live mode, a currency without a
-// treasury, no payout address, or no exchange rate.
-func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
+// treasury, no payout address, no exchange rate, or an amount of which the network's fee leaves too little.
+func (s *Server) checkLive(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
 	if !n.Mode.Live() {
 		return nil
 	}
@@ -218,7 +218,24 @@ func (s *Server) checkLive(ctx context.Context, n checkout.Session) error {
 	if since := s.Live.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
 		return checkout.ErrNoRate
 	}
-	return nil
+	return s.checkNetworkFee(ctx, n, fee)
+}
+
+// checkNetworkFee refuses an amount of which, after our fee, the network's would take too much.
+func (s *Server) checkNetworkFee(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
+	payout := s.Live.LeastPayout(ctx, n.Currency, n.PayoutCurrency)
+	least, ok := fee.LeastFor(payout)
+	if payout == 0 || ok && n.Amount >= least {
+		return nil
+	}
+	var found faults
+	if ok {
+		found.add("amount", fmt.Sprintf("must be at least %s %s for %s at present, because of the network's fee",
+			least, n.Currency, n.PayoutCurrency))
+	} else {
+		found.add("amount", fmt.Sprintf("is too small for %s at present, whatever it is, because of the fees", n.PayoutCurrency))
+	}
+	return found.err()
 }
 
 // orderIDRefusal turns storage.OrderIDInUseError into the merchant's answer. A session that has

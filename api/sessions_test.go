@@ -239,6 +239,33 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{}`)).status)
 }
 
+func TestCreateSession_LiveNeedsAnAmountThatTheNetworkFeeLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) {
+		c.Live.LeastPayout = func(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) checkout.Amount {
+			if from == checkout.EUR && to == checkout.USDC {
+				return 1400
+			}
+			return 0
+		}
+	})
+	create := func(key, amount, currency string) answer {
+		return f.do("POST", "/v1/checkout", key, `{"amount": `+amount+`, "currency": "`+currency+`", "payout_currency": "USDC"}`)
+	}
+	got := create(f.merchant.liveKey, "14.13", "EUR") // of which 13.99 would be left
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "invalid_request", got.json["error"])
+	require.Equal(t, "amount", got.json["param"])
+	require.Equal(t, []string{"amount"}, got.params())
+	require.Equal(t, "amount must be at least 14.14 EUR for USDC at present, because of the network's fee", got.json["message"])
+	require.Equal(t, 201, create(f.merchant.liveKey, "14.14", "EUR").status)
+	require.Equal(t, 201, create(f.merchant.liveKey, "0.50", "USD").status, "nothing is known")
+	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
+	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
+	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount is too small for USDC at present, whatever it is")
+	require.Equal(t, 3, f.count("checkout_session"))
+}
+
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)

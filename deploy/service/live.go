@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -183,14 +184,19 @@ func openLiveAPI(cfg config.Config, store *storage.Store, flows *runs.Client) (*
 	currencies := slices.DeleteFunc(slices.Clone(checkout.PayoutCurrencies), func(c checkout.PayoutCurrency) bool {
 		return c.Network() != checkout.ETH.Network()
 	})
+	fees := &networkFees{
+		currencies: currencies, estimate: chain.transferFee, rates: rates, now: time.Now,
+		fees: map[checkout.PayoutCurrency]networkFee{},
+	}
 	return &liveAPI{
-		rest: &api.Live{Currencies: currencies, NoQuoteSince: rates.NoQuoteSince},
+		rest: &api.Live{Currencies: currencies, NoQuoteSince: rates.NoQuoteSince, LeastPayout: fees.leastPayout},
 		page: page,
 		reports: acquirer.New(acquirer.Config{
 			Store: store, SignalComplete: flows.SignalComplete, Log: slog.Default(), Verify: verifier(l),
 		}),
 		run: func(ctx context.Context) {
 			go chain.open(ctx, l)
+			go fees.run(ctx)
 			rates.Run(ctx)
 		},
 	}, nil
@@ -234,6 +240,8 @@ type lateChain struct {
 	opened atomic.Pointer[ethereum.Chain]
 }
 
+var errNotReady = errors.New("no node of Ethereum is ready yet")
+
 func (c *lateChain) open(ctx context.Context, l config.Live) {
 	chain, err := openEthereum(ctx, l, nil)
 	if err != nil && ctx.Err() == nil {
@@ -248,7 +256,7 @@ func (c *lateChain) open(ctx context.Context, l config.Live) {
 func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([]byte, error) {
 	chain := c.opened.Load()
 	if chain == nil {
-		return nil, errors.New("no node of Ethereum is ready yet")
+		return nil, errNotReady
 	}
 	return chain.CallContract(ctx, to, data)
 }

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"fmt"
+	"sort"
 	"time"
 )
 
@@ -45,6 +46,15 @@ func (f Fee) Of(a Amount) Amount { return min(a, a.Percentage(f.BasisPoints)+f.F
 
 // TakesAll reports whether nothing of a payment would be left because of the fixed part.
 func (f Fee) TakesAll(a Amount) bool { return f.Fixed > 0 && f.Of(a) >= a }
+
+// LeastFor returns the least amount of which, after the fee, at least net is left. It returns false when
+// no amount that can be charged is enough.
+func (f Fee) LeastFor(net Amount) (Amount, bool) {
+	least := Amount(sort.Search(int(MaxAmount)+1, func(a int) bool {
+		return Amount(a)-f.Of(Amount(a)) >= net
+	}))
+	return least, least <= MaxAmount
+}
 
 // String formats the fee for people: "0.80 %", or "2.90 % + 0.30" with a fixed part.
 func (f Fee) String() string {

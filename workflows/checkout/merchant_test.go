@@ -34,3 +34,19 @@ func TestFee_IsAPartAndAFixedPartAndNeverMoreThanTheAmount(t *testing.T) {
 		require.Equal(t, c.formatted, c.fee.String())
 	}
 }
+
+func TestFee_LeastForIsTheLeastAmountThatLeavesEnough(t *testing.T) {
+	t.Parallel()
+	for _, fee := range []checkout.Fee{{}, {BasisPoints: 100}, {BasisPoints: 290, Fixed: 30}, {BasisPoints: 9_000, Fixed: 10_000}} {
+		for _, net := range []checkout.Amount{1, 50, 1399, 1400, 1_000_000} {
+			least, ok := fee.LeastFor(net)
+			require.True(t, ok)
+			require.GreaterOrEqual(t, least-fee.Of(least), net, "%s of %s", fee, net)
+			require.Less(t, least-1-fee.Of(least-1), net, "%s of %s", fee, net)
+		}
+	}
+	_, ok := checkout.Fee{BasisPoints: 10_000}.LeastFor(1)
+	require.False(t, ok)
+	_, ok = checkout.Fee{}.LeastFor(checkout.MaxAmount + 1)
+	require.False(t, ok)
+}
