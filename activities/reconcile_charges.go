@@ -67,7 +67,7 @@ type ReconcileChargesResult struct {
 
 // ReconcileCharges compares the charges of the card network with the transactions. The charge of a
 // transaction whose session is not completed is refunded: the customer paid for nothing. Every
-// difference becomes a finding.
+// difference becomes a finding. What a charge cost is booked.
 func (b *Books) ReconcileCharges(ctx context.Context, in ModeInput) (ReconcileChargesResult, error) {
 	of, err := b.of(in)
 	if err != nil {
@@ -114,6 +114,9 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
+	if err == nil && match.Paid && !match.CostKnown && c.Cost != nil {
+		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
+	}
 	switch {
 	case err != nil && !unknown:
 		return nil, err

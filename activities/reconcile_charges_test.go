@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
 
@@ -22,6 +23,7 @@ type books struct {
 	*activities.Books
 
 	t       *testing.T
+	url     string // of the database
 	owner   checkout.Owner
 	charges []checkout.Charged
 	refunds map[string]checkout.RefundResult // by charge; made
@@ -54,13 +56,14 @@ func newBooks(t *testing.T) *books {
 	t.Helper()
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
 	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
+	url := pgtemp.ForTest(t, storage.Migrate)
+	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeLive, nil))
 	b := &books{
-		t: t, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
+		t: t, url: url, owner: m.Owner(checkout.ModeLive), refunds: map[string]checkout.RefundResult{}, answer: checkout.RefundSucceeded,
 		risks: map[string][]checkout.ChargeRisk{},
 	}
 	account := activities.Account{CardNetwork: network{b: b}, Succeeded: func(context.Context, time.Time) iter.Seq2[checkout.Charged, error] {
@@ -222,4 +225,40 @@ func TestReconcileCharges_ANewChargeHasTime(t *testing.T) {
 	b.paid(checkout.OutcomeFailed)
 	b.charges[0].CreatedAt = time.Now().Add(-5 * time.Minute)
 	require.Zero(t, b.compare().Found)
+}
+
+func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	same, converted, later, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
+	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
+	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.USD, Gross: 1134, Cost: 63}
+	b.charges[3].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60} // it must never be booked: nothing was charged
+	b.compare()
+	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 61}
+	b.compare()
+	booked := func(c checkout.Charged) (got []string) {
+		conn, err := pgx.Connect(t.Context(), b.url)
+		require.NoError(t, err)
+		defer conn.Close(t.Context())
+		rows, err := conn.Query(t.Context(), `
+			SELECT p.account || ' ' || p.asset || ' ' || p.amount FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
+			WHERE e.subject = $1 AND e.kind = 'charge_cost' AND e.mode = 'live' ORDER BY 1`, c.TransactionID)
+		require.NoError(t, err)
+		got, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, []string{"acquirer:balance EUR 990", "acquirer:receivable EUR -1050", "expense:acquirer EUR 60"}, booked(same), "the first answer, once")
+	require.Equal(t, []string{
+		"acquirer:balance USD 1071", "acquirer:receivable EUR -1050", "expense:acquirer USD 63", "fx EUR 1050", "fx USD -1134",
+	}, booked(converted))
+	require.Empty(t, booked(later), "not known yet")
+	require.Empty(t, booked(declined))
+	b.charges[2].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
+	b.compare()
+	require.Len(t, booked(later), 3)
+	b.charges[2].Cost = nil
+	b.compare()
+	require.Len(t, booked(later), 3)
 }

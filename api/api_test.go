@@ -215,6 +215,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 		Payouts: map[checkout.Mode]*Payouts{checkout.ModeLive: {
 			Currencies:   checkout.PayoutCurrencies,
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
+			LeastPayout:  func(context.Context, checkout.Currency, checkout.PayoutCurrency) checkout.Amount { return 0 },
 		}},
 		Limits: plenty,
 		Log:    slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -51,7 +51,7 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 
-	if err := s.checkPayout(ctx, n.Session); err != nil {
+	if err := s.checkPayout(ctx, n.Session, caller.Merchant.Fee()); err != nil {
 		return 0, nil, err
 	}
 
@@ -115,6 +115,10 @@ func (s *Server) newSession(
 	}
 
 	var orderID *string
+	if fee := caller.Merchant.Fee(); n.Amount > 0 && fee.TakesAll(n.Amount) {
+		f.add("amount", fmt.Sprintf("must be more than the fee, which is %s of each payment", fee))
+	}
+
 	n.Metadata, orderID = f.metadata()
 	if caller.Merchant.OrderIDGuard {
 		n.OrderID = orderID
@@ -191,8 +195,9 @@ func quotedAmount(text string) string {
 const noRateFor = 2 * time.Minute
 
 // checkPayout refuses a session that cannot be paid or paid out: no live mode, a currency without a
-// treasury, no payout address on a real chain, or no exchange rate. The sandbox pays everything.
-func (s *Server) checkPayout(ctx context.Context, n checkout.Session) error {
+// treasury, no payout address on a real chain, no exchange rate, or an amount of which the network's fee
+// leaves too little. The sandbox pays everything.
+func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
 	offered := s.Payouts[n.Mode]
 	switch {
 	case offered == nil && n.Mode.Live():
@@ -214,7 +219,24 @@ func (s *Server) checkPayout(ctx context.Context, n checkout.Session) error {
 	if since := offered.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
 		return checkout.ErrNoRate
 	}
-	return nil
+	return offered.checkNetworkFee(ctx, n, fee)
+}
+
+// checkNetworkFee refuses an amount of which, after our fee, the network's would take too much.
+func (p *Payouts) checkNetworkFee(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
+	payout := p.LeastPayout(ctx, n.Currency, n.PayoutCurrency)
+	least, ok := fee.LeastFor(payout)
+	if payout == 0 || ok && n.Amount >= least {
+		return nil
+	}
+	var found faults
+	if ok {
+		found.add("amount", fmt.Sprintf("must be at least %s %s for %s at present, because of the network's fee",
+			least, n.Currency, n.PayoutCurrency))
+	} else {
+		found.add("amount", fmt.Sprintf("is too small for %s at present, whatever it is, because of the fees", n.PayoutCurrency))
+	}
+	return found.err()
 }
 
 // capital returns the mode as the first word of a sentence.

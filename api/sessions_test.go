@@ -148,6 +148,22 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 }
 
+func TestCreateSession_RefusesAnAmountThatTheFixedFeeWouldTake(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, key := range []string{f.merchant.testKey, f.merchant.liveKey} {
+		f.exec(`UPDATE merchant SET fee_basis_points = 290, fee_fixed = 500 WHERE id = $1`, f.merchant.ID)
+		got := f.do("POST", "/v1/checkout", key, with("amount", `5.14`))
+		require.Equal(t, 400, got.status)
+		require.Equal(t, "amount", got.json["param"])
+		require.Contains(t, got.json["message"], "amount must be more than the fee, which is 2.90 % + 5.00 of each payment")
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `5.16`)).status)
+		require.Equal(t, []string{"amount"}, f.do("POST", "/v1/checkout", key, with("amount", `0.10`)).params(), "one fault")
+		f.exec(`UPDATE merchant SET fee_basis_points = 10000, fee_fixed = 0 WHERE id = $1`, f.merchant.ID)
+		require.Equal(t, 201, f.do("POST", "/v1/checkout", key, with("amount", `0.50`)).status, "without a fixed part")
+	}
+}
+
 func TestCreateSession_RefusesBodiesThatAreNotJSON(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -221,6 +237,33 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	require.Equal(t, "30", got.header.Get("Retry-After"))
 	require.Equal(t, 1, f.count("checkout_session"))
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{}`)).status)
+}
+
+func TestCreateSession_LiveNeedsAnAmountThatTheNetworkFeeLeaves(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) {
+		c.Payouts[checkout.ModeLive].LeastPayout = func(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) checkout.Amount {
+			if from == checkout.EUR && to == checkout.USDC {
+				return 1400
+			}
+			return 0
+		}
+	})
+	create := func(key, amount, currency string) answer {
+		return f.do("POST", "/v1/checkout", key, `{"amount": `+amount+`, "currency": "`+currency+`", "payout_currency": "USDC"}`)
+	}
+	got := create(f.merchant.liveKey, "14.13", "EUR") // of which 13.99 would be left
+	require.Equal(t, 400, got.status)
+	require.Equal(t, "invalid_request", got.json["error"])
+	require.Equal(t, "amount", got.json["param"])
+	require.Equal(t, []string{"amount"}, got.params())
+	require.Equal(t, "amount must be at least 14.14 EUR for USDC at present, because of the network's fee", got.json["message"])
+	require.Equal(t, 201, create(f.merchant.liveKey, "14.14", "EUR").status)
+	require.Equal(t, 201, create(f.merchant.liveKey, "0.50", "USD").status, "nothing is known")
+	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
+	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
+	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount is too small for USDC at present, whatever it is")
+	require.Equal(t, 3, f.count("checkout_session"))
 }
 
 func TestCreateSession_LiveNeedsAPayoutAddressForTheCurrency(t *testing.T) {

@@ -18,6 +18,7 @@ type ChargeMatch struct {
 	Currency      checkout.Currency
 	Paid          bool // the transaction succeeded and its session is completed
 	Deciding      bool // the payment is in flight
+	CostKnown     bool // see RecordChargeCost
 }
 
 // ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
@@ -27,10 +28,11 @@ func (s *Store) ChargeMatch(
 ) (ChargeMatch, error) {
 	var m ChargeMatch
 	err := s.pool.QueryRow(ctx, `
-		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing'
+		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing',
+			t.settled IS NOT NULL
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
-		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding)
+		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.CostKnown)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}

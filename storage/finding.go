@@ -48,15 +48,19 @@ func closeFindings(
 
 // OpenFindings lists the open findings of a mode, oldest first.
 func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkout.Finding, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, mode, kind, subject, detail, opened_at, closed_at FROM finding
-		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)
-	if err != nil {
-		return nil, fmt.Errorf("findings: %w", err)
-	}
-	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Finding])
+	got, err := openFindings(ctx, s.pool, mode)
 	if err != nil {
 		return nil, fmt.Errorf("findings: %w", err)
 	}
 	return got, nil
+}
+
+func openFindings(ctx context.Context, from querier, mode checkout.Mode) ([]checkout.Finding, error) {
+	rows, err := from.Query(ctx, `
+		SELECT id, mode, kind, subject, detail, opened_at, closed_at FROM finding
+		WHERE mode = $1 AND closed_at IS NULL ORDER BY opened_at, id`, mode)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Finding])
 }

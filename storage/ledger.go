@@ -13,6 +13,7 @@ import (
 // Accounts of the ledger. Source: api/decisions.md, "ledger".
 const (
 	accountReceivable = "acquirer:receivable" // what the acquirer owes us
+	accountBalance    = "acquirer:balance"    // what it owes us after its costs
 	accountPayable    = "merchant:payable"    // what we owe a merchant; holder: the merchant
 	accountFee        = "revenue:fee"
 	accountNetworkFee = "revenue:network_fee" // what merchants pay for the network
@@ -20,6 +21,7 @@ const (
 	accountTransit    = "transit"             // signed and not final; holder: the treasury account
 	accountWallet     = "wallet"              // on the chain; holder: the treasury account
 	accountGas        = "expense:gas"
+	accountAcquirer   = "expense:acquirer"  // what charges cost
 	accountFunding    = "funding"           // top-ups of wallets
 	accountSuspense   = "suspense"          // moved by nobody we know
 	accountDisputed   = "acquirer:disputed" // what the acquirer holds until a dispute is decided
@@ -28,7 +30,8 @@ const (
 
 // Kinds of ledger entries.
 const (
-	entryCharge       = "charge"             // subject: the transaction, as of the next two
+	entryCharge       = "charge" // subject: the transaction, as of the next three
+	entryCost         = "charge_cost"
 	entryRefund       = "refund"             // the opposite: the customer gets the money back
 	entryRefundFailed = "refund_failed"      // the customer does not
 	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next six

@@ -114,6 +114,35 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 	}
 }
 
+func TestFinishPayment_TakesTheFeeOfThePlanAtTheDecision(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	change := func(name string, part int64, fixed checkout.Amount) {
+		_, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
+			MerchantID: f.merchant.ID, Plan: &checkout.Plan{Name: name, FeeBasisPoints: part, FeeFixed: fixed}, By: f.note(),
+		})
+		require.NoError(t, err)
+	}
+	taken := func(id string) any {
+		return f.query(t, `
+			SELECT concat_ws(' ', t.plan, t.fee_basis_points, t.fee_fixed, t.fee, t.net, p.source_amount, -l.amount)
+			FROM transaction t JOIN payout p ON p.transaction_id = t.id JOIN ledger_entry e ON e.subject = t.id
+			LEFT JOIN ledger_posting l ON l.entry_id = e.id AND l.account = 'revenue:fee' WHERE t.id = $1`, id)
+	}
+	s := f.create(t, f.liveSession())
+	change("with a fixed part", 290, 30)
+	first, _ := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Equal(t, "with a fixed part 290 30 60 990 990 60", taken(first), "the plan of the payment, not of the creation")
+
+	greedy := f.create(t, f.liveSession())
+	change("greedy", 290, 5000)
+	all, _ := f.pay(t, greedy, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.Equal(t, "greedy 290 5000 1050 0 0 1050", taken(all), "never more than the amount")
+	change("greedy", 290, 4000)
+	require.Equal(t, "greedy 290 5000 1050 0 0 1050", taken(all), "a fee that was taken stays")
+	require.Equal(t, "with a fixed part 290 30 60 990 990 60", taken(first))
+}
+
 func TestLedger_TheDatabaseRefusesWhatIsNotBalancedOrChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -18,10 +18,10 @@ func (a *Accounts) CreateMerchant(
 ) error {
 	return a.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
-			INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts,
+			INSERT INTO merchant (id, name, plan, fee_basis_points, fee_fixed, payment_attempts,
 				order_id_guard)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
-			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.PaymentAttempts, m.OrderIDGuard)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
+			m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 		if err != nil {
 			return fmt.Errorf("create merchant: %w", err)
 		}
@@ -38,11 +38,12 @@ func (a *Accounts) CreateMerchant(
 	})
 }
 
-const merchantColumns = `id, name, plan, fee_basis_points, payment_attempts, order_id_guard, created_at`
+const merchantColumns = `id, name, plan, fee_basis_points, fee_fixed, payment_attempts, order_id_guard,
+	created_at`
 
 func scanMerchant(row pgx.CollectableRow) (m checkout.Merchant, err error) {
-	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.PaymentAttempts, &m.OrderIDGuard,
-		&m.CreatedAt)
+	err = row.Scan(&m.ID, &m.Name, &m.Plan, &m.FeeBasisPoints, &m.FeeFixed, &m.PaymentAttempts,
+		&m.OrderIDGuard, &m.CreatedAt)
 	return m, err
 }
 

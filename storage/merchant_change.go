@@ -145,7 +145,7 @@ func settingsDetail(before, after checkout.Merchant) (detail []string) {
 		}
 	}
 	plan := func(m checkout.Merchant) string {
-		return fmt.Sprintf("%s (%s)", m.Plan, checkout.FeePercent(m.FeeBasisPoints))
+		return fmt.Sprintf("%s (%s)", m.Plan, m.Fee())
 	}
 	guard := map[bool]string{true: "on", false: "off"}
 	note("name", "“"+before.Name+"”", "“"+after.Name+"”")
@@ -184,8 +184,9 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 	if c.Name != nil && *c.Name != m.Name {
 		previous["name"], m.Name = m.Name, *c.Name
 	}
-	if c.Plan != nil && (c.Plan.Name != m.Plan || c.Plan.FeeBasisPoints != m.FeeBasisPoints) {
-		previous["plan"], m.Plan, m.FeeBasisPoints = m.Plan, c.Plan.Name, c.Plan.FeeBasisPoints
+	if c.Plan != nil && (c.Plan.Name != m.Plan || c.Plan.Fee() != m.Fee()) {
+		previous["plan"], m.Plan = m.Plan, c.Plan.Name
+		m.FeeBasisPoints, m.FeeFixed = c.Plan.FeeBasisPoints, c.Plan.FeeFixed
 	}
 	before := checkout.MerchantSettings{PaymentAttempts: m.PaymentAttempts,
 		OrderIDGuard: m.OrderIDGuard}
@@ -205,9 +206,9 @@ func (c MerchantChange) settings(m *checkout.Merchant) map[string]any {
 
 func updateMerchant(ctx context.Context, tx pgx.Tx, m checkout.Merchant) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, payment_attempts = $5,
-			order_id_guard = $6 WHERE id = $1`,
-		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.PaymentAttempts, m.OrderIDGuard)
+		UPDATE merchant SET name = $2, plan = $3, fee_basis_points = $4, fee_fixed = $5,
+			payment_attempts = $6, order_id_guard = $7 WHERE id = $1`,
+		m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed, m.PaymentAttempts, m.OrderIDGuard)
 	return err
 }
 

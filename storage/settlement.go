@@ -62,9 +62,16 @@ type payment struct {
 	MaxAttempts     int
 	WebhookURL      *string
 	SigningEndpoint *string
+	Plan            string
 	FeeBasisPoints  int64
+	FeeFixed        checkout.Amount
 	Acquirer        checkout.Acquirer
 	ChainRef        string
+}
+
+// chosenFee returns the price by the plan that the merchant has at the decision.
+func (p *payment) chosenFee() checkout.Fee {
+	return checkout.Fee{BasisPoints: p.FeeBasisPoints, Fixed: p.FeeFixed}
 }
 
 // real reports whether a network outside the service takes part in the payment. The ledger has only
@@ -91,7 +98,7 @@ func lockPayment(
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-		       s.signing_endpoint_id AS signing_endpoint, m.fee_basis_points,
+		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.fee_basis_points, m.fee_fixed,
 		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
 		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
@@ -117,7 +124,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	case p.Outcome == checkout.OutcomeSucceeded:
 		p.Transaction.Status, p.SessionStatus = checkout.TransactionSucceeded,
 			checkout.StatusCompleted
-		p.Fee = p.Amount.Percentage(p.FeeBasisPoints)
+		p.Fee = p.chosenFee().Of(p.Amount)
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:
 		p.Transaction.Status, p.SessionStatus = checkout.TransactionFailed, checkout.StatusPending
@@ -170,7 +177,8 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 		WITH decided AS (
 			UPDATE transaction SET status = $5, fee = $6, net = $7, exchange_rate = $8,
 				attempts_remaining = $9,
-			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL
+			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL,
+				plan = $12, fee_basis_points = $13, fee_fixed = $14
 			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 				AND status = 'processing')
 		UPDATE checkout_session SET status = $10, payment_in_flight = false,
@@ -178,7 +186,7 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		p.SessionID, p.MerchantID, p.Mode, p.ID, p.Transaction.Status, p.Fee, p.Net, p.ExchangeRate,
 		p.AttemptsRemaining,
-		p.SessionStatus, p.Now)
+		p.SessionStatus, p.Now, p.Plan, p.FeeBasisPoints, p.FeeFixed)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = checkout.ErrNotPending
 	}

@@ -44,7 +44,7 @@ func (s *Store) CompareBalances(
 		if err := a.bookDifference(ctx, tx, entryInflow, accountFunding, above, 1); err != nil {
 			return err
 		}
-		got.Frozen, err = a.noteShortage(ctx, tx, now.Height, got.Short)
+		got.Frozen, err = a.noteShortage(ctx, tx, now, got.Short)
 		return err
 	})
 	if err != nil {
@@ -128,11 +128,12 @@ func (a *treasury) bookDifference(
 	return e.book(ctx, tx)
 }
 
-// noteShortage remembers the height of a first shortage, and freezes the account at a later one.
+// noteShortage remembers the balances and the height of a first shortage, and freezes the account at a
+// later one.
 func (a *treasury) noteShortage(
-	ctx context.Context, tx pgx.Tx, height uint64, short map[checkout.PayoutCurrency]string,
+	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, short map[checkout.PayoutCurrency]string,
 ) (why string, err error) {
-	first := a.ShortHeight
+	first, height := a.ShortHeight, now.Height
 	switch {
 	case len(short) == 0:
 		first = nil
@@ -150,7 +151,8 @@ func (a *treasury) noteShortage(
 		}
 	}
 	_, err = tx.Exec(ctx, `
-		UPDATE treasury_account SET seen_height = $2, short_height = $3 WHERE id = $1`, a.ID, height, first)
+		UPDATE treasury_account SET seen_height = $2, short_height = $3, seen_balances = $4
+		WHERE id = $1`, a.ID, height, first, now.Balances)
 	return why, err
 }
 

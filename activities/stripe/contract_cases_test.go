@@ -624,6 +624,11 @@ func listsCharges(w *world) {
 		require.Equal(w.t, checkout.Amount(1050), got.Amount)
 		require.Equal(w.t, checkout.EUR, got.Currency)
 		require.Zero(w.t, got.Refunded)
+		require.NotNil(w.t, got.Cost)
+		require.True(w.t, got.Cost.Currency != "" && got.Cost.Cost > 0 && got.Cost.Cost < got.Cost.Gross, "%+v", got.Cost)
+		if got.Cost.Currency == checkout.EUR {
+			require.Equal(w.t, checkout.Amount(1050), got.Cost.Gross)
+		}
 	}
 	require.True(w.t, found)
 }

@@ -19,7 +19,7 @@ import (
 func (n *Network) Succeeded(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error] {
 	params := &stripe.PaymentIntentListParams{
 		CreatedRange: &stripe.RangeQueryParams{GreaterThanOrEqual: since.Unix()},
-		Expand:       []*string{stripe.String("data.latest_charge")},
+		Expand:       []*string{stripe.String("data.latest_charge.balance_transaction")},
 	}
 	params.Limit = stripe.Int64(100)
 	return func(yield func(checkout.Charged, error) bool) {
@@ -46,6 +46,18 @@ func charged(i *stripe.PaymentIntent) checkout.Charged {
 	}
 	if charge := i.LatestCharge; charge != nil {
 		got.Refunded, got.Disputed = checkout.Amount(charge.AmountRefunded), charge.Disputed
+		got.Cost = cost(charge.BalanceTransaction)
 	}
 	return got
+}
+
+// cost reads a balance transaction. Stripe makes it with the charge or soon afterwards.
+func cost(b *stripe.BalanceTransaction) *checkout.ChargeCost {
+	if b == nil || b.Currency == "" {
+		return nil
+	}
+	return &checkout.ChargeCost{
+		Currency: checkout.Currency(strings.ToUpper(string(b.Currency))),
+		Gross:    checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee),
+	}
 }

@@ -31,13 +31,14 @@ type Config struct {
 	CheckoutURL string // {checkout_url}, for links to the hosted page
 	TemporalUI  string // address of Temporal's UI, for links to runs; "" for no links
 	Namespace   string // Temporal namespace of the runs
-	TestChains  bool   // payouts of test mode are sent on a test network: an address of the sandbox is refused
 	// CheckAddress returns an error when the service cannot send events to host. The text of the
 	// error continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
-	Limits       limit.Rates   // zero rates are replaced by DefaultLimits
-	Shares       *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
-	Log          *slog.Logger  // nil: slog.Default()
+	Addresses    storage.PayoutAddressRules
+
+	Limits limit.Rates   // zero rates are replaced by DefaultLimits
+	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
+	Log    *slog.Logger  // nil: slog.Default()
 
 	heartbeat time.Duration // interval of heartbeats in streams
 }

@@ -53,10 +53,8 @@ func (settingsPage) Attempts() (all []int) {
 	return all
 }
 
-// Fee returns the plan's fee in percent.
-func (p settingsPage) Fee() string {
-	return checkout.FeePercent(p.Stored.FeeBasisPoints)
-}
+// Fee returns the plan's fee.
+func (p settingsPage) Fee() checkout.Fee { return p.Stored.Fee() }
 
 func (s *server) showSettings(v visit) (answer, error) {
 	p, err := s.settingsPage(v)
@@ -266,7 +264,7 @@ func (s *server) checkTyped(mode checkout.Mode, f *addressField) error {
 	if f.Address == "" {
 		return nil
 	}
-	return checkPayoutAddress(mode, s.TestChains, f.Network, f.Address[:min(len(f.Address), maxAddress)])
+	return s.Addresses.Check(mode, f.Network, f.Address[:min(len(f.Address), maxAddress)])
 }
 
 var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing was changed.")

@@ -124,3 +124,14 @@ var payloads = []string{
 	`<iframe src=javascript:alert(1)>`, `"><a href="javascript:alert(1)">x</a>`, `{{.}}<b>`, `<style>*{display:none}</style>`,
 	`--><script>alert(1)</script>`, `<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>`, `\"><script>x</script>`, `<div hx-get="/signout" hx-trigger="load">`,
 }
+
+func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.Addresses.Reserved = []string{goodAddress} })
+	owner := d.as(checkout.RoleOwner)
+	refused := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", goodAddress, "password", password)
+	require.Equal(t, 422, refused.status)
+	require.Contains(t, refused.text(), "The address is the treasury's or a token's")
+	require.Zero(t, value[int](d, `SELECT count(*) FROM payout_address WHERE merchant_id = $1 AND mode = 'live'`, d.merchant))
+	require.Equal(t, 303, owner.form("/test/settings", "/test/settings/payout").send("address_ETH", goodAddress, "password", password).status)
+}

@@ -319,19 +319,27 @@ func items(list object) []object {
 	return objects
 }
 
-func expandField(ctx context.Context, tx pgx.Tx, o object, field string) error {
+// expandField replaces the id in a field. The rest of a path such as latest_charge.balance_transaction
+// is expanded in the object that comes in its place.
+func expandField(ctx context.Context, tx pgx.Tx, o object, path string) error {
+	field, rest, deeper := strings.Cut(path, ".")
 	kind := map[string]string{
 		"latest_charge": kindCharge, "payment_method": kindMethod, "payment_intent": kindIntent, "charge": kindCharge,
+		"balance_transaction": kindBalance,
 	}[field]
 	id := o.text(field)
 	if kind == "" || id == "" {
 		return nil
 	}
 	whole, _, err := find(ctx, tx, kind, id)
-	if err == nil {
-		o[field] = whole
+	if err != nil {
+		return err
 	}
-	return err
+	o[field] = whole
+	if !deeper {
+		return nil
+	}
+	return expandField(ctx, tx, whole, rest)
 }
 
 // newID returns a new id.

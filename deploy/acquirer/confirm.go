@@ -96,6 +96,9 @@ func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method o
 	if err != nil {
 		return answer{}, err
 	}
+	if err := a.settle(ctx, tx, ch); err != nil {
+		return answer{}, err
+	}
 	if err := insert(ctx, tx, ch, i.text("id"), c.name); err != nil {
 		return answer{}, err
 	}
@@ -117,6 +120,29 @@ func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method o
 		}
 	}
 	return ok(i), a.emit(ctx, tx, q, "payment_intent.succeeded", i)
+}
+
+// settle books a charge that succeeded. It costs 2.9 % and 0.30.
+func (a *Acquirer) settle(ctx context.Context, tx pgx.Tx, ch object) error {
+	ch["balance_transaction"] = nil
+	if ch.text("status") != succeeded {
+		return nil
+	}
+	id := newID("txn_")
+	b, err := a.mock.fixture(ctx, "/v1/balance_transactions/"+id)
+	if err != nil {
+		return err
+	}
+	amount := ch.number("amount")
+	cost := (amount*29+500)/1000 + 30
+	b["id"], b["type"], b["reporting_category"], b["status"] = id, kindCharge, kindCharge, "pending"
+	b["source"], b["currency"], b["exchange_rate"] = ch.text("id"), ch.text("currency"), nil
+	b["amount"], b["fee"], b["net"], b["created"] = amount, cost, amount-cost, ch["created"]
+	b["fee_details"] = []any{object{
+		"amount": cost, "currency": ch.text("currency"), "type": "stripe_fee", "description": "Stripe processing fees", "application": nil,
+	}}
+	ch["balance_transaction"] = id
+	return insert(ctx, tx, b, "", "")
 }
 
 // refuse records the bank's no.

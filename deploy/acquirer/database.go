@@ -78,6 +78,7 @@ const (
 	kindToken   = "confirmation_token"
 	kindMethod  = "payment_method"
 	kindCharge  = "charge"
+	kindBalance = "balance_transaction"
 	kindRefund  = "refund"
 	kindDispute = "dispute"
 	kindWarning = "radar.early_fraud_warning"

@@ -26,8 +26,8 @@ type console struct {
 	out   io.Writer // the command's output, fit for a script
 	notes io.Writer // explanations for people
 
-	dashboardURL   string
-	onTestNetworks bool // the payouts of test mode are sent on a test network
+	dashboardURL string
+	addresses    storage.PayoutAddressRules
 }
 
 // accountAction is the work of a command for operators.
@@ -57,7 +57,7 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 	}
 	defer accounts.Close()
 	return act(ctx, console{
-		accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/"), stores.OnTestNetworks(),
+		accounts, c.out, c.notes, strings.TrimSuffix(stores.DashboardURL, "/"), stores.PayoutAddressRules(),
 	})
 }
 

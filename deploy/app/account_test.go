@@ -18,19 +18,20 @@ import (
 
 // operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
 type operator struct {
-	t   *testing.T
-	url string
+	t           *testing.T
+	url         string
+	environment []string // settings besides the database
 }
 
 func newOperator(t *testing.T) operator {
 	t.Helper()
-	return operator{t, pgtemp.ForTest(t, storage.Migrate)}
+	return operator{t: t, url: pgtemp.ForTest(t, storage.Migrate)}
 }
 
 func (o operator) run(args ...string) (out, notes string, err error) {
 	o.t.Helper()
 	var outBuffer, notesBuffer bytes.Buffer
-	err = app.Main(o.t.Context(), args, []string{"DATABASE_URL=" + o.url}, &outBuffer, &notesBuffer)
+	err = app.Main(o.t.Context(), args, append(o.environment, "DATABASE_URL="+o.url), &outBuffer, &notesBuffer)
 	return outBuffer.String(), notesBuffer.String(), err
 }
 
@@ -92,7 +93,7 @@ func words(table string) (lines [][]string) {
 
 func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 	t.Parallel()
-	o := operator{t, "postgres://u:secret@127.0.0.1:1/nothing"} // a call that is wrong is refused before anything is asked
+	o := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"} // a call that is wrong is refused before anything is asked
 	mer, key := checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixAPIKey)
 	create := func(flags ...string) []string { return append([]string{"key", "create", mer}, flags...) }
 	shop := func(flags ...string) []string {
@@ -135,7 +136,7 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{[]string{"merchant", "create", "--name", "a\x1b[2J"}, "--name must not have control"},
 		{shop("--plan", ""), "--plan is missing or empty"},
 		{shop("--mode", "prod"), `--mode must be test, live or both, not "prod"`},
-		{shop("--payout", "USDC"), "must be CURRENCY=network:address, such as USDC=ethereum:0xabc"},
+		{shop("--payout", "USDC"), "must be CURRENCY=network:address, such as USDC=ethereum:0x…"},
 		{shop("--payout", "USDC=ethereum"), "must be CURRENCY=network:address"},
 		{shop("--payout", "USDC=ethereum:"), "must be CURRENCY=network:address"},
 		{shop("--payout", "DOGE=dogecoin:abc"), `"DOGE" is not a payout currency; there are USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum`},
@@ -144,7 +145,10 @@ func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
 		{shop("--payout", "ETH=ethereum:0x abc"), "an address has at most 200 letters, digits and signs, and no spaces"},
 		{shop("--payout", "ETH=ethereum:"+strings.Repeat("a", 201)), "an address has at most 200 letters"},
 		{shop("--payout", "ETH=ethereum:0xa", "--payout", "ETH=ethereum:0xb"), "ETH is there twice"},
-		{shop("--mode", "both", "--payout", "ETH=ethereum:sandbox:shop"), "--payout ETH: sandbox:… is an address of test mode"},
+		{shop("--mode", "both", "--payout", "ETH=ethereum:sandbox:shop"), "--payout ETH: the address exists in test mode only"},
+		{shop("--payout", "ETH=ethereum:0xabc"), "--payout ETH: the address must be 0x and 40 hexadecimal digits"},
+		{shop("--mode", "live", "--payout", "USDC=ethereum:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"), "--payout USDC: the address has a checksum"},
+		{shop("--mode", "both", "--payout", "BTC=bitcoin:tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"), "--payout BTC: the address is of another Bitcoin network"},
 		{[]string{"merchant", "show"}, "mer_… is missing"},
 		{[]string{"merchant", "show", "mer_1"}, "that is no id"},
 		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
@@ -167,15 +171,15 @@ func TestAccounts_ExplainThemselves(t *testing.T) {
 	require.Contains(t, o.must("merchant", "create", "-h"), "  checkout merchant create --name TEXT [flags]")
 	require.Contains(t, o.must("key", "create", "-h"), "checkout:read, checkout:write, webhooks:read")
 	require.Contains(t, o.must("merchant", "create", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")
-	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (100) or growth (80)")
+	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (1.00 %) or growth (0.80 %)")
 }
 
 func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	operator{t: t}.refused("DATABASE_URL is empty", "merchant", "list")
-	operator{t, "mysql://u:secret@h/d"}.refused("DATABASE_URL must begin with postgres://", "merchant", "list")
-	operator{t, pgtemp.ForTest(t, nil)}.refused("run checkout migrate first", "merchant", "list")
-	away := operator{t, "postgres://u:secret@127.0.0.1:1/nothing"}
+	operator{t: t, url: "mysql://u:secret@h/d"}.refused("DATABASE_URL must begin with postgres://", "merchant", "list")
+	operator{t: t, url: pgtemp.ForTest(t, nil)}.refused("run checkout migrate first", "merchant", "list")
+	away := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}
 	away.refused("open database", "merchant", "list")
 	_, _, err := away.run("merchant", "list")
 	require.NotContains(t, err.Error(), "secret")

@@ -46,7 +46,8 @@ Settings come from the environment; README.md, "Configuration", lists them.`,
 
 	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.migrateCommand())
 	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
-		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand())
+		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
+		c.reportCommand())
 	addGroup(root, "For developers:", c.listenCommand())
 
 	root.InitDefaultHelpCmd()

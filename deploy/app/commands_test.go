@@ -16,7 +16,7 @@ var allCommands = []string{
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
 	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate",
 	"payout", "payout release", "payout retry", "payout show", "refund", "release",
-	"replay", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
+	"replay", "report", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 
 // run calls Main without settings.
@@ -72,8 +72,9 @@ func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
 		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "(default all)", "(default where the last run ended)"},
 		"merchant create": {"--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key"},
 		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
-		"merchant plan":   {"--fee-basis-points fee "},
+		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},
 		"release":         {"--runs "},
+		"report":          {"--day date ", "(default yesterday)", "--json "},
 	} {
 		out, _, err := run(t, append(strings.Fields(command), "--help")...)
 		require.NoError(t, err)

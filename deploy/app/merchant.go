@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -40,7 +41,7 @@ not shown again.
 
 Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 		Example: `  checkout merchant create --name Shop --owner ann@shop.example --with-key
-  checkout merchant create --name Shop --payout USDC=ethereum:0xabc --payout BTC=bitcoin:bc1q --mode both`,
+  checkout merchant create --name Shop --payout USDC=ethereum:0x… --payout BTC=bitcoin:bc1q… --mode both`,
 		Args: words(),
 		RunE: c.operator(func([]string) (accountAction, error) {
 			n, err := readMerchant(name, plan, mode, addresses)
@@ -80,10 +81,9 @@ func payoutNetworks() string {
 }
 
 const (
-	standardPlan   = "standard"
-	bothModes      = "both"
-	firstKeyLabel  = "first key"
-	sandboxAddress = "sandbox:" // the prefix of addresses that exist in test mode only
+	standardPlan  = "standard"
+	bothModes     = "both"
+	firstKeyLabel = "first key"
 )
 
 // newMerchant holds the arguments of merchant create.
@@ -116,12 +116,20 @@ func readMerchant(name, plan, mode string, addresses []checkout.PayoutAddress) (
 	default:
 		return n, fmt.Errorf("--mode must be test, live or both, not %q", mode)
 	}
-	for _, to := range addresses {
-		if strings.HasPrefix(to.Address, sandboxAddress) && slices.Contains(n.modes, checkout.ModeLive) {
-			return n, fmt.Errorf("--payout %s: %s… is an address of test mode", to.Currency, sandboxAddress)
+	return n, n.checkAddresses(storage.PayoutAddressRules{})
+}
+
+// checkAddresses checks the payout addresses as the dashboard does. Before the settings are read, the
+// rules are not known and so the zero ones.
+func (n newMerchant) checkAddresses(rules storage.PayoutAddressRules) error {
+	for _, mode := range n.modes {
+		for _, to := range n.addresses {
+			if err := rules.Check(mode, to.Network, to.Address); err != nil {
+				return fmt.Errorf("--payout %s: the address %w", to.Currency, err)
+			}
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // addPayout adds the address from a flag --payout.
@@ -145,7 +153,7 @@ func parsePayout(text string) (checkout.PayoutAddress, error) {
 	to := checkout.PayoutAddress{Currency: checkout.PayoutCurrency(currency), Network: network, Address: address}
 	switch {
 	case !ok || address == "":
-		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0xabc")
+		return to, errors.New("must be CURRENCY=network:address, such as USDC=ethereum:0x…")
 	case !to.Currency.Valid():
 		return to, fmt.Errorf("%q is not a payout currency; there are %s", currency, payoutNetworks())
 	case network != to.Currency.Network():
@@ -159,10 +167,8 @@ func parsePayout(text string) (checkout.PayoutAddress, error) {
 func outsideAddress(r rune) bool { return r <= ' ' || r > '~' }
 
 func (c console) createMerchant(ctx context.Context, n newMerchant) error {
-	if c.onTestNetworks && slices.ContainsFunc(n.addresses, func(to checkout.PayoutAddress) bool {
-		return strings.HasPrefix(to.Address, sandboxAddress)
-	}) {
-		return fmt.Errorf("--payout: %s… is an address of the sandbox, and CHECKOUT_TEST_CHAINS is networks", sandboxAddress)
+	if err := n.checkAddresses(c.addresses); err != nil {
+		return err
 	}
 	for _, mode := range n.modes {
 		if err := c.CreateMerchant(ctx, n.Merchant, mode, n.addresses); err != nil {
@@ -195,12 +201,13 @@ type listedMerchant struct {
 	Name      string                    `json:"name"`
 	Plan      string                    `json:"plan"`
 	Fee       int64                     `json:"fee_basis_points"`
+	FeeFixed  checkout.Amount           `json:"fee_fixed"`
 	Settings  checkout.MerchantSettings `json:"settings"`
 	CreatedAt string                    `json:"created_at"`
 }
 
 func listMerchant(m checkout.Merchant) listedMerchant {
-	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints,
+	return listedMerchant{m.ID, m.Name, m.Plan, m.FeeBasisPoints, m.FeeFixed,
 		checkout.MerchantSettings{
 			PaymentAttempts: m.PaymentAttempts,
 			OrderIDGuard:    m.OrderIDGuard,
@@ -260,7 +267,7 @@ func (c console) showMerchant(ctx context.Context, id string, asJSON bool) error
 
 	rows := [][]string{
 		{"id", m.ID}, {"name", m.Name}, {"plan", m.Plan},
-		{"fee", checkout.FeePercent(m.FeeBasisPoints)},
+		{"fee", m.Fee().String()},
 		{"failed payments that end a session", fmt.Sprint(m.PaymentAttempts)},
 		{"refuses a second session for an order", fmt.Sprint(m.OrderIDGuard)},
 		{"created", showTime(&m.CreatedAt)},

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -13,12 +14,19 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+// Addresses that belong to a merchant. They are those of EIP-55 and BIP-173.
+const (
+	ethereumAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	bitcoinAddress  = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+)
+
 // shownMerchant is a merchant in the output of merchant list and show with --json.
 type shownMerchant struct {
 	ID        string                                     `json:"id"`
 	Name      string                                     `json:"name"`
 	Plan      string                                     `json:"plan"`
 	Fee       int                                        `json:"fee_basis_points"`
+	FeeFixed  json.Number                                `json:"fee_fixed"`
 	Settings  checkout.MerchantSettings                  `json:"settings"`
 	CreatedAt string                                     `json:"created_at"`
 	Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
@@ -37,7 +45,7 @@ func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
 	require.NotEmpty(t, got.CreatedAt)
 	got.CreatedAt = ""
 	require.Equal(t, shownMerchant{
-		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100,
+		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100, FeeFixed: "0.00",
 		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
 		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
 	}, got)
@@ -50,7 +58,7 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 		environment := []string{"DATABASE_URL=" + o.url, "CHECKOUT_TEST_CHAINS=" + choice}
 		return app.Main(t.Context(), []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + address}, environment, io.Discard, io.Discard)
 	}
-	require.ErrorContains(t, create("networks", "sandbox:shop"), "is an address of the sandbox")
+	require.ErrorContains(t, create("networks", "sandbox:shop"), "is one of the sandbox, and payouts are sent on a test network here")
 	require.ErrorContains(t, create("canary", "sandbox:shop"), "CHECKOUT_TEST_CHAINS must be sandbox or networks")
 	require.NoError(t, create("networks", "0xabc"))
 	require.NoError(t, create("sandbox", "sandbox:shop"))
@@ -59,8 +67,8 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: "0xabc"}
-	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: "bc1q"}
+	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: ethereumAddress}
+	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: bitcoinAddress}
 	both := []checkout.PayoutAddress{btc, usdc} // by currency
 	for _, c := range []struct {
 		mode string
@@ -71,7 +79,7 @@ func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 		{"both", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": both}},
 	} {
 		out, notes, err := o.run("merchant", "create", "--name", "Shop", "--plan", "large", "--mode", c.mode,
-			"--payout", "USDC=ethereum:0xabc", "--payout", "BTC=bitcoin:bc1q")
+			"--payout", "USDC=ethereum:"+ethereumAddress, "--payout", "BTC=bitcoin:"+bitcoinAddress)
 		require.NoError(t, err)
 		require.Empty(t, notes)
 		got := decode[shownMerchant](t, o.must("merchant", "show", "--json", strings.TrimSpace(out)))
@@ -84,10 +92,22 @@ func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 	require.Regexp(t, `(?m)^fee +1\.00 %$`, shown)
 }
 
+func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	o.environment = append(o.environment, "CHECKOUT_ETHEREUM_TREASURY="+ethereumAddress)
+	const usdcContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	for _, address := range []string{ethereumAddress, strings.ToLower(ethereumAddress), usdcContract} {
+		o.refused("the treasury's or a token's", "merchant", "create", "--name", "Shop", "--mode", "both", "--payout", "ETH=ethereum:"+address)
+		o.must("merchant", "create", "--name", "Shop", "--payout", "ETH=ethereum:"+address)
+	}
+	require.Len(t, decode[[]shownMerchant](t, o.must("merchant", "list", "--json")), 3, "a refused command stores nothing")
+}
+
 func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	out, notes, err := o.run("merchant", "create", "--with-key", "--name", "Shop", "--mode", "live", "--payout", "ETH=ethereum:0xabc")
+	out, notes, err := o.run("merchant", "create", "--with-key", "--name", "Shop", "--mode", "live", "--payout", "ETH=ethereum:"+ethereumAddress)
 	require.NoError(t, err)
 	require.Contains(t, notes, "it is not shown again")
 	lines := strings.Split(out, "\n")

@@ -17,55 +17,85 @@ import (
 func knownPlans() string {
 	var plans []string
 	for _, p := range checkout.Plans {
-		plans = append(plans, fmt.Sprintf("%s (%d)", p.Name, p.FeeBasisPoints))
+		plans = append(plans, fmt.Sprintf("%s (%s)", p.Name, p.Fee()))
 	}
 	return strings.Join(plans, " or ")
 }
 
 const (
-	feeFlag = "fee-basis-points"
-	maxFee  = 10000 // basis points: 100 % of the amount
+	feeFlag     = "fee-basis-points"
+	fixedFlag   = "fee-fixed"
+	maxFee      = 10000  // basis points: 100 % of the amount
+	maxFixedFee = 100_00 // minor units
 )
 
+// typedFee is a fee as the flags give it.
+type typedFee struct {
+	checkout.Fee
+
+	percent, fixed bool // which parts were given
+}
+
 func (c *call) merchantPlanCommand() *cobra.Command {
-	var fee int64
+	var fee typedFee
 	var command *cobra.Command
 	command = &cobra.Command{
 		Use:   "plan mer_… PLAN",
 		Short: "Give a merchant another plan from its next payment on",
 		Long: `Gives a merchant another plan from its next payment on. Its webhooks get merchant.updated.
 
-Known plans are ` + knownPlans() + `: the number is the fee in basis points, of which 100 are 1 %.
-Another plan needs its fee.`,
+Known plans are ` + knownPlans() + `. Another plan needs its fee: a part in basis points, of which 100
+are 1 %, and, if it has one, a fixed part such as 0.30. The fixed part is in the currency of each
+payment: 0.30 USD of a payment in USD, 0.30 EUR of one in EUR.`,
 		Example: `  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc growth
-  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 65`,
+  checkout merchant plan mer_06gzx1s5q8v2m9kd3yet7b4wnc "their own" --fee-basis-points 290 --fee-fixed 0.30`,
 		Args: idAnd(checkout.PrefixMerchant, listsMerchants, "the plan"),
 		RunE: c.operator(func(args []string) (accountAction, error) {
-			plan, err := choosePlan(args[1], fee, command.Flags().Changed(feeFlag))
+			fee.percent, fee.fixed = command.Flags().Changed(feeFlag), command.Flags().Changed(fixedFlag)
+			plan, err := choosePlan(args[1], fee)
 			return func(ctx context.Context, c console) error { return c.setPlan(ctx, args[0], plan) }, err
 		}),
 	}
-	command.Flags().Int64Var(&fee, feeFlag, 0, "the `fee` of a plan that is not known")
+	command.Flags().Int64Var(&fee.BasisPoints, feeFlag, 0, "the `part` of each payment, for a plan that is not known")
+	command.Flags().Func(fixedFlag, "the fixed `amount` of each payment, for a plan that is not known (default 0.00)",
+		func(text string) (err error) {
+			fee.Fixed, err = parseFixedFee(text)
+			return err
+		})
 	return command
 }
 
+// parseFixedFee reads a fixed part such as 0.30.
+func parseFixedFee(text string) (checkout.Amount, error) {
+	minor, err := checkout.ParseUnits(text, checkout.USD.Places())
+	if err != nil || !minor.IsInt64() || minor.Int64() > maxFixedFee {
+		return 0, fmt.Errorf("must be from 0.00 to %s, with at most 2 decimals", checkout.Amount(maxFixedFee))
+	}
+	return checkout.Amount(minor.Int64()), nil
+}
+
 // choosePlan returns the plan with this name. An unknown plan needs a fee in basis points.
-func choosePlan(name string, fee int64, hasFee bool) (checkout.Plan, error) {
+func choosePlan(name string, fee typedFee) (checkout.Plan, error) {
 	if err := checkWords("plan", name); err != nil {
 		return checkout.Plan{}, err
 	}
 	i := slices.IndexFunc(checkout.Plans, func(p checkout.Plan) bool { return p.Name == name })
 	switch {
-	case i >= 0 && hasFee && fee != checkout.Plans[i].FeeBasisPoints:
-		return checkout.Plan{}, fmt.Errorf("the fee of %s is %d basis points; another fee needs another name",
-			name, checkout.Plans[i].FeeBasisPoints)
+	case i >= 0 && fee.differs(checkout.Plans[i].Fee()):
+		return checkout.Plan{}, fmt.Errorf("the fee of %s is %s; another fee needs another name",
+			name, checkout.Plans[i].Fee())
 	case i >= 0:
 		return checkout.Plans[i], nil
-	case !hasFee || fee < 0 || fee > maxFee:
+	case !fee.percent || fee.BasisPoints < 0 || fee.BasisPoints > maxFee:
 		return checkout.Plan{}, fmt.Errorf("%q needs --fee-basis-points from 0 to %d; known plans are %s",
 			name, maxFee, knownPlans())
 	}
-	return checkout.Plan{Name: name, FeeBasisPoints: fee}, nil
+	return checkout.Plan{Name: name, FeeBasisPoints: fee.BasisPoints, FeeFixed: fee.Fixed}, nil
+}
+
+// differs reports whether a part was given that is not the one of known.
+func (f typedFee) differs(known checkout.Fee) bool {
+	return f.percent && f.BasisPoints != known.BasisPoints || f.fixed && f.Fixed != known.Fixed
 }
 
 // setPlan changes a merchant's plan. The merchant.updated events are stored in the same
@@ -80,10 +110,7 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 	if err != nil {
 		return err
 	}
-	said := fmt.Sprintf(
-		"%s has the plan %s: %s of each payment", merchantID, plan.Name,
-		checkout.FeePercent(plan.FeeBasisPoints),
-	)
+	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, plan.Fee())
 	if len(events) == 0 {
 		said += ", as before"
 	} else {

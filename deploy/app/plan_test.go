@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,23 @@ func TestMerchantPlan_ChangesTheFeeAndTellsTheMerchant(t *testing.T) {
 	require.Equal(t, "operator", entries[1].Actor)
 	require.Equal(t, "plan: standard (1.00 %) → growth (0.80 %)", entries[1].Detail)
 
+	o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.30")
+	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "2.90 % + 0.25 of each payment; its webhooks are told")
+	require.Contains(t, o.must("merchant", "plan", id, "fixed", "--fee-basis-points", "290", "--fee-fixed", "0.25"), "as before")
+	require.Regexp(t, `(?m)^fee +2\.90 % \+ 0\.25$`, o.must("merchant", "show", id))
+	got = decode[shownMerchant](t, o.must("merchant", "show", id, "--json"))
+	require.Equal(t, 290, got.Fee)
+	require.Equal(t, json.Number("0.25"), got.FeeFixed)
+	entries, err = store.AuditEntries(t.Context(), checkout.Owner{MerchantID: id, Mode: checkout.ModeLive}, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "plan: fixed (2.90 % + 0.30) → fixed (2.90 % + 0.25)", entries[0].Detail)
+	require.Contains(t, o.must("merchant", "plan", id, "growth", "--fee-fixed", "0"), "0.80 % of each payment;")
+
+	for _, fixed := range []string{"-0.30", "0.305", "100.01", "0,30", "1e1", ""} {
+		o.refused("must be from 0.00 to 100.00, with at most 2 decimals", "merchant", "plan", id, "theirs", "--fee-basis-points", "290", "--fee-fixed", fixed)
+	}
+	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-fixed", "0.30")
+	o.refused("needs --fee-basis-points", "merchant", "plan", id, "theirs", "--fee-fixed", "0.30")
 	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free")
 	o.refused("needs --fee-basis-points", "merchant", "plan", id, "free", "--fee-basis-points", "10001")
 	o.refused("another fee needs another name", "merchant", "plan", id, "growth", "--fee-basis-points", "1")

@@ -182,6 +182,11 @@ func Load(environment []string) (Config, error) {
 	return c, nil
 }
 
+// PayoutAddressRules returns what the settings say of payout addresses.
+func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
+	return storage.PayoutAddressRules{TestNetworks: c.Test.Chains, Reserved: c.Live.reserved()}
+}
+
 // describe returns the faults that the environment's parser found, by setting and without values.
 func describe(err error) map[string]error {
 	var all env.AggregateError

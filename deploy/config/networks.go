@@ -362,6 +362,17 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
+// reserved returns the addresses that are no merchant's: the treasury's own and those of the tokens'
+// contracts.
+func (n Networks) reserved() []string {
+	return present(n.EthereumTreasury, n.EthereumUSDC, n.EthereumUSDT)
+}
+
+// present returns the texts that are not empty.
+func present(all ...string) []string {
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
 // networkSetting returns the environment variable of a field of Networks in live mode, "" for no such
 // field.
 func networkSetting(field string) string {

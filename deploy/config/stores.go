@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"example.com/checkout/storage"
 	"github.com/caarlos0/env/v11"
 )
 
@@ -19,10 +20,18 @@ type Stores struct {
 	DashboardURL      string        `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 	TestChains        string        `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
+	EthereumTreasury  string        `env:"CHECKOUT_ETHEREUM_TREASURY"`
+	EthereumUSDC      string        `env:"CHECKOUT_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
+	EthereumUSDT      string        `env:"CHECKOUT_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
 }
 
-// OnTestNetworks reports whether the payouts of test mode are sent on a test network.
-func (s Stores) OnTestNetworks() bool { return s.TestChains == chainsNetworks }
+// PayoutAddressRules returns the same as Config.PayoutAddressRules.
+func (s Stores) PayoutAddressRules() storage.PayoutAddressRules {
+	return storage.PayoutAddressRules{
+		TestNetworks: s.TestChains == chainsNetworks,
+		Reserved:     present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT),
+	}
+}
 
 // LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {

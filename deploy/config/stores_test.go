@@ -18,3 +18,18 @@ func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
 	_, err = config.LoadStores([]string{"TEMPORAL_ADDRESS=nowhere", "CHECKOUT_DELIVERY_RETENTION=x"})
 	require.EqualError(t, err, "CHECKOUT_DELIVERY_RETENTION must be a time.Duration\nDATABASE_URL is not set\nTEMPORAL_ADDRESS must be host:port")
 }
+
+func TestStores_KnowTheSamePayoutAddressRules(t *testing.T) {
+	t.Parallel()
+	for _, environment := range [][]string{
+		nil,
+		{"CHECKOUT_ETHEREUM_TREASURY=0xa", "CHECKOUT_ETHEREUM_USDC=0xb", "CHECKOUT_ETHEREUM_USDT=0xc"},
+	} {
+		s, err := config.LoadStores(append(environment, "DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"))
+		require.NoError(t, err)
+		c, err := config.Load(good(environment...))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(s.PayoutAddressRules().Reserved), 2)
+		require.Equal(t, c.PayoutAddressRules(), s.PayoutAddressRules())
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -246,9 +247,15 @@ func openNetworksAPI(
 			page.Chains[n.Mode][c] = ethereum.ChainName(n.EthereumChainID)
 		}
 	}
+	fees := &networkFees{
+		currencies: offered.Currencies, estimate: chain.transferFee, rates: rates, now: time.Now,
+		fees: map[checkout.PayoutCurrency]networkFee{},
+	}
+	offered.LeastPayout = fees.leastPayout
 	rest.Payouts[n.Mode] = &offered
 	return func(ctx context.Context) {
 		go chain.openLater(ctx, n, nil)
+		go fees.run(ctx)
 		rates.Run(ctx)
 	}, nil
 }

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"fmt"
+	"sort"
 	"time"
 )
 
@@ -32,19 +33,53 @@ const DefaultPaymentAttempts = 3
 // DefaultFeeBasisPoints is the fee of the standard plan, 1 %.
 const DefaultFeeBasisPoints = 100
 
+// Fee is the price of a payment: a part of its amount and a fixed part.
+// Source: api/decisions.md, "fee of a payment".
+type Fee struct {
+	BasisPoints int64  // of the amount; 100 is 1 %
+	Fixed       Amount // minor units of the payment's currency, whichever that is
+}
+
+// Of returns the fee of a payment. The part of the amount is rounded half up to a minor unit. The fee
+// is never more than the amount.
+func (f Fee) Of(a Amount) Amount { return min(a, a.Percentage(f.BasisPoints)+f.Fixed) }
+
+// TakesAll reports whether nothing of a payment would be left because of the fixed part.
+func (f Fee) TakesAll(a Amount) bool { return f.Fixed > 0 && f.Of(a) >= a }
+
+// LeastFor returns the least amount of which, after the fee, at least net is left. It returns false when
+// no amount that can be charged is enough.
+func (f Fee) LeastFor(net Amount) (Amount, bool) {
+	least := Amount(sort.Search(int(MaxAmount)+1, func(a int) bool {
+		return Amount(a)-f.Of(Amount(a)) >= net
+	}))
+	return least, least <= MaxAmount
+}
+
+// String formats the fee for people: "0.80 %", or "2.90 % + 0.30" with a fixed part.
+func (f Fee) String() string {
+	percent := fmt.Sprintf("%d.%02d %%", f.BasisPoints/100, f.BasisPoints%100)
+	if f.Fixed == 0 {
+		return percent
+	}
+	return percent + " + " + f.Fixed.String()
+}
+
 // Plan is a merchant's plan with its fee.
 type Plan struct {
 	Name           string
-	FeeBasisPoints int64 // of the amount; 100 is 1 %
+	FeeBasisPoints int64  // of the amount; 100 is 1 %
+	FeeFixed       Amount // minor units of the payment's currency
 }
 
-// FeePercent formats a fee in basis points for people: 80 is "0.80 %".
-func FeePercent(basisPoints int64) string {
-	return fmt.Sprintf("%d.%02d %%", basisPoints/100, basisPoints%100)
-}
+// Fee returns the price of a payment.
+func (p Plan) Fee() Fee { return Fee{p.FeeBasisPoints, p.FeeFixed} }
 
-// Plans lists the plans with a fixed fee. An operator assigns the plan of a merchant.
-var Plans = []Plan{{"standard", DefaultFeeBasisPoints}, {"growth", 80}}
+// Plans lists the plans whose fee is known. An operator assigns the plan of a merchant.
+var Plans = []Plan{
+	{Name: "standard", FeeBasisPoints: DefaultFeeBasisPoints},
+	{Name: "growth", FeeBasisPoints: 80},
+}
 
 // Limits of PaymentAttempts. Source: api/decisions.md, "failed payments".
 const (
@@ -58,6 +93,7 @@ type Merchant struct {
 	Name            string
 	Plan            string
 	FeeBasisPoints  int64     // of the amount; 100 is 1 %
+	FeeFixed        Amount    // minor units of the payment's currency
 	PaymentAttempts int       // failed payments that end a session, 1 to 10
 	OrderIDGuard    bool      // refuse a second open session for one order id
 	CreatedAt       time.Time // not set in Caller: requests do not need it
@@ -69,6 +105,9 @@ type PayoutAddress struct {
 	Network  string         `json:"network"`
 	Address  string         `json:"address"`
 }
+
+// Fee returns the price of a payment.
+func (m Merchant) Fee() Fee { return Fee{m.FeeBasisPoints, m.FeeFixed} }
 
 // Owner returns the owner for the merchant in this mode.
 func (m Merchant) Owner(mode Mode) Owner { return Owner{MerchantID: m.ID, Mode: mode} }

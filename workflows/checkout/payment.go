@@ -263,5 +263,13 @@ type Charged struct {
 	Currency      Currency
 	Refunded      Amount // how much of it went back
 	Disputed      bool
+	Cost          *ChargeCost // nil while the network has not booked the charge
 	CreatedAt     time.Time
+}
+
+// ChargeCost is what a charge cost, as the network has booked it.
+type ChargeCost struct {
+	Currency Currency // in which the network settles; may be another than the charge's, and not one of ours
+	Gross    Amount   // the charge in Currency, before the cost
+	Cost     Amount   // in Currency
 }

@@ -31,6 +31,9 @@ func (c PayoutCurrency) Units(decimal string) (*big.Int, error) {
 // FormatUnits writes a number of smallest units as a decimal with all its places: 1500000 with 6
 // places is "1.500000".
 func FormatUnits(units *big.Int, places int32) string {
+	if units.Sign() < 0 {
+		return "-" + FormatUnits(new(big.Int).Neg(units), places)
+	}
 	digits := units.String()
 	if places == 0 {
 		return digits

@@ -1,6 +1,7 @@
 package checkout_test
 
 import (
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,4 +26,11 @@ func TestParseUnits(t *testing.T) {
 		_, err := checkout.ParseUnits(text, 6)
 		require.Error(t, err, text)
 	}
+}
+
+func TestFormatUnits_OfLessThanNothing(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "-0.05", checkout.FormatUnits(big.NewInt(-5), 2))
+	require.Equal(t, "-1.500000", checkout.FormatUnits(big.NewInt(-1_500_000), 6))
+	require.Equal(t, "-7", checkout.FormatUnits(big.NewInt(-7), 0))
 }

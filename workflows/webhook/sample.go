@@ -58,7 +58,7 @@ func sampleTransaction(
 		return t
 	}
 
-	t.Fee = t.Amount.Percentage(m.FeeBasisPoints)
+	t.Fee = m.Fee().Of(t.Amount)
 	t.Net, t.ExchangeRate = t.Amount-t.Fee, sampleRate
 	return t
 }

@@ -1,8 +1,9 @@
-package dashboard
+package storage
 
 import (
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/btcsuite/btcd/btcutil"
@@ -22,19 +23,35 @@ var (
 	errSandbox          = errors.New("exists in test mode only")
 	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
 	errNetwork          = errors.New("is of a network that is not supported")
+	errReserved         = errors.New("is the treasury's or a token's: money that is sent there reaches no merchant")
 )
 
 // sandboxAddress begins the addresses of the sandbox's chain. Three of them make a payout fail.
 // Source: api/README.md, "Test payout addresses".
 const sandboxAddress = "sandbox:"
 
-// checkPayoutAddress returns the fault of an address on a currency's network, nil for none. Test
-// mode also accepts addresses of test networks, and of the sandbox unless it pays on a real chain.
-func checkPayoutAddress(mode checkout.Mode, testChains bool, network, address string) error {
+// PayoutAddressRules says which payout addresses are refused.
+type PayoutAddressRules struct {
+	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is
+	// refused.
+	TestNetworks bool
+	// Reserved are the treasury's own address and those of the tokens' contracts. No live payout goes
+	// there.
+	Reserved []string
+}
+
+// Check returns the fault of an address on a currency's network, nil for none. The text of the error
+// continues a sentence that begins with "The address". Test mode also accepts addresses of test
+// networks, and of the sandbox unless it pays on a real chain.
+func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) error {
+	isAddress := func(other string) bool { return strings.EqualFold(address, other) }
+	if mode.Live() && slices.ContainsFunc(r.Reserved, isAddress) {
+		return errReserved
+	}
 	switch {
 	case strings.HasPrefix(address, sandboxAddress) && mode.Live():
 		return errSandbox
-	case strings.HasPrefix(address, sandboxAddress) && testChains:
+	case strings.HasPrefix(address, sandboxAddress) && r.TestNetworks:
 		return errTestChain
 	case strings.HasPrefix(address, sandboxAddress):
 		return nil

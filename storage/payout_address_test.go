@@ -1,6 +1,7 @@
-package dashboard
+package storage
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,24 +44,35 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 		{"bitcoin", "bc1", errBitcoin, errBitcoin},
 		{"bitcoin", "<script>", errBitcoin, errBitcoin},
 	} {
-		require.Equal(t, c.test, checkPayoutAddress(checkout.ModeTest, false, c.network, c.address), "%s in test mode", c.address)
-		require.Equal(t, c.live, checkPayoutAddress(checkout.ModeLive, false, c.network, c.address), "%s in live mode", c.address)
+		require.Equal(t, c.test, PayoutAddressRules{}.Check(checkout.ModeTest, c.network, c.address), "%s in test mode", c.address)
+		require.Equal(t, c.live, PayoutAddressRules{}.Check(checkout.ModeLive, c.network, c.address), "%s in live mode", c.address)
 	}
 }
 
 func TestPayoutAddress_OfTheSandboxIsRefusedOnTestNetworks(t *testing.T) {
 	t.Parallel()
-	require.ErrorIs(t, checkPayoutAddress(checkout.ModeTest, true, "ethereum", "sandbox:shop"), errTestChain)
-	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, true, "ethereum", "sandbox:shop"), errSandbox)
-	require.NoError(t, checkPayoutAddress(checkout.ModeTest, true, "ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"))
+	require.ErrorIs(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "sandbox:shop"), errTestChain)
+	require.ErrorIs(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeLive, "ethereum", "sandbox:shop"), errSandbox)
+	require.NoError(t, PayoutAddressRules{TestNetworks: true}.Check(checkout.ModeTest, "ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"))
 }
 
 func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range checkout.PayoutCurrencies {
-		err := checkPayoutAddress(checkout.ModeLive, false, c.Network(), "x")
+		err := PayoutAddressRules{}.Check(checkout.ModeLive, c.Network(), "x")
 		require.Error(t, err, c)
 		require.NotErrorIs(t, err, errNetwork, c)
 	}
-	require.ErrorIs(t, checkPayoutAddress(checkout.ModeLive, false, "solana", "x"), errNetwork)
+	require.ErrorIs(t, PayoutAddressRules{}.Check(checkout.ModeLive, "solana", "x"), errNetwork)
+}
+
+func TestCheckPayoutAddress_LiveModeRefusesTheTreasuryAndTheTokens(t *testing.T) {
+	t.Parallel()
+	const treasury, usdc = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	for _, address := range []string{treasury, strings.ToLower(treasury), usdc} {
+		require.Equal(t, errReserved, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeLive, "ethereum", address), address)
+		require.NoError(t, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeTest, "ethereum", address), address)
+		require.NoError(t, PayoutAddressRules{}.Check(checkout.ModeLive, "ethereum", address), "nothing is known to be reserved")
+	}
+	require.NoError(t, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeLive, "ethereum", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"))
 }
