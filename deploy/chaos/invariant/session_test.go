@@ -30,7 +30,7 @@ func (f *Facts) addSessions() {
 		{ID: "txn_evt_ok", SessionID: "cs_1", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.TransactionSucceeded, SessionStatus: checkout.StatusCompleted, CreatedAt: noon.Add(-time.Second), CompletedAt: new(noon)},
 	}
 	f.Charges = []Charge{{"txn_evt_bad", "cs_1", checkout.OutcomeFailed}, {"txn_evt_ok", "cs_1", checkout.OutcomeSucceeded}}
-	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Transfers: 1}}
+	f.Payouts = []Payout{{ID: "po_1", SessionID: "cs_1", TransactionID: "txn_evt_ok", MerchantID: "mer_1", Mode: checkout.ModeTest, Status: checkout.PayoutSent, Generation: 1, Transfers: 1}}
 	f.Events = append(f.Events, Event{
 		ID: "evt_sent", MerchantID: "mer_1", Mode: checkout.ModeTest, Type: webhook.PayoutSent, SubjectID: "po_1", SessionID: "cs_1", CreatedAt: noon.Add(-2 * time.Hour),
 	})
