@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 // bytes again.
 func TestLink_FailsAsItIsTold(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	var served atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		_, _ = w.Write([]byte("hello"))
+	}))
 	defer server.Close()
 	l, err := startLink("test", "127.0.0.1:0", server.Listener.Addr().String())
 	require.NoError(t, err)
@@ -45,6 +50,14 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 	l.set(linkBlackHole)
 	_, err = get(200 * time.Millisecond)
 	require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "nobody is told: %v", err)
+	l.set(linkPasses)
+	passes()
+	l.set(linkSwallows)
+	before := served.Load()
+	_, err = get(time.Second)
+	require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "the answer is lost: %v", err)
+	require.Equal(t, before+1, served.Load(), "the request had its effect")
+	l.set(linkCut)
 	l.set(linkPasses)
 	passes()
 

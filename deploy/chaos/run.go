@@ -80,7 +80,8 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	names := flags.String(
 		"kinds",
 		"",
-		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames(),
+		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames()+
+			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live",
 	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
 	flags.DurationVar(
@@ -127,7 +128,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 
 func kindNames() string {
 	names := make([]string, 0, len(faultKinds))
-	for _, k := range faultKinds {
+	for _, k := range slices.Concat(faultKinds, liveFaultKinds) {
 		names = append(names, k.name)
 	}
 	return strings.Join(names, ", ")
