@@ -153,7 +153,7 @@ func TestProgress_CountsTheOutcomesOfCalls(t *testing.T) {
 	c := &chaos{out: &out, began: time.Now(), calls: []invariant.Call{{Status: 201}, {Status: 200}, {Status: 409}, {Status: 503}, {}}}
 	c.created.Store(4)
 	c.progress()
-	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
+	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 live payouts, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
 }
 
 func TestCountDeliveries_KeepsTheLastCountWhilePostgreSQLIsAway(t *testing.T) {
