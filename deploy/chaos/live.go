@@ -87,7 +87,9 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	)
 	for _, card := range slices.Concat(liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen}) {
 		if !slices.Contains(cards, card) {
-			c.canaries = append(c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card})
+			c.canaries = append(
+				c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
+			)
 		}
 	}
 	for i := range liveMerchants {
@@ -118,7 +120,9 @@ func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, i int
 	if err := store.CreateAPIKey(ctx, key, m.key); err != nil {
 		return err
 	}
-	c.canaries = append(c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")})
+	c.canaries = append(
+		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
+	)
 	c.world.merchants, c.world.addresses = append(c.world.merchants, m), append(c.world.addresses, to)
 	return nil
 }

@@ -44,7 +44,10 @@ func planned(f acquirer.Fault) func(context.Context, *chaos, *part, *rand.Rand) 
 	}
 }
 
-func controlled(do func(acquirer.Control, context.Context) error) func(context.Context, *chaos, *part, *rand.Rand) bool {
+// controlled asks the card network's control address.
+func controlled(
+	do func(acquirer.Control, context.Context) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
 	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
 		return do(c.world.control, ctx) == nil
 	}
@@ -100,7 +103,8 @@ func raiseBaseFee(ctx context.Context, c *chaos, _ *part, random *rand.Rand) boo
 		longest = 150 * time.Second
 	}
 	raised := false
-	for end := time.Now().Add(between(random, longest/2, longest)); time.Now().Before(end); pause(ctx, 500*time.Millisecond) {
+	end := time.Now().Add(between(random, longest/2, longest))
+	for ; time.Now().Before(end); pause(ctx, 500*time.Millisecond) {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := c.onChain(limited, func(d *devstack.LiveDouble) error { return d.Anvil.SetBaseFee(limited, highFee) })
 		cancel()

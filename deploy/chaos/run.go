@@ -73,7 +73,9 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
 	flags.IntVar(&o.deliveries, "deliveries", 10000, "go on until there are so many deliveries")
-	flags.BoolVar(&o.live, "live", false, "with live mode: a double of the card network, a node of Ethereum and a treasury")
+	flags.BoolVar(
+		&o.live, "live", false, "with live mode: a double of the card network, a node of Ethereum and a treasury",
+	)
 	flags.IntVar(&o.payouts, "payouts", 1000, "with -live: go on until there are so many live payouts")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "load the stack no longer than this, whatever has happened")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
