@@ -238,10 +238,18 @@ func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
 
 	// A restart holds nothing back and knows what was not sent.
 	a.Stop()
-	start(t, options)
+	a = start(t, options)
 	want := map[string]int{created: 3, "charge.succeeded " + charge: 3, "payment_intent.succeeded " + intent: 3}
 	eventually(t, func() bool { return len(r.count()) == 3 && waiting() == 0 })
 	require.Equal(t, want, r.count())
+
+	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	newIntent(t, a.APIURL())
+	eventually(t, func() bool { return waiting() == 3 })
+	require.NoError(t, a.Control().LoseWebhooks(t.Context()))
+	require.Zero(t, waiting())
+	require.NoError(t, a.Control().ReleaseWebhooks(t.Context()))
+	require.Equal(t, want, r.count(), "nobody is told")
 	require.Zero(t, r.forged)
 }
 

@@ -55,6 +55,10 @@ func (a *Acquirer) control() http.Handler {
 		a.sender.hold(false)
 		return nil, nil
 	})
+	handle("DELETE /webhooks", func(r *http.Request) (any, error) {
+		_, err := a.db.Exec(r.Context(), `DELETE FROM acquirer.webhook WHERE taken_at IS NULL`)
+		return nil, err
+	})
 	handle("POST /disputes/{intent}", func(r *http.Request) (any, error) {
 		return nil, a.disputeIntent(r.Context(), r.PathValue("intent"), "fraudulent")
 	})
@@ -100,6 +104,7 @@ type ChargeFact struct {
 	TransactionID string `json:"transaction_id"`
 	Paid          bool   `json:"paid"`
 	Amount        int64  `json:"amount"`
+	Currency      string `json:"currency"`
 	Refunded      int64  `json:"refunded"`
 	Disputed      bool   `json:"disputed"`
 }
@@ -128,7 +133,8 @@ func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
 			return nil
 		}
 		f.Charges = append(f.Charges, ChargeFact{
-			id, intentID, transaction, o.flag("paid"), o.number("amount"), o.number("amount_refunded"), o.flag("disputed"),
+			id, intentID, transaction, o.flag("paid"), o.number("amount"), o.text("currency"),
+			o.number("amount_refunded"), o.flag("disputed"),
 		})
 		return nil
 	})
@@ -159,6 +165,11 @@ func (c Control) HoldWebhooks(ctx context.Context) error {
 // ReleaseWebhooks sends what was held back.
 func (c Control) ReleaseWebhooks(ctx context.Context) error {
 	return c.call(ctx, "POST", "/webhooks/release", nil, nil)
+}
+
+// LoseWebhooks forgets what was not sent yet, also what is held back.
+func (c Control) LoseWebhooks(ctx context.Context) error {
+	return c.call(ctx, "DELETE", "/webhooks", nil, nil)
 }
 
 // Dispute charges the payment of an intent back.

@@ -21,10 +21,13 @@ import (
 	"example.com/checkout/storage/pgtemp"
 )
 
+// ChainID is the chain id of an anvil unless Options say otherwise.
+const ChainID = 31337
+
 // Options say how an anvil runs. The zero value is a new chain on a free port that mines each
 // transaction at once.
 type Options struct {
-	ChainID   uint64        // 0: 31337
+	ChainID   uint64        // 0: ChainID
 	Port      int           // of 127.0.0.1; 0: a free one
 	StateFile string        // the chain is read from it and written to it at Stop; "": it is forgotten
 	BlockTime time.Duration // a block at each of them, in whole seconds; 0: a block for each transaction
@@ -85,7 +88,7 @@ func StartAnvil(ctx context.Context, o Options) (*Anvil, error) {
 
 func (o Options) withDefaults() Options {
 	if o.ChainID == 0 {
-		o.ChainID = 31337
+		o.ChainID = ChainID
 	}
 	if o.Epoch == 0 {
 		o.Epoch = 1
@@ -172,6 +175,9 @@ func (a *Anvil) Call(ctx context.Context, result any, method string, args ...any
 	}
 	return nil
 }
+
+// PID returns the process id.
+func (a *Anvil) PID() int { return a.cmd.Process.Pid }
 
 // Done returns a channel that is closed when the process has ended.
 func (a *Anvil) Done() <-chan struct{} { return a.done }

@@ -145,16 +145,24 @@ const customerEmail = "ann@example.com"
 // pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status
 // from the page.
 func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
-	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
-	form := url.Values{
+	got := c.sendForm(ctx, m, id, url.Values{
 		"card_number": {card},
 		"exp":         {"12/40"},
 		"cvc":         {"123"},
 		"email":       {customerEmail},
-	}.Encode()
+	})
+	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
+		c.confirm(ctx, m, id, got.at.String())
+	}
+	c.look(ctx, m, id)
+}
+
+// sendForm sends the hosted page's form.
+func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.Values) answer {
+	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	began := time.Now()
-	got := request(ctx, http.MethodPost, page+"/"+id, header, form)
+	got := request(ctx, http.MethodPost, page+"/"+id, header, form.Encode())
 	c.note(
 		invariant.Call{
 			Op:         invariant.OpPay,
@@ -165,18 +173,20 @@ func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
 			Status:     got.status,
 		},
 	)
-	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
-		c.confirm(ctx, m, id, got.at.String())
-	}
-	c.look(ctx, m, id)
+	return got
 }
 
-// confirm answers the bank's question.
+// confirm answers the bank's question with yes.
 func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
+	c.answerBank(ctx, m, id, address, "confirm")
+}
+
+// answerBank answers the bank's question, and goes back to the shop.
+func (c *chaos) answerBank(ctx context.Context, m *merchant, id, address, said string) {
 	began := time.Now()
 	got := request(
 		ctx, http.MethodPost, address,
-		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer=confirm",
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer="+said,
 	)
 	c.note(
 		invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status},

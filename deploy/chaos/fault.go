@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,15 +66,20 @@ var faultKinds = []faultKind{
 	{"twice-reset", 2, "", decideTwice(terminateRun, resetRun)}, // C9, D7
 }
 
-// kindsNamed returns the kinds with these names, separated by commas; "" means all kinds.
-func kindsNamed(names string) ([]faultKind, error) {
+// kindsNamed returns the kinds with these names, separated by commas; "" means all kinds. Only a run
+// with live mode has the kinds of liveFaultKinds.
+func kindsNamed(names string, live bool) ([]faultKind, error) {
+	all := faultKinds
+	if live {
+		all = slices.Concat(faultKinds, liveFaultKinds)
+	}
 	if names == "" {
-		return faultKinds, nil
+		return all, nil
 	}
 	var chosen []faultKind
 	for name := range strings.SplitSeq(names, ",") {
 		found := false
-		for _, k := range faultKinds {
+		for _, k := range all {
 			if k.name == name || strings.HasPrefix(k.name, name+"-") {
 				chosen, found = append(chosen, k), true
 			}

@@ -134,7 +134,11 @@ func (c *chaos) work(ctx context.Context) {
 		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
 		all.Go(func() {
 			for ctx.Err() == nil {
-				c.session(random)
+				if c.live && random.IntN(10) < liveShare {
+					c.liveSession(random)
+				} else {
+					c.session(random)
+				}
 				pause(ctx, between(random, 0, c.think+time.Millisecond))
 			}
 		})
@@ -142,23 +146,27 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// session plays one script to its end, even if the load ends before.
-func (c *chaos) session(random *rand.Rand) {
-	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
-	defer cancel()
+// drawScript chooses a script by its weight.
+func drawScript(from []script, random *rand.Rand) script {
 	sum := 0
-	for _, s := range scripts {
+	for _, s := range from {
 		sum += s.weight
 	}
-
-	chosen, at := scripts[0], random.IntN(sum)
-	for _, s := range scripts {
+	chosen, at := from[0], random.IntN(sum)
+	for _, s := range from {
 		if chosen = s; at < s.weight {
 			break
 		}
 		at -= s.weight
 	}
+	return chosen
+}
 
+// session plays one script to its end, even if the load ends before.
+func (c *chaos) session(random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
+	defer cancel()
+	chosen := drawScript(scripts, random)
 	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 	orderID, own := "", ""
 	if random.IntN(3) == 0 {
@@ -177,11 +185,16 @@ func (c *chaos) session(random *rand.Rand) {
 		c.create(ctx, m, key, body, 2)
 	}
 
+	c.play(ctx, chosen, &scene{m, id, expiresAt, random})
+}
+
+// play plays the script and notes who did.
+func (c *chaos) play(ctx context.Context, chosen script, s *scene) {
 	c.mu.Lock()
-	c.played[chosen.name] = append(c.played[chosen.name], id)
+	c.played[chosen.name] = append(c.played[chosen.name], s.id)
 	c.mu.Unlock()
 	c.created.Add(1)
-	chosen.play(ctx, c, &scene{m, id, expiresAt, random})
+	chosen.play(ctx, c, s)
 }
 
 // steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.

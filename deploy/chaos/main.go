@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -38,6 +39,8 @@ func main() {
 	defer stop()
 	ctx, cancel := devstack.DieWithParent(ctx)
 	defer cancel()
+	// The double of the card network is in this process and logs that PostgreSQL is away, again and again.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	switch err := run(ctx, os.Args[1:]); {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errViolated):

@@ -24,6 +24,7 @@ type merchant struct {
 	id, key   string
 	receivers []*devstack.Receiver
 	ownURL    string // for a session's webhook_url
+	live      bool
 }
 
 const merchants = 5
@@ -62,7 +63,10 @@ func (c *chaos) addMerchants(ctx context.Context) error {
 		}
 		c.merchants = append(c.merchants, m)
 	}
-	return nil
+	if !c.live {
+		return nil
+	}
+	return c.addLiveMerchants(ctx, store)
 }
 
 // addCanaries notes the secrets of the stack and its customers that must not leak.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,6 +29,7 @@ const (
 	linkCut       linkFault = "cut"        // connections are closed, new ones too
 	linkBlackHole linkFault = "black hole" // no byte arrives, and no side gets an error
 	linkDelays    linkFault = "delay"      // linkDelay in each direction
+	linkSwallows  linkFault = "no answers" // requests arrive, and their answers do not
 )
 
 const linkDelay = 250 * time.Millisecond
@@ -68,20 +70,21 @@ func (l *link) pass(client net.Conn) {
 	}
 	l.note(client, server)
 	var both sync.WaitGroup
-	both.Go(func() { l.copy(server, client) })
-	both.Go(func() { l.copy(client, server) })
+	both.Go(func() { l.copy(server, client, linkBlackHole) })
+	both.Go(func() { l.copy(client, server, linkBlackHole, linkSwallows) })
 	both.Wait()
 	l.forget(client, server)
 }
 
-// copy passes bytes on, or applies the fault. It closes both connections when one ends.
-func (l *link) copy(to, from net.Conn) {
+// copy passes bytes on, or applies the fault. It keeps the bytes back during the faults holds. It
+// closes both connections when one ends.
+func (l *link) copy(to, from net.Conn, holds ...linkFault) {
 	defer func() { _, _ = to.Close(), from.Close() }() // an error means that the other direction closed them
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			for l.current() == linkBlackHole { // keep the bytes until the fault ends, as TCP would repeat them
+			for slices.Contains(holds, l.current()) { // until the fault ends, as TCP would repeat them
 				time.Sleep(50 * time.Millisecond)
 			}
 			if l.current() == linkDelays {

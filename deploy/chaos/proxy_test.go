@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,11 @@ import (
 // bytes again.
 func TestLink_FailsAsItIsTold(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	var served atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		served.Add(1)
+		_, _ = w.Write([]byte("hello"))
+	}))
 	defer server.Close()
 	l, err := startLink("test", "127.0.0.1:0", server.Listener.Addr().String())
 	require.NoError(t, err)
@@ -38,9 +43,16 @@ func TestLink_FailsAsItIsTold(t *testing.T) {
 		require.Equal(t, "hello", body)
 	}
 	passes()
+	var timeout net.Error
+	l.set(linkSwallows)
+	_, err = get(time.Second)
+	require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "the answer is lost: %v", err)
+	require.EqualValues(t, 2, served.Load(), "the request had its effect")
+	l.set(linkCut)
+	l.set(linkPasses)
+	passes()
 	l.set(linkCut)
 	_, err = get(10 * time.Second)
-	var timeout net.Error
 	require.False(t, err == nil || (errors.As(err, &timeout) && timeout.Timeout()), "it is told at once: %v", err)
 	l.set(linkBlackHole)
 	_, err = get(200 * time.Millisecond)

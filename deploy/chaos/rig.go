@@ -44,7 +44,7 @@ type rig struct {
 type part struct {
 	sync.Mutex
 	name  string // "API 1"
-	kind  string // "api", "worker", "temporal" or "postgres"
+	kind  string // "api", "worker", "temporal", "postgres", "acquirer" or "chain"
 	pid   func() int
 	done  func() <-chan struct{}
 	kill  func()
@@ -54,40 +54,30 @@ type part struct {
 	metrics string // address; "" for parts that are not processes of the service
 }
 
-// startRig starts a rig with its data in dir.
-func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error) {
-	ports, err := devstack.Free(11)
+// startRig starts a rig with its data in dir, with a simulated live mode or without.
+func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig, err error) {
+	ports, err := devstack.Free(5)
 	if err != nil {
 		return nil, err
 	}
 
-	temporal, postgres := ports[0], ports[1]
 	r := &rig{out: out}
 	defer func() {
 		if err != nil {
 			r.close()
 		}
 	}()
-	through := map[string]devstack.Ports{
-		"api": {Temporal: ports[2], Postgres: ports[3]}, "worker": {Temporal: ports[4], Postgres: ports[5]},
+	at, through, err := r.startLinks(live)
+	if err != nil {
+		return nil, err
 	}
-
-	for command, at := range through {
-		for name, port := range map[string][2]int{"temporal": {at.Temporal, temporal}, "postgres": {at.Postgres, postgres}} {
-			l, err := startLink(command+"-"+name, loopback(port[0]), loopback(port[1]))
-			if err != nil {
-				return nil, err
-			}
-			r.links = append(r.links, l)
-		}
-	}
-
 	r.stack, err = devstack.Start(ctx, devstack.Options{
-		Dir: dir, NoUI: true, Out: out, Ports: devstack.Ports{Temporal: temporal, Postgres: postgres}, Through: through,
+		Dir: dir, NoUI: true, Out: out, Ports: at, Through: through, LiveDouble: live, Float: float,
 		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
 		Env: []string{
 			"OTEL_METRICS_EXPORTER=prometheus",
 			"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_BAD_KEY_RATE_LIMIT=100000",
+			"CHECKOUT_LIVE_RATE_LIMIT=100000",
 			"CHECKOUT_PAGE_RATE_LIMIT=100000", "CHECKOUT_FORM_RATE_LIMIT=100000", // all customers come from one address
 		},
 	})
@@ -98,7 +88,10 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 	r.databaseURL = r.stack.DatabaseURL()
 	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
 	r.addStackParts()
-	if err := r.addMore(ctx, ports[6:11]); err != nil {
+	if live {
+		r.addLiveParts()
+	}
+	if err := r.addMore(ctx, ports); err != nil {
 		return nil, err
 	}
 
@@ -111,6 +104,55 @@ func startRig(ctx context.Context, dir string, out io.Writer) (_ *rig, err error
 		},
 	)
 	return r, err
+}
+
+// way is what a link connects: the port of a server, and the link's own. A port of 0 is chosen.
+type way struct {
+	name         string
+	server, link *int
+}
+
+// startLinks starts a link from each command to each server that it uses. It returns the ports of the
+// servers, and those of the links.
+func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devstack.Ports, err error) {
+	through = map[string]devstack.Ports{}
+	for _, command := range []string{"api", "worker"} {
+		var own devstack.Ports
+		ways := []way{{"temporal", &at.Temporal, &own.Temporal}, {"postgres", &at.Postgres, &own.Postgres}}
+		if live {
+			ways = append(ways, way{"acquirer", &at.Acquirer, &own.Acquirer}, way{"chain", &at.Chain, &own.Chain})
+		}
+		if live && command == "worker" { // only a worker signs
+			ways = append(ways, way{"signer", &at.Chain, &own.Signer})
+		}
+		for _, w := range ways {
+			ports, err := devstack.Free(2)
+			if err != nil {
+				return at, nil, err
+			}
+			if *w.server == 0 {
+				*w.server = ports[1]
+			}
+			*w.link = ports[0]
+			l, err := startLink(command+"-"+w.name, loopback(*w.link), loopback(*w.server))
+			if err != nil {
+				return at, nil, err
+			}
+			r.links = append(r.links, l)
+		}
+		through[command] = own
+	}
+	return at, through, nil
+}
+
+// link returns the link of that name.
+func (r *rig) link(name string) *link {
+	for _, l := range r.links {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
 }
 
 // quiet is a logger that drops everything: while Temporal is away, its client logs the same error

@@ -26,7 +26,8 @@ Proves that the service keeps its word under faults. Starts a stack of its own
 receivers that misbehave and customers with cards of every outcome work on it, and
 breaks it meanwhile, about once in 4 s: processes are killed, stopped and paused,
 connections are cut, delayed and lost, rows locked, runs terminated, canceled and
-reset by operators, also while they decide a payment. When as much has happened as
+reset by operators, also while they decide a payment. With -live, live sessions are paid too, and the
+card network, the chain and the treasury break as well. When as much has happened as
 was asked for, it waits until everything has come to rest and checks every
 invariant, as "check" does and with what its clients were told.
 
@@ -44,6 +45,8 @@ type runOptions struct {
 	seed             uint64
 	sessions, faults int
 	deliveries       int
+	live             bool
+	payouts          int // in live mode
 	limit            time.Duration
 	every            time.Duration
 	kinds            []faultKind
@@ -70,12 +73,17 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	flags.IntVar(&o.sessions, "sessions", 5000, "go on until so many sessions have been created")
 	flags.IntVar(&o.faults, "faults", 200, "go on until so many faults have been injected")
 	flags.IntVar(&o.deliveries, "deliveries", 10000, "go on until there are so many deliveries")
+	flags.BoolVar(
+		&o.live, "live", false, "with live mode: a double of the card network, a node of Ethereum and a treasury",
+	)
+	flags.IntVar(&o.payouts, "payouts", 1000, "with -live: go on until there are so many live payouts")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "load the stack no longer than this, whatever has happened")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
 	names := flags.String(
 		"kinds",
 		"",
-		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames(),
+		"`KINDS` of faults, separated by commas, such as worker-kill,net; default all:\n"+kindNames()+
+			"\nAll after "+faultKinds[len(faultKinds)-1].name+" need -live",
 	)
 	flags.IntVar(&o.customers, "customers", 24, "how many sessions are under way at once")
 	flags.DurationVar(
@@ -111,7 +119,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	case o.customers < 1:
 		return o, errors.New("-customers must be at least 1")
 	}
-	if o.kinds, err = kindsNamed(*names); err != nil {
+	if o.kinds, err = kindsNamed(*names, o.live); err != nil {
 		return o, fmt.Errorf("-kinds: %w; there are\n%s", err, kindNames())
 	}
 	if o.seed == 0 {
@@ -122,7 +130,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 
 func kindNames() string {
 	names := make([]string, 0, len(faultKinds))
-	for _, k := range faultKinds {
+	for _, k := range slices.Concat(faultKinds, liveFaultKinds) {
 		names = append(names, k.name)
 	}
 	return strings.Join(names, ", ")
@@ -133,6 +141,7 @@ type chaos struct {
 	runOptions
 	rig        *rig
 	merchants  []*merchant
+	world      world  // of live mode
 	canary     string // an address that must never get a request
 	stopCanary func()
 	canaries   []invariant.Canary
@@ -144,6 +153,7 @@ type chaos struct {
 	before     map[string]invariant.Hold // resources of each process before the load
 
 	keys, created, delivered, injected atomic.Int64 // delivered counts deliveries of any status
+	paidOut                            atomic.Int64 // live payouts of any status
 	quietReceivers                     atomic.Bool
 
 	mu     sync.Mutex
@@ -193,7 +203,7 @@ func runChaos(ctx context.Context, o runOptions, out, progress io.Writer) error 
 func (c *chaos) run(ctx context.Context) (*runReport, error) {
 	c.say("seed %d, data in %s", c.seed, c.dir)
 	var err error
-	if c.rig, err = startRig(ctx, filepath.Join(c.dir, "stack"), c.out); err != nil {
+	if c.rig, err = startRig(ctx, filepath.Join(c.dir, "stack"), c.live, c.out); err != nil {
 		return nil, err
 	}
 	defer c.rig.close()
@@ -221,6 +231,9 @@ func (c *chaos) run(ctx context.Context) (*runReport, error) {
 	if err := c.settle(ctx, lastFault, r); err != nil {
 		return nil, err
 	}
+	if err := c.robTreasury(ctx); err != nil {
+		return nil, err
+	}
 	return r, c.examine(ctx, r)
 }
 
@@ -233,6 +246,7 @@ func (c *chaos) breakThings(ctx context.Context) {
 	all.Go(func() { c.work(working) })
 	all.Go(func() { c.steer(working) })
 	all.Go(func() { c.inject(working) })
+	all.Go(func() { c.superviseTreasury(working) })
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for n := 0; !c.enough() && ctx.Err() == nil; n++ {
@@ -254,7 +268,7 @@ func (c *chaos) enough() bool {
 		return true
 	}
 	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries &&
-		int(c.injected.Load()) >= c.faults
+		int(c.injected.Load()) >= c.faults && (!c.live || int(c.paidOut.Load()) >= c.payouts)
 }
 
 // countDeliveries counts the deliveries in PostgreSQL. While PostgreSQL is away, the last count
@@ -264,6 +278,9 @@ func (c *chaos) countDeliveries(ctx context.Context) {
 	defer cancel()
 	if n, err := query[int64](ctx, c.rig, `SELECT count(*) FROM webhook_delivery`); err == nil {
 		c.delivered.Store(n)
+	}
+	if n, err := query[int64](ctx, c.rig, `SELECT count(*) FROM payout WHERE mode = 'live'`); err == nil {
+		c.paidOut.Store(n)
 	}
 }
 
@@ -356,8 +373,8 @@ func (c *chaos) progress() {
 	}
 	c.mu.Unlock()
 	c.say(
-		"%d sessions, %d deliveries, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(),
-		c.delivered.Load(), c.injected.Load(), counts[invariant.CallOK], counts[invariant.CallRefused],
+		"%d sessions, %d deliveries, %d live payouts, %d faults, calls: %d ok, %d fail, %d unknown", c.created.Load(),
+		c.delivered.Load(), c.paidOut.Load(), c.injected.Load(), counts[invariant.CallOK], counts[invariant.CallRefused],
 		counts[invariant.CallUnknown],
 	)
 }
@@ -387,6 +404,6 @@ func (c *chaos) sources() (invariant.Sources, error) {
 			c.rig.stack.ReceiverLogFile(),
 		}, DeliveryRetention: 24 * time.Hour, Histories: c.histories,
 		Canaries: c.canaries, Leaks: c.seenLeaks(), Logs: filepath.Join(c.dir, "stack"),
-		Progress: func(text string) { c.say("%s", text) },
+		Progress: func(text string) { c.say("%s", text) }, Live: c.world.sources(c.rig.stack.Live),
 	}, err
 }

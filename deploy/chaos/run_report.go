@@ -32,6 +32,9 @@ type runReport struct {
 	Requests   int            `json:"requests"`   // requests that receivers got
 	Duplicates int            `json:"duplicates"` // events that a receiver accepted more than once without a replay
 
+	LivePayouts map[string]int `json:"live_payouts"` // by status
+	Frozen      []string       `json:"frozen"`       // why the treasury was frozen, each time
+
 	Faults map[string]int            `json:"faults"`
 	Calls  map[string]map[string]int `json:"calls"`  // by operation and outcome
 	Played map[string]map[string]int `json:"played"` // sessions by script and status
@@ -77,6 +80,13 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 	for _, s := range f.Sessions {
 		status[s.ID] = string(s.Status)
 		r.Statuses[status[s.ID]]++
+	}
+
+	r.LivePayouts, r.Frozen = map[string]int{}, c.world.freezes()
+	for _, p := range f.Payouts {
+		if p.Mode.Live() {
+			r.LivePayouts[string(p.Status)]++
+		}
 	}
 
 	runs := map[string]int{}
@@ -174,6 +184,12 @@ func (r *runReport) print(out io.Writer) error {
 		out, "receivers: %d requests, %d deliveries accepted once more than asked for\n\n", r.Requests,
 		r.Duplicates,
 	)
+	if len(r.LivePayouts) > 0 {
+		fmt.Fprintf(out, "live payouts: %s\n", listed(r.LivePayouts))
+	}
+	for _, why := range r.Frozen {
+		fmt.Fprintf(out, "the treasury was frozen: %s\n", why)
+	}
 	fmt.Fprintf(out, "faults: %s\n\n", listed(r.Faults))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "calls\tok\tfail\tunknown")

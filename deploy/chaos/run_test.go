@@ -86,6 +86,35 @@ func TestRun_TheServiceKeepsItsWord(t *testing.T) {
 	require.Regexp(t, `sessions: \d+ completed`, out.String(), "customers can pay")
 }
 
+// TestRun_Live is the short form of the run with live mode.
+func TestRun_Live(t *testing.T) {
+	if !*short {
+		t.Skip("takes minutes: -chaos runs it")
+	}
+	o, err := parseRun([]string{
+		"-live", "-sessions", "60", "-deliveries", "1", "-payouts", "30", "-faults", "15", "-every", "1600ms", "-for", "45s",
+		"-customers", "8", "-within", "5m", "-wait", "6m", "-data", t.TempDir(), "-histories", "30",
+	}, io.Discard)
+	require.NoError(t, err)
+	var progress, out bytes.Buffer
+	err = runChaos(t.Context(), o, &out, &progress)
+	t.Logf("%s%s", progress.String(), out.String())
+	require.NoError(t, err)
+	require.Regexp(t, `live payouts: .*\d+ sent`, out.String(), "payouts are sent")
+}
+
+func TestParseRun_OnlyARunWithLiveModeHasItsFaults(t *testing.T) {
+	t.Parallel()
+	_, err := parseRun([]string{"-kinds", "chain"}, io.Discard)
+	require.ErrorContains(t, err, `there is no kind "chain"`)
+	o, err := parseRun([]string{"-live", "-kinds", "chain,worker-dies"}, io.Discard)
+	require.NoError(t, err)
+	require.Len(t, o.kinds, 9)
+	o, err = parseRun([]string{"-live"}, io.Discard)
+	require.NoError(t, err)
+	require.Len(t, o.kinds, len(faultKinds)+len(liveFaultKinds))
+}
+
 func TestRun_AnUnknownCommandSaysWhichThereAre(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"walk"}} {
@@ -124,7 +153,7 @@ func TestProgress_CountsTheOutcomesOfCalls(t *testing.T) {
 	c := &chaos{out: &out, began: time.Now(), calls: []invariant.Call{{Status: 201}, {Status: 200}, {Status: 409}, {Status: 503}, {}}}
 	c.created.Store(4)
 	c.progress()
-	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
+	require.Regexp(t, `^ +\d+\.\d s  4 sessions, 0 deliveries, 0 live payouts, 0 faults, calls: 2 ok, 1 fail, 2 unknown\n$`, out.String())
 }
 
 func TestCountDeliveries_KeepsTheLastCountWhilePostgreSQLIsAway(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	}
 
 	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
+		if err := c.keepTreasury(ctx); err != nil {
+			return err
+		}
 		hastened, err := c.bringToRest(ctx, conn)
 		if err != nil {
 			return err
@@ -95,6 +99,8 @@ func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 			SELECT count(*) AS n, 'pending sessions' AS what FROM checkout_session WHERE status = 'pending'
 			UNION ALL SELECT count(*), 'callbacks of the card network' FROM sandbox_charge WHERE callbacks > 0
 			UNION ALL SELECT count(*), 'deliveries on hold' FROM webhook_delivery WHERE status = 'pending' AND held
+			UNION ALL SELECT count(*), 'transfers that are not final' FROM transfer WHERE status = 'live'
+			UNION ALL SELECT count(*), 'refunds' FROM refund WHERE status = 'pending'
 		) u WHERE n > 0`).Scan(&more)
 	return strings.Trim(words+", "+more, ", "), err
 }
@@ -125,7 +131,7 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 	}
 
 	byID := map[string]*merchant{}
-	for _, m := range c.merchants {
+	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
 		byID[m.id] = m
 	}
 
@@ -143,6 +149,8 @@ func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, 
 			}
 		case w.What != "":
 			c.confirm(ctx, m, w.ID, w.What)
+		case m.live:
+			c.end(ctx, m, invariant.OpExpire, w.ID)
 		default:
 			c.end(ctx, m, invariant.OpAdvance, w.ID)
 		}

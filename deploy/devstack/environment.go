@@ -54,6 +54,21 @@ func (s *Stack) through(command string) []string {
 		u.Host = loopback(s.options.Through[command].Postgres)
 		env = append(env, "DATABASE_URL="+u.String())
 	}
+	if s.Live == nil {
+		return env
+	}
+	for _, proxy := range []struct {
+		setting string
+		port    int
+	}{
+		{"CHECKOUT_STRIPE_API_URL", s.options.Through[command].Acquirer},
+		{"CHECKOUT_ETHEREUM_RPC_URLS", s.options.Through[command].Chain},
+		{"CHECKOUT_ETHEREUM_SIGNER_URL", s.options.Through[command].Signer},
+	} {
+		if proxy.port != 0 {
+			env = append(env, proxy.setting+"=http://"+loopback(proxy.port))
+		}
+	}
 	return env
 }
 

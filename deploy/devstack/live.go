@@ -7,11 +7,15 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"example.com/checkout/deploy/acquirer"
 	"example.com/checkout/deploy/chains"
@@ -30,6 +34,13 @@ type LiveDouble struct {
 	// WebhookSecret signs the reports of the card network.
 	WebhookSecret string
 
+	// What a part needs to start again. The addresses are those of the first start.
+	card               acquirer.Options
+	chain              chains.Options
+	scriptURL, nodeURL string
+	accounts           []common.Address
+
+	float   int64             // see Options.Float
 	prices  map[string]string // addresses of the sources of prices, by name
 	servers []*http.Server
 }
@@ -38,6 +49,7 @@ type LiveDouble struct {
 const (
 	treasuryAccount = 1
 	merchantAccount = 2
+	fundingAccount  = 3
 )
 
 const acquirerDatabase = "acquirer"
@@ -53,7 +65,9 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if s.Postgres == nil {
 		return errors.New("-live-double needs the stack's own PostgreSQL: unset DATABASE_URL")
 	}
-	d := &LiveDouble{WebhookSecret: "whsec_" + s.Demo.Password, prices: map[string]string{}}
+	d := &LiveDouble{
+		WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float, prices: map[string]string{},
+	}
 	s.Live = d
 	if err := s.Postgres.CreateDatabase(ctx, acquirerDatabase, ""); err != nil {
 		return err
@@ -61,16 +75,70 @@ func (s *Stack) startLiveDouble(ctx context.Context) error {
 	if err := d.startPrices(); err != nil {
 		return err
 	}
-	if err := d.startChain(ctx, filepath.Join(s.options.Dir, chainFile)); err != nil {
+	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
+	d.chain = chains.Options{
+		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Chain,
+	}
+	if err := d.StartChain(ctx); err != nil {
 		return err
 	}
-	var err error
-	d.Acquirer, err = acquirer.Start(ctx, acquirer.Options{
-		DatabaseURL: s.url(acquirerDatabase), Livemode: true, SecretKey: AcquirerKey,
+	if err := d.fundTreasury(ctx); err != nil {
+		return err
+	}
+	mock, err := acquirer.StartMock(ctx)
+	if err != nil {
+		return err
+	}
+	d.card = acquirer.Options{
+		DatabaseURL: s.url(acquirerDatabase), Livemode: true, SecretKey: AcquirerKey, Mock: mock,
 		Webhooks: acquirer.Webhooks{
 			URL: s.APIURL() + "/acquirers/stripe/events", Secret: d.WebhookSecret, Copies: 3, Spread: 2 * time.Second,
 		},
-	})
+	}
+	if port := s.options.Ports.Acquirer; port != 0 {
+		d.card.APIAddress = loopback(port)
+	}
+	return d.StartAcquirer(ctx)
+}
+
+// StartAcquirer starts the card network, again after Acquirer.Stop, at the same addresses. Acquirer
+// must not be used meanwhile.
+func (d *LiveDouble) StartAcquirer(ctx context.Context) error {
+	started, err := acquirer.Start(context.WithoutCancel(ctx), d.card)
+	if err != nil {
+		return err
+	}
+	d.Acquirer = started
+	if d.scriptURL != "" {
+		return nil
+	}
+	d.scriptURL = started.ScriptURL()
+	page, err := url.Parse(d.scriptURL)
+	if err != nil {
+		return err
+	}
+	d.card.PageAddress, d.card.APIAddress = page.Host, strings.TrimPrefix(started.APIURL(), "http://")
+	d.card.ControlAddress = strings.TrimPrefix(started.Control().URL, "http://")
+	return nil
+}
+
+// StartChain starts the chain's node, again after Anvil.Stop, at the same address and with the blocks
+// that it had. Anvil must not be used meanwhile.
+func (d *LiveDouble) StartChain(ctx context.Context) (err error) {
+	started, err := chains.StartAnvil(ctx, d.chain)
+	if err != nil {
+		return err
+	}
+	d.Anvil = started
+	if d.nodeURL != "" {
+		return nil
+	}
+	d.nodeURL, d.accounts = started.URL, started.Accounts
+	node, err := url.Parse(started.URL)
+	if err != nil {
+		return err
+	}
+	d.chain.Port, err = strconv.Atoi(node.Port())
 	return err
 }
 
@@ -92,38 +160,77 @@ func (d *LiveDouble) startPrices() error {
 	return nil
 }
 
-// startChain starts the chain with a block every second, and funds the treasury once.
-func (d *LiveDouble) startChain(ctx context.Context, state string) (err error) {
-	d.Anvil, err = chains.StartAnvil(ctx, chains.Options{StateFile: state, BlockTime: time.Second})
-	if err != nil {
-		return err
-	}
+// plenty is a float in US dollars that no local run uses up.
+const plenty = 1_000_000
+
+// etherPrice is the price of ether in US dollars in the simulation.
+const etherPrice = 3200
+
+// fundTreasury deploys the contracts and funds the treasury once.
+func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
 	if d.Market, err = d.Anvil.DeployMarket(ctx); err != nil {
 		return err
 	}
-	million := big.NewInt(1_000_000_000_000) // in the tokens' smallest unit
-	treasury := d.Anvil.Accounts[treasuryAccount]
-	for _, token := range []string{"USDC", "USDT"} {
-		at := d.Market.USDC
-		if token == "USDT" {
-			at = d.Market.USDT
-		}
-		balance, err := d.Anvil.Read(ctx, token, at, "balanceOf", treasury)
+	dollars := d.float
+	if dollars == 0 {
+		dollars = plenty
+	}
+	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.USDT} {
+		has, err := d.BalanceOf(ctx, d.Treasury(), c)
 		if err != nil {
 			return err
 		}
-		if has, ok := balance.(*big.Int); ok && has.Sign() > 0 {
-			continue // funded at an earlier start
+		if has.Sign() > 0 {
+			return nil // funded at an earlier start
 		}
-		if err := d.Anvil.Fund(ctx, token, at, treasury, million); err != nil {
+		if err := d.Fund(ctx, c, dollars); err != nil {
 			return err
 		}
 	}
-	return nil
+	if d.float == 0 {
+		return nil // every account of a new chain has 10,000 ether
+	}
+	return d.Anvil.SetBalance(ctx, d.Treasury(), units(checkout.ETH, dollars))
+}
+
+// Fund gives the treasury more of a currency, in US dollars. Ether comes from an account of the chain.
+// It returns when the transaction is in a block, which a reorganization may still remove.
+func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollars int64) error {
+	if c != checkout.ETH {
+		return d.Anvil.Fund(ctx, string(c), d.token(c), d.Treasury(), units(c, dollars))
+	}
+	to := d.Treasury()
+	hash, err := d.Anvil.Send(ctx, chains.Transaction{
+		From: d.accounts[fundingAccount], To: &to, Value: units(c, dollars),
+	})
+	if err == nil {
+		_, err = d.Anvil.Receipt(ctx, hash)
+	}
+	return err
+}
+
+// units returns an amount of US dollars in the currency's smallest unit.
+func units(c checkout.PayoutCurrency, dollars int64) *big.Int {
+	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.Places())), nil)
+	all := new(big.Int).Mul(one, big.NewInt(dollars))
+	if c == checkout.ETH {
+		all.Div(all, big.NewInt(etherPrice))
+	}
+	return all
+}
+
+// Treasury is the account that pays.
+func (d *LiveDouble) Treasury() common.Address { return d.accounts[treasuryAccount] }
+
+func (d *LiveDouble) token(c checkout.PayoutCurrency) common.Address {
+	if c == checkout.USDT {
+		return d.Market.USDT
+	}
+	return d.Market.USDC
 }
 
 // payoutAddress is where the demo merchant gets its live payouts.
-func (d *LiveDouble) payoutAddress() string { return d.Anvil.Accounts[merchantAccount].Hex() }
+func (d *LiveDouble) payoutAddress() string { return d.accounts[merchantAccount].Hex() }
 
 // environment returns the settings of live mode for a command, "api" or "worker".
 func (d *LiveDouble) environment(command string) []string {
@@ -132,11 +239,11 @@ func (d *LiveDouble) environment(command string) []string {
 	}
 	env := []string{
 		"CHECKOUT_LIVE_SIMULATED=true",
-		"CHECKOUT_STRIPE_API_URL=" + d.Acquirer.APIURL(),
-		"CHECKOUT_STRIPE_JS_URL=" + d.Acquirer.ScriptURL(),
-		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.Anvil.URL,
-		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(d.Anvil.ChainID, 10),
-		"CHECKOUT_ETHEREUM_TREASURY=" + d.Anvil.Accounts[treasuryAccount].Hex(),
+		"CHECKOUT_STRIPE_API_URL=http://" + d.card.APIAddress,
+		"CHECKOUT_STRIPE_JS_URL=" + d.scriptURL,
+		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.nodeURL,
+		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
+		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
 		"CHECKOUT_ETHEREUM_USDC=" + d.Market.USDC.Hex(),
 		"CHECKOUT_ETHEREUM_USDT=" + d.Market.USDT.Hex(),
 		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
@@ -150,7 +257,7 @@ func (d *LiveDouble) environment(command string) []string {
 		)
 	case "worker":
 		env = append(env,
-			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.Anvil.URL,
+			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL,
 			"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
 		)
 	}
@@ -169,31 +276,27 @@ func (d *LiveDouble) feeds() string {
 
 // Balance returns what the demo merchant has on the chain, in the currency's smallest unit.
 func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
-	account := d.Anvil.Accounts[merchantAccount]
+	return d.BalanceOf(ctx, d.accounts[merchantAccount], c)
+}
+
+// BalanceOf returns what an account has on the chain, in the currency's smallest unit.
+func (d *LiveDouble) BalanceOf(
+	ctx context.Context, account common.Address, c checkout.PayoutCurrency,
+) (*big.Int, error) {
 	if c == checkout.ETH {
-		var balance string
-		if err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest"); err != nil {
-			return nil, err
-		}
-		wei, ok := new(big.Int).SetString(balance, 0)
-		if !ok {
-			return nil, fmt.Errorf("eth_getBalance: %q is no number", balance)
-		}
-		return wei, nil
+		var balance hexutil.Big
+		err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest")
+		return balance.ToInt(), err
 	}
-	token := d.Market.USDC
-	if c == checkout.USDT {
-		token = d.Market.USDT
-	}
-	balance, err := d.Anvil.Read(ctx, string(c), token, "balanceOf", account)
+	balance, err := d.Anvil.Read(ctx, string(c), d.token(c), "balanceOf", account)
 	if err != nil {
 		return nil, err
 	}
-	units, ok := balance.(*big.Int)
+	amount, ok := balance.(*big.Int)
 	if !ok {
 		return nil, fmt.Errorf("balanceOf of %s is no number", c)
 	}
-	return units, nil
+	return amount, nil
 }
 
 // stop ends the simulation. The chain writes its state.
@@ -203,6 +306,9 @@ func (d *LiveDouble) stop() {
 	}
 	if d.Acquirer != nil {
 		d.Acquirer.Stop()
+	}
+	if d.card.Mock != nil {
+		d.card.Mock.Stop()
 	}
 	if d.Anvil != nil {
 		_ = d.Anvil.Stop() // it was killed if it did not stop

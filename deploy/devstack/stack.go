@@ -15,6 +15,10 @@ import (
 // Ports are the ports of a stack on 127.0.0.1; 0 means a free port.
 type Ports struct {
 	API, Page, Dashboard, Receiver, UI, Temporal, Postgres int
+
+	// Of the simulated live mode: the card network's API, the chain's node, and the treasury's signer.
+	// The node is the signer too; they differ only in Options.Through.
+	Acquirer, Chain, Signer int
 }
 
 // Options describe the stack to start.
@@ -28,10 +32,11 @@ type Options struct {
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
 	LiveDouble                     bool   // simulate everything that live mode needs
+	Float                          int64  // what the simulated treasury has of each currency at first, in US dollars; 0: plenty
 	Namespace                      string // in Temporal; "": the service's own default
 	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
-	// Temporal and PostgreSQL through them. The caller runs the proxies. 0 or no entry means a
-	// direct connection.
+	// Temporal, PostgreSQL and what live mode needs through them. The caller runs the proxies. 0 or no
+	// entry means a direct connection.
 	Through map[string]Ports
 	Env     []string  // more settings for the API and the worker
 	Out     io.Writer // progress

@@ -36,6 +36,11 @@ type Facts struct {
 	SessionRuns  []Run
 	Histories    []History
 
+	Ledger     []LedgerBalance // of live mode
+	Unbalanced []string        // ledger entries whose postings do not add up to 0, in words
+	Transfers  []Transfer      // of live payouts, by nonce
+	Live       *Live           // nil: nobody says what happened outside
+
 	// Facts that only the chaos run knows.
 	Called bool // Calls holds every call that was made
 	Calls  []Call

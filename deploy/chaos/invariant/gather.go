@@ -24,7 +24,8 @@ type Sources struct {
 	Schedule          webhook.Schedule
 	DeliveryRetention time.Duration
 	Strict            bool
-	Histories         int // about how many histories are replayed
+	Histories         int          // about how many histories are replayed
+	Live              *LiveSources // nil without a simulated live mode
 	// Facts that only a chaos run knows; nil without one.
 	Calls    []Call
 	Rest     *Rest
@@ -65,6 +66,9 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 		if err := read(ctx, s, f); err != nil {
 			return nil, fmt.Errorf("read Temporal: %w", err)
 		}
+	}
+	if err := readLive(ctx, s, f); err != nil {
+		return nil, fmt.Errorf("read the card network and the chain: %w", err)
 	}
 	if err := readLeaks(ctx, s, f); err != nil {
 		return nil, fmt.Errorf("look for canaries: %w", err)

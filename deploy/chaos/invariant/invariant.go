@@ -28,6 +28,7 @@ var All = []Invariant{
 	overdue, transitions, events, expiries, charges,
 	fanOut, workflows, outcomes, acknowledgements, schedule, requests, egress, attempts,
 	answers, idempotency, sessionRuns, payouts, owners, leaks, rest, counts, histories,
+	liveCharges, livePayouts, outflows, ledger,
 }
 
 // Violation is one case where an invariant does not hold.

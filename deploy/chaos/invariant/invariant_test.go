@@ -59,6 +59,7 @@ func newFacts() *Facts {
 	f.of("whd_bad").FinishedAt = new(start.Add(time.Second))
 	f.run("whd_bad", noon, failed)
 	f.addSessions()
+	f.addLive()
 	return f
 }
 
@@ -486,7 +487,7 @@ func TestCheck_NamesExactlyWhatIsBroken(t *testing.T) {
 			r.At = noon.Add(-time.Second)
 			r.T = r.At.Unix()
 		}, []string{"13 whd_ok", "9 whd_ok"}},
-	}, sessionCases...) {
+	}, slices.Concat(sessionCases, liveCases)...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFacts()

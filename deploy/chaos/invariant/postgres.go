@@ -21,7 +21,7 @@ func readPostgres(ctx context.Context, conn *pgx.Conn, f *Facts) error {
 			return err
 		}
 		for _, read := range []func(context.Context, pgx.Tx, *Facts) error{readSessions, readEvents, readEndpoints,
-			readDeliveries, readAttempts} {
+			readDeliveries, readAttempts, readTransfers, readLedger} {
 			if err := read(ctx, tx, f); err != nil {
 				return err
 			}

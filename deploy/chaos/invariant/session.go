@@ -17,6 +17,8 @@ type Session struct {
 	Status         checkout.Status // as stored
 	InFlight       bool            // a payment is in flight
 	Key            string          // metadata.key, which the chaos run sets to the Idempotency-Key; "" for other sessions
+	Amount         int64           // in minor units
+	Currency       checkout.Currency
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	EndedAt        *time.Time
@@ -35,19 +37,21 @@ type Transaction struct {
 	CompletedAt               *time.Time
 }
 
-// Charge is the sandbox card network's record of a transaction.
+// Charge is the card network's record of a transaction: the sandbox's or, in live mode, the double's.
 type Charge struct {
 	TransactionID, SessionID string
 	Outcome                  checkout.PaymentOutcome
 }
 
-// Payout is a row of the table payout, with the record of the sandbox's chain.
+// Payout is a row of the table payout.
 type Payout struct {
 	ID, SessionID, TransactionID, MerchantID string
 	Mode                                     checkout.Mode
 	Status                                   checkout.PayoutStatus
-	Generation                               int // the first is 1; each retry adds one
-	Transfers                                int
+	Generation                               int // 1, and one more with each retry
+	Currency                                 checkout.PayoutCurrency
+	Amount, Destination                      string // "" until a transfer is signed
+	Transfers                                int    // the sandbox chain's record; in live mode the transfers that stand
 }
 
 // KeptRequest is a row of the table idempotent_request.
@@ -108,12 +112,12 @@ func (w *world) operated(id string, ops ...string) bool {
 // readSessions reads the sessions and their transactions, charges, payouts and stored requests.
 func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	err := collect(ctx, tx, &f.Sessions, `
-		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), created_at,
-			expires_at, ended_at, xmin::text
+		SELECT id, merchant_id, mode, status, payment_in_flight, coalesce(metadata->>'key', ''), amount, currency,
+			created_at, expires_at, ended_at, xmin::text
 		FROM checkout_session ORDER BY id`, func(row pgx.CollectableRow) (s Session, err error) {
 		err = row.Scan(
-			&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.CreatedAt, &s.ExpiresAt,
-			&s.EndedAt, &s.version,
+			&s.ID, &s.MerchantID, &s.Mode, &s.Status, &s.InFlight, &s.Key, &s.Amount, &s.Currency,
+			&s.CreatedAt, &s.ExpiresAt, &s.EndedAt, &s.version,
 		)
 		return s, err
 	})
@@ -150,10 +154,14 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 
 	err = collect(ctx, tx, &f.Payouts, `
-		SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, (SELECT count(*)
-			FROM sandbox_transfer t WHERE t.payout_id = payout.id)
+		SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
+			(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
+				+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing)
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
-		err = row.Scan(&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Generation, &p.Transfers)
+		err = row.Scan(
+			&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Generation,
+			&p.Currency, &p.Amount, &p.Destination, &p.Transfers,
+		)
 		return p, err
 	})
 	if err != nil {

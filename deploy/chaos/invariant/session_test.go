@@ -120,7 +120,7 @@ var sessionCases = []brokenCase{
 	}, []string{"5 cs_2"}},
 	{"5: a charge of no transaction", func(f *Facts) { f.Charges = append(f.Charges, Charge{"txn_x", "cs_9", checkout.OutcomeSucceeded}) }, []string{"5 txn_x"}},
 	{"5: charged twice", func(f *Facts) { f.Charges[0].Outcome = checkout.OutcomeSucceeded }, []string{"5 cs_1"}},
-	{"5: completed and not charged", func(f *Facts) { f.Charges = f.Charges[:1] }, []string{"5 cs_1"}},
+	{"5: completed and not charged", func(f *Facts) { f.Charges = slices.Delete(f.Charges, 1, 2) }, []string{"5 cs_1"}},
 	{"5: charged for a session that is not there", func(f *Facts) {
 		f.Charges = append(f.Charges, Charge{"txn_2", "cs_9", checkout.OutcomeSucceeded})
 		f.Transactions = append(f.Transactions, Transaction{ID: "txn_2", SessionID: "cs_9", MerchantID: "mer_1", Mode: checkout.ModeTest})
@@ -177,7 +177,7 @@ var sessionCases = []brokenCase{
 		e.ID, e.Type = "evt_both", webhook.PayoutFailed
 		f.Events = append(f.Events, e)
 	}, []string{"17 po_1"}},
-	{"17: completed without a payout", func(f *Facts) { f.Payouts = nil }, []string{"17 cs_1"}},
+	{"17: completed without a payout", func(f *Facts) { f.Payouts = f.Payouts[1:] }, []string{"17 cs_1"}},
 	{"17: failed, and sent all the same", func(f *Facts) { f.Payouts[0].Status = checkout.PayoutFailed }, []string{"17 po_1"}},
 	{"17: retried, and nobody was told of the failure", func(f *Facts) { f.Payouts[0].Generation = 2 }, []string{"17 po_1"}},
 	{"17: retried, and told of both", func(f *Facts) {
@@ -189,7 +189,7 @@ var sessionCases = []brokenCase{
 
 	// 18
 	{"18: a transaction of another merchant", func(f *Facts) { f.Transactions[0].MerchantID = "mer_2" }, []string{"18 txn_evt_bad"}},
-	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1"}},
+	{"18: a payout of the other mode", func(f *Facts) { f.Payouts[0].Mode = checkout.ModeLive }, []string{"18 po_1", "24 po_1"}},
 
 	// 19
 	{"19: a card number in a log", func(f *Facts) { f.Leaks = []Leak{{"card number ending in 4242", "worker.log", 1}} }, []string{"19 card number ending in 4242"}},

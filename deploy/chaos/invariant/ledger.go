@@ -1,0 +1,50 @@
+package invariant
+
+import (
+	"math/big"
+	"strings"
+)
+
+var ledger = Invariant{
+	Number: 26, Names: "account of the ledger",
+	Title: "the live ledger is balanced, its wallet is what the chain has, and the card network owes what it charged and did not refund",
+	needs: needsLive,
+	check: func(w *world, r *Result) {
+		for _, words := range w.Unbalanced {
+			r.violated("ledger", "is out of balance: %s", words)
+		}
+		expected := map[string]*big.Int{}
+		for c, units := range w.Live.Treasury {
+			expected["wallet "+string(c)] = units
+		}
+		for _, c := range w.Live.Charges {
+			if !c.Paid {
+				continue
+			}
+			account := "acquirer:receivable " + strings.ToUpper(c.Currency)
+			if expected[account] == nil {
+				expected[account] = new(big.Int)
+			}
+			expected[account].Add(expected[account], big.NewInt(c.Amount-c.Refunded))
+		}
+
+		booked := map[string]string{}
+		for _, b := range w.Ledger {
+			booked[b.Account+" "+b.Asset] = b.Amount
+			// At rest nothing is on its way.
+			if r.Checked++; b.Account == "transit" && b.Amount != "0" {
+				r.violated("transit "+b.Asset, "is %s, and nothing is on its way", b.Amount)
+			}
+		}
+		for account, want := range expected {
+			r.Checked++
+			got := booked[account]
+			if got == "" {
+				got = "0"
+			}
+			if got != want.String() {
+				r.violated(account, "is %s, and outside it is %s", got, want)
+			}
+		}
+	},
+}
