@@ -60,7 +60,7 @@ func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
 	}
 	require.ErrorContains(t, create("networks", "sandbox:shop"), "is one of the sandbox, and payouts are sent on a test network here")
 	require.ErrorContains(t, create("canary", "sandbox:shop"), "CHECKOUT_TEST_CHAINS must be sandbox or networks")
-	require.NoError(t, create("networks", "0xabc"))
+	require.NoError(t, create("networks", ethereumAddress))
 	require.NoError(t, create("sandbox", "sandbox:shop"))
 }
 
