@@ -29,7 +29,7 @@ func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
 		pool.Close()
 	}
 	if isUndefinedTable(err) {
-		return nil, errors.New("the database has no schema yet, or an old one: run checkout migrate first")
+		return nil, errors.New("the database has no schema yet, or an old one: run checkout setup first")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)

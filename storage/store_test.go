@@ -227,7 +227,7 @@ func TestOpen_SaysThatTheSchemaIsMissing(t *testing.T) {
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
 	require.NoError(t, err)
 	_, err = storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, nil), Keys: keys})
-	require.ErrorContains(t, err, "run checkout migrate first")
+	require.ErrorContains(t, err, "run checkout setup first")
 }
 
 func TestMigrate_TwoAtOnce(t *testing.T) {

@@ -44,7 +44,7 @@ Settings come from the environment; README.md, "Configuration", lists them.`,
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 
-	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.migrateCommand())
+	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand())
 	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
 		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
 		c.reportCommand())

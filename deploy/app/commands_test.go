@@ -14,9 +14,9 @@ import (
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
 	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "merchant",
-	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show", "migrate",
+	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show",
 	"payout", "payout release", "payout retry", "payout show", "refund", "release",
-	"replay", "report", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
+	"replay", "report", "setup", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
 }
 
 // run calls Main without settings.
@@ -125,7 +125,7 @@ func TestMain_NamesWhatIsWrongInOneLine(t *testing.T) {
 		require.Empty(t, out+notes, c.call)
 		require.Equal(t, 2, ExitStatus(err), c.call)
 	}
-	_, _, err := run(t, "migrate")
+	_, _, err := run(t, "setup")
 	require.ErrorContains(t, err, "DATABASE_URL is not set")
 	require.Equal(t, 1, ExitStatus(err), "the call is right, the settings are not")
 }

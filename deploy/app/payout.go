@@ -54,7 +54,7 @@ func retryPayout(ctx context.Context, cfg config.Config, payoutID string, out io
 		return err
 	}
 
-	temporal, err := service.DialTemporal(ctx, cfg)
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err
 	}

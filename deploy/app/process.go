@@ -10,7 +10,6 @@ import (
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/deploy/telemetry"
-	"example.com/checkout/storage"
 )
 
 func (c *call) apiCommand() *cobra.Command {
@@ -28,23 +27,9 @@ func (c *call) workerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "worker",
 		Short: "Run the workflows and activities",
-		Long: `Runs the workflows and activities until it is told to stop. It waits for PostgreSQL and Temporal,
-and sets up Temporal's schedules.`,
-		Args: words(),
-		RunE: c.configured(stays, func([]string) serviceAction { return service.Worker }),
-	}
-}
-
-func (c *call) migrateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "migrate",
-		Short: "Bring the database's schema up to date",
-		Long: `Brings the database's schema up to date and ends. Migrations only add: processes of the release
-before go on working. Run it before the processes of a new release start.`,
-		Args: words(),
-		RunE: c.configured(ends, func([]string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error { return storage.Migrate(ctx, cfg.DatabaseURL) }
-		}),
+		Long:  `Runs the workflows and activities until it is told to stop. It waits for PostgreSQL and Temporal.`,
+		Args:  words(),
+		RunE:  c.configured(stays, func([]string) serviceAction { return service.Worker }),
 	}
 }
 
@@ -81,4 +66,22 @@ func (c *call) runConfigured(ctx context.Context, name string, stays bool, actio
 		return nil
 	}
 	return err
+}
+
+// prepared runs the action of a command that ends and needs a part of the settings only, which load
+// reads. Log lines go to notes, because out is for the command's own output.
+func prepared[T any](
+	ctx context.Context, c *call, name string,
+	load func(environment []string) (T, error), action func(context.Context, T) error,
+) error {
+	settings, err := load(c.environment)
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	flush, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Stays: ends, Out: c.notes})
+	if err != nil {
+		return err
+	}
+	defer flush()
+	return action(ctx, settings)
 }

@@ -73,7 +73,7 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 // hurryRefunds starts the schedule that sends refunds. It returns false when Temporal does not answer:
 // the schedule runs anyway.
 func hurryRefunds(ctx context.Context, cfg config.Config) bool {
-	temporal, err := service.DialTemporal(ctx, cfg)
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return false
 	}

@@ -30,14 +30,17 @@ their build, whose workers must live until these runs have ended: --runs counts 
 			}
 			return words("BUILD, the CHECKOUT_BUILD_ID of workers that run, or --runs")(command, args)
 		},
-		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error {
-				if runs {
-					return countRuns(ctx, cfg, c.out)
-				}
-				return release(ctx, cfg, args[0], c.out)
+		RunE: func(_ *cobra.Command, args []string) error {
+			c.work = func(ctx context.Context) error {
+				return prepared(ctx, c, "release", config.LoadTemporal, func(ctx context.Context, cfg config.Temporal) error {
+					if runs {
+						return countRuns(ctx, cfg, c.out)
+					}
+					return release(ctx, cfg, args[0], c.out)
+				})
 			}
-		}),
+			return nil
+		},
 	}
 
 	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
@@ -45,7 +48,7 @@ their build, whose workers must live until these runs have ended: --runs counts 
 }
 
 // release makes new runs begin on build.
-func release(ctx context.Context, cfg config.Config, build string, out io.Writer) error {
+func release(ctx context.Context, cfg config.Temporal, build string, out io.Writer) error {
 	temporal, err := service.AwaitTemporal(ctx, cfg)
 	if err != nil {
 		return err
@@ -73,7 +76,7 @@ func release(ctx context.Context, cfg config.Config, build string, out io.Writer
 }
 
 // countRuns prints how many open runs each build has.
-func countRuns(ctx context.Context, cfg config.Config, out io.Writer) error {
+func countRuns(ctx context.Context, cfg config.Temporal, out io.Writer) error {
 	temporal, err := service.AwaitTemporal(ctx, cfg)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func replay(ctx context.Context, cfg config.Config, deliveryID string, out io.Wr
 		return err
 	}
 
-	temporal, err := service.DialTemporal(ctx, cfg)
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		return o, fmt.Errorf("settings:\n%w", err)
 	}
 
-	o.sources.DatabaseURL, o.sources.Namespace = o.DatabaseURL, o.TemporalNamespace
-	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.DeliveryRetention
+	o.sources.DatabaseURL, o.sources.Namespace = o.DatabaseURL, o.Temporal.Namespace
+	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.Schedules.DeliveryRetention
 	return o, nil
 }
 
@@ -123,12 +123,13 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 		return err
 	}
 
-	o.sources.Temporal, err = client.DialContext(ctx, client.Options{
-		HostPort: o.TemporalAddress, Namespace: o.TemporalNamespace,
-		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	options, err := o.Temporal.Options()
 	if err != nil {
-		return fmt.Errorf("no answer from Temporal at %s: %w", o.TemporalAddress, err)
+		return err
+	}
+	options.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	if o.sources.Temporal, err = client.DialContext(ctx, options); err != nil {
+		return fmt.Errorf("no answer from Temporal at %s: %w", o.Temporal.Address, err)
 	}
 	defer o.sources.Temporal.Close()
 	facts, err := invariant.Gather(ctx, o.sources)

@@ -35,10 +35,6 @@ type Config struct {
 	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them;
 	// the reads and the writes of one merchant use a third each.
 	DatabaseMaxConns int32 `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
-	// Address of Temporal.
-	TemporalAddress string `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
-	// Temporal's namespace, of any name, whose retention is 7 days or more.
-	TemporalNamespace string `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
 
 	// Where the REST API listens.
 	APIAddress string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
@@ -60,10 +56,6 @@ type Config struct {
 	BuildID string `env:"CHECKOUT_BUILD_ID"`
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
 	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
-	// How often missing runs are started again.
-	ReconcileEvery time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
-	// How long finished deliveries and their events stay in the log; at least 24h.
-	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
 
 	// Requests a second of one test key, reads and writes apart.
 	TestRateLimit float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
@@ -94,6 +86,8 @@ type Config struct {
 	// Sepolia.
 	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
+	// Temporal has a table of its own.
+	Temporal Temporal
 	// The networks of live mode, with a table of their own, and those of test mode, which have the same
 	// settings under the names of testName.
 	Live Networks
@@ -113,73 +107,101 @@ var buildIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 // quotes a secret.
 func Load(environment []string) (Config, error) {
 	var c Config
+	err := load(environment, &c, func(note func(string, error)) {
+		c.parseTest(environment, note)
+		c.check(note)
+	})
+	return c, err
+}
+
+// load fills settings, a pointer to a struct, from environment, and checks them. check passes each
+// fault to note, by the name of the setting. The error names every wrong setting; settings is then
+// empty.
+func load[T any](environment []string, settings *T, check func(note func(name string, err error))) error {
 	faults := map[string]error{} // the first fault of each setting, by name
-	settings := env.ToMap(environment)
-	maps.Copy(faults, describe(env.ParseWithOptions(&c, env.Options{Environment: settings})))
-	ofTest := env.ParseWithOptions(&c.Test, env.Options{Environment: testNetworks(settings)})
-	for name, err := range describe(ofTest) {
-		faults[testName(name)] = err
+	for name, err := range describe[T](env.ParseWithOptions(settings, env.Options{Environment: env.ToMap(environment)})) {
+		faults[name] = err
 	}
-	check := func(name string, err error) {
+	check(func(name string, err error) {
 		if err != nil && faults[name] == nil {
 			faults[name] = err
 		}
+	})
+	if len(faults) == 0 {
+		return nil
 	}
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		all = append(all, fmt.Errorf("%s %w", name, faults[name]))
+	}
+	*settings = *new(T)
+	return errors.Join(all...)
+}
+
+// check parses what the environment's parser left as text, and passes the faults of the settings to
+// note.
+func (c *Config) check(note func(name string, err error)) {
 	var err error
 	c.Keys, err = storage.ParseKeyring(c.MasterKeys)
-	check("CHECKOUT_MASTER_KEYS", err)
+	note("CHECKOUT_MASTER_KEYS", err)
 	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
-		check("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
+		note("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
 	}
-	check("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
-	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
-	check("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
-	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
-	check("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
-	if c.TemporalUIURL != "" {
-		check("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
-	}
-	check("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
-	check("TEMPORAL_ADDRESS", checkAddress(c.TemporalAddress))
-	check("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
-	check("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
+	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
+	c.checkAddresses(note)
 	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
-		check("CHECKOUT_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
+		note("CHECKOUT_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
 	}
 	if c.DatabaseMaxConns < 2 {
-		check("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
+		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
 	}
-	check("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
-	check("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
-	check("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
-	check("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
-	check("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
-	check("CHECKOUT_DASHBOARD_RATE_LIMIT", checkRate(c.DashboardRateLimit))
+	note("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
+	note("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
+	note("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
+	note("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
+	note("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
+	note("CHECKOUT_DASHBOARD_RATE_LIMIT", checkRate(c.DashboardRateLimit))
 	c.Proxies, err = parseNetworks(c.TrustedProxies)
-	check("CHECKOUT_TRUSTED_PROXIES", err)
-	check("CHECKOUT_RECONCILE_INTERVAL", atLeast(c.ReconcileEvery, time.Second))
-	check("CHECKOUT_DELIVERY_RETENTION", atLeast(c.DeliveryRetention, minRetention))
-	check("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
+	note("CHECKOUT_TRUSTED_PROXIES", err)
+	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
-	check("CHECKOUT_TEST_RETRY_SCHEDULE", err)
-	check("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
-	check("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
+	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	c.Temporal.check(note)
+	c.checkNetworks(note)
+}
+
+// parseTest fills the networks of test mode.
+func (c *Config) parseTest(environment []string, note func(name string, err error)) {
+	settings := testNetworks(env.ToMap(environment))
+	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: settings})) {
+		note(testName(name), err)
+	}
+}
+
+func (c *Config) checkNetworks(note func(name string, err error)) {
+	note("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
+	note("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
 	c.Live.choose(checkout.ModeLive, "", "")
-	c.Live.check(check)
+	c.Live.check(note)
 	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
-	c.Test.check(check)
+	c.Test.check(note)
 	if c.Test.sharesAccount(c.Live) {
-		check("CHECKOUT_TEST_ETHEREUM_TREASURY",
+		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
 			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: each mode has an account of its own"))
 	}
-	if len(faults) > 0 {
-		var all []error
-		for _, name := range slices.Sorted(maps.Keys(faults)) {
-			all = append(all, fmt.Errorf("%s %w", name, faults[name]))
-		}
-		return Config{}, errors.Join(all...)
+}
+
+func (c *Config) checkAddresses(note func(name string, err error)) {
+	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
+	note("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
+	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
+	note("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
+	if c.TemporalUIURL != "" {
+		note("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
 	}
-	return c, nil
+	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
+	note("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
+	note("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
 }
 
 // PayoutAddressRules returns what the settings say of payout addresses.
@@ -187,8 +209,9 @@ func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
 	return storage.PayoutAddressRules{TestNetworks: c.Test.Chains, Reserved: c.Live.reserved()}
 }
 
-// describe returns the faults that the environment's parser found, by setting and without values.
-func describe(err error) map[string]error {
+// describe returns the faults that the environment's parser found in settings of type T, by setting
+// and without values.
+func describe[T any](err error) map[string]error {
 	var all env.AggregateError
 	if !errors.As(err, &all) {
 		return nil
@@ -206,20 +229,26 @@ func describe(err error) map[string]error {
 		case errors.As(e, &empty):
 			faults[empty.Key] = errors.New("is empty")
 		case errors.As(e, &parse):
-			faults[settingName(parse.Name)] = fmt.Errorf("must be a %s", parse.Type)
+			faults[settingName(reflect.TypeFor[T](), parse.Name)] = fmt.Errorf("must be a %s", parse.Type)
 		}
 	}
 	return faults
 }
 
-// settingName returns the environment variable of a field of Config.
-func settingName(field string) string {
-	if name := networkSetting(field); name != "" {
-		return name
+// settingName returns the environment variable of a field of a settings' struct, or of a struct in it.
+func settingName(settings reflect.Type, field string) string {
+	for _, f := range reflect.VisibleFields(settings) {
+		name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		switch {
+		case f.Name == field && name != "":
+			return name
+		case name == "" && f.Type.Kind() == reflect.Struct:
+			if name := settingName(f.Type, field); name != "" {
+				return name
+			}
+		}
 	}
-	f, _ := reflect.TypeFor[Config]().FieldByName(field)
-	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
-	return name
+	return ""
 }
 
 // Choices of the networks of test mode.
@@ -235,10 +264,6 @@ func oneOf(text string, all ...string) error {
 	}
 	return nil
 }
-
-// minRetention is longer than a delivery can take, so that a merchant can always see how the
-// delivery ended.
-const minRetention = 24 * time.Hour
 
 // maxRate is higher than the rate that one PostgreSQL can count.
 const maxRate = 100_000

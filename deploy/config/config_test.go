@@ -42,7 +42,6 @@ func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 		"CHECKOUT_PAGE_URL=http://x/canary", "CHECKOUT_PAGE_URL=http://x?canary=1", "CHECKOUT_PAGE_URL=http://x#canary", "CHECKOUT_LOG_LEVEL=canary",
 		"CHECKOUT_TEST_RATE_LIMIT=canary", "CHECKOUT_TEST_RATE_LIMIT=0", "CHECKOUT_LIVE_RATE_LIMIT=NaN", "CHECKOUT_LIVE_RATE_LIMIT=-1", "CHECKOUT_BAD_KEY_RATE_LIMIT=1e9",
 		"CHECKOUT_PAGE_RATE_LIMIT=canary", "CHECKOUT_FORM_RATE_LIMIT=0", "CHECKOUT_DASHBOARD_RATE_LIMIT=0", "CHECKOUT_TRUSTED_PROXIES=10.0.0.0/canary", "CHECKOUT_TRUSTED_PROXIES=*",
-		"CHECKOUT_RECONCILE_INTERVAL=canary", "CHECKOUT_RECONCILE_INTERVAL=1ms", "CHECKOUT_DELIVERY_RETENTION=canary", "CHECKOUT_DELIVERY_RETENTION=1h",
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=canary", "CHECKOUT_TEST_SESSION_LIFETIME=canary", "CHECKOUT_TEST_SESSION_LIFETIME=2h",
 		"CHECKOUT_TEST_SESSION_LIFETIME=1ms", "CHECKOUT_TEST_RETRY_SCHEDULE=canary", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5ms",
 	} {
@@ -57,12 +56,27 @@ func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
 	}
 }
 
+func TestLoadSetup_NamesEverySettingThatIsWrongAndNeedsNoKey(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"DATABASE_URL=", "TEMPORAL_ADDRESS=canary", "CHECKOUT_RECONCILE_INTERVAL=canary", "CHECKOUT_RECONCILE_INTERVAL=1ms",
+		"CHECKOUT_DELIVERY_RETENTION=canary", "CHECKOUT_DELIVERY_RETENTION=1h",
+	} {
+		_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", bad})
+		name, _, _ := strings.Cut(bad, "=")
+		require.ErrorContains(t, err, name, bad)
+		require.NotContains(t, err.Error(), "canary", bad)
+	}
+	_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"})
+	require.NoError(t, err)
+}
+
 func TestRetention_OutlastsADelivery(t *testing.T) {
 	t.Parallel()
 	longest := time.Duration(0)
 	for _, delay := range webhook.RetrySchedule {
 		longest += delay + webhook.AttemptTimeout
 	}
-	_, err := config.Load(good("CHECKOUT_DELIVERY_RETENTION=" + longest.String()))
+	_, err := config.LoadSetup(good("CHECKOUT_DELIVERY_RETENTION=" + longest.String()))
 	require.ErrorContains(t, err, "CHECKOUT_DELIVERY_RETENTION", "the log of a delivery that is still under way")
 }

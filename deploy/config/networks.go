@@ -372,14 +372,3 @@ func (n Networks) reserved() []string {
 func present(all ...string) []string {
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
-
-// networkSetting returns the environment variable of a field of Networks in live mode, "" for no such
-// field.
-func networkSetting(field string) string {
-	f, ok := reflect.TypeFor[Networks]().FieldByName(field)
-	if !ok {
-		return ""
-	}
-	name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
-	return name
-}

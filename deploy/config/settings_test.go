@@ -35,8 +35,10 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	_, after, ok := strings.Cut(rest, tableEnds)
 	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
 
-	table := settingsTable(t, "config.go", "Config") + "\n**Live mode.** Without a key of Stripe it is off.\n\n" +
-		settingsTable(t, "networks.go", "Networks")
+	table := settingsTable(t, "config.go", "Config") +
+		"\n**Temporal.**\n\n" + settingsTable(t, "temporal.go", "Temporal") +
+		"\n**Schedules.** Only `checkout setup` reads these.\n\n" + settingsTable(t, "setup.go", "Schedules") +
+		"\n**Live mode.** Without a key of Stripe it is off.\n\n" + settingsTable(t, "networks.go", "Networks")
 	want := before + tableBegins + table + tableEnds + after
 	if *update {
 		require.NoError(t, os.WriteFile(operatorsGuide, []byte(want), 0o644))
@@ -77,7 +79,7 @@ func settingsTable(t *testing.T, in, of string) string {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", name, byDefault, meaning)
 		rows++
 	}
-	require.Greater(t, rows, 20, "the test did not find the settings")
+	require.Greater(t, rows, 1, "the test did not find the settings")
 	return table.String()
 }
 

@@ -13,8 +13,8 @@ func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
 	t.Parallel()
 	s, err := config.LoadStores([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"})
 	require.NoError(t, err)
-	require.Equal(t, "127.0.0.1:7233", s.TemporalAddress)
-	require.Equal(t, 720*time.Hour, s.DeliveryRetention)
+	require.Equal(t, "127.0.0.1:7233", s.Temporal.Address)
+	require.Equal(t, 720*time.Hour, s.Schedules.DeliveryRetention)
 	_, err = config.LoadStores([]string{"TEMPORAL_ADDRESS=nowhere", "CHECKOUT_DELIVERY_RETENTION=x"})
 	require.EqualError(t, err, "CHECKOUT_DELIVERY_RETENTION must be a time.Duration\nDATABASE_URL is not set\nTEMPORAL_ADDRESS must be host:port")
 }

@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
-	"example.com/checkout/workflows"
 )
 
 // StartPostgres starts PostgreSQL, again after a Kill.
@@ -38,13 +37,9 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 }
 
 func (s *Stack) startTemporal(ctx context.Context) (err error) {
-	attributes := map[string]enumspb.IndexedValueType{}
-	for _, key := range workflows.SearchAttributes {
-		attributes[key.GetName()] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
-	}
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
 		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
-		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace, SearchAttributes: attributes,
+		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace,
 	})
 	return err
 }
@@ -64,6 +59,15 @@ func (s *Stack) prepare(ctx context.Context) error {
 		ctx, filepath.Join(s.options.Dir, demoFile), s.DatabaseURL(), s.ReceiverURL()+webhookPath,
 	)
 	return err
+}
+
+// setup does what "checkout setup" does.
+func (s *Stack) setup(ctx context.Context) error {
+	cfg, err := config.LoadSetup(slices.Concat(s.Environment(), s.Live.environment("worker"), s.options.Env))
+	if err != nil {
+		return err
+	}
+	return service.Setup(ctx, cfg, func(string) {})
 }
 
 func (s *Stack) startUI(ctx context.Context) (err error) {

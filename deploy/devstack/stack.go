@@ -90,7 +90,7 @@ func (s *Stack) start(ctx context.Context) error {
 	}
 	for _, step := range []func(context.Context) error{
 		s.StartPostgres, s.startTemporal, s.prepare, s.startUI, s.startReceiver, s.startLiveDouble, s.goLive,
-		s.StartWorker, s.StartAPI,
+		s.setup, s.StartWorker, s.StartAPI,
 	} {
 		if err := step(ctx); err != nil {
 			return err

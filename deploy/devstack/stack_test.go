@@ -24,11 +24,7 @@ import (
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage/pgtemp"
-)
-
-var (
-	merchantID    = temporal.NewSearchAttributeKeyKeyword("MerchantId")
-	sessionStatus = temporal.NewSearchAttributeKeyKeyword("SessionStatus")
+	"example.com/checkout/workflows"
 )
 
 // A stack is PostgreSQL and Temporal in one directory.
@@ -84,10 +80,6 @@ func (s *stack) temporalOptions() devstack.TemporalOptions {
 		Program:     s.program,
 		PostgresURL: s.postgres.URL("postgres"),
 		Dir:         filepath.Join(s.dir, "temporal"),
-		SearchAttributes: map[string]enumspb.IndexedValueType{
-			merchantID.GetName():    enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-			sessionStatus.GetName(): enumspb.INDEXED_VALUE_TYPE_KEYWORD,
-		},
 	}
 }
 
@@ -108,7 +100,7 @@ func startWorkflow(ctx context.Context, c client.Client, id string) error {
 		ID:        id,
 		TaskQueue: "nobody-polls",
 		TypedSearchAttributes: temporal.NewSearchAttributes(
-			merchantID.ValueSet("mer_1"), sessionStatus.ValueSet("pending")),
+			workflows.SearchAttributeMerchantID.ValueSet("mer_1"), workflows.SearchAttributeSessionStatus.ValueSet("pending")),
 	}, "CheckoutSession")
 	return err
 }
@@ -281,9 +273,7 @@ func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
 
 func TestStartTemporal_TellsWhyItCannot(t *testing.T) {
 	t.Parallel()
-	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{Retention: time.Hour})
-	require.EqualError(t, err, "start Temporal: retention 1h0m0s is below 168h0m0s")
-	_, err = devstack.StartTemporal(t.Context(), devstack.TemporalOptions{PostgresURL: "postgres://me:secret@[::1"})
+	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{PostgresURL: "postgres://me:secret@[::1"})
 	require.EqualError(t, err, "start Temporal: PostgresURL is not a postgres:// URL with user and host")
 }
 

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/workflows/runs"
 )
 
 const (
@@ -19,22 +23,15 @@ const (
 	temporalPatience = 5 * time.Minute
 	// The server finishes its current work and tells its members that it leaves.
 	temporalStopPatience = 20 * time.Second
-	// minRetention is how long closed workflows must stay readable. Source: architecture, seven
-	// days or more.
-	minRetention = 7 * 24 * time.Hour
 )
 
 // TemporalOptions describe the Temporal server to start.
 type TemporalOptions struct {
-	Program      string        // of BuildTemporal
-	PostgresURL  string        // postgres:// URL of a role that may create databases; no spaces in its password
-	Dir          string        // for configuration, ports and log; made when missing
-	FrontendPort int           // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
-	Namespace    string        // empty: that of the service's configuration, "checkout"
-	Retention    time.Duration // of closed workflows; 0 means seven days, less is an error
-
-	// SearchAttributes are added to the namespace when missing, by name.
-	SearchAttributes map[string]enumspb.IndexedValueType
+	Program      string // of BuildTemporal
+	PostgresURL  string // postgres:// URL of a role that may create databases; no spaces in its password
+	Dir          string // for configuration, ports and log; made when missing
+	FrontendPort int    // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
+	Namespace    string // empty: that of the service's configuration, "checkout"
 }
 
 // Temporal is a Temporal server, all its services in one process. Its methods may be called from
@@ -67,12 +64,6 @@ func StartTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
 func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) {
 	if o.Namespace == "" {
 		o.Namespace = "checkout"
-	}
-	if o.Retention == 0 {
-		o.Retention = minRetention
-	}
-	if o.Retention < minRetention {
-		return nil, fmt.Errorf("retention %v is below %v", o.Retention, minRetention)
 	}
 
 	admin, err := url.Parse(o.PostgresURL)
@@ -140,7 +131,7 @@ func (t *Temporal) start(ctx context.Context) error {
 		}
 	}()
 	defer stopWaiting(nil)
-	if err := ensureNamespace(waiting, t.Address(), t.options); err != nil {
+	if err := t.ensureNamespace(waiting); err != nil {
 		if cause := context.Cause(waiting); cause != nil { // read the cause before the kill, which sets another one
 			err = cause
 		}
@@ -150,6 +141,18 @@ func (t *Temporal) start(ctx context.Context) error {
 
 	t.process = process
 	return nil
+}
+
+// ensureNamespace does what "checkout setup" does, and waits until the server is usable.
+func (t *Temporal) ensureNamespace(ctx context.Context) error {
+	temporal, err := client.NewLazyClient(client.Options{
+		HostPort: t.Address(), Namespace: t.options.Namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	return (&runs.Client{Temporal: temporal}).EnsureNamespace(ctx, t.options.Namespace)
 }
 
 // Address returns the frontend's host:port for clients and workers.

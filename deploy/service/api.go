@@ -36,7 +36,7 @@ func API(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer store.Close()
-	options, err := temporalOptions(cfg)
+	options, err := temporalOptions(cfg.Temporal)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func API(ctx context.Context, cfg config.Config) error {
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
-		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.TemporalNamespace, Addresses: cfg.PayoutAddressRules(),
+		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace, Addresses: cfg.PayoutAddressRules(),
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 

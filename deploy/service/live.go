@@ -22,7 +22,6 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
-	"example.com/checkout/workflows/runs"
 )
 
 // modeNetworks is what a worker needs of the networks of a mode. Its parts are nil when the sandbox stands
@@ -124,17 +123,15 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 
 // follow adds what follows the networks: the rounds of the treasury, the comparison of the books, the
 // reading of the card network's reports, which note stores, and the polling of exchange rates.
-func (n modeNetworks) follow(ctx context.Context, o *worker.Options, s *runs.Schedules, note noteReport) {
+func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteReport) {
 	if n.cards != nil {
 		o.Books.Accounts[n.mode] = activities.Account{
 			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Risks: n.cards.Risks,
 			Events: listed(n.mode, n.cards), Note: note,
 		}
-		s.Cards = append(s.Cards, n.mode)
 	}
 	if n.payer != nil {
 		o.Treasury.Follow[n.mode] = n.payer.follow
-		s.Chains = append(s.Chains, n.mode)
 		go n.rates.Run(ctx)
 	}
 }

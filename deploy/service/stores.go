@@ -33,20 +33,20 @@ func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 }
 
 // DialTemporal connects to Temporal once.
-func DialTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
+func DialTemporal(ctx context.Context, cfg config.Temporal) (client.Client, error) {
 	options, err := temporalOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.TemporalAddress, err)
+		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Address, err)
 	}
 	return temporal, nil
 }
 
 // AwaitTemporal waits until Temporal answers and connects to it.
-func AwaitTemporal(ctx context.Context, cfg config.Config) (client.Client, error) {
+func AwaitTemporal(ctx context.Context, cfg config.Temporal) (client.Client, error) {
 	options, err := temporalOptions(cfg)
 	if err != nil {
 		return nil, err
@@ -60,15 +60,15 @@ func AwaitTemporal(ctx context.Context, cfg config.Config) (client.Client, error
 }
 
 // temporalOptions give Temporal's client the service's log and telemetry.
-func temporalOptions(cfg config.Config) (client.Options, error) {
-	options := client.Options{
-		HostPort: cfg.TemporalAddress, Namespace: cfg.TemporalNamespace,
-		Logger: log.NewStructuredLogger(slog.Default()),
-		// No gzip: Temporal is near and its messages are small, so gzip would cost more than it
-		// saves.
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+func temporalOptions(cfg config.Temporal) (client.Options, error) {
+	options, err := cfg.Options()
+	if err != nil {
+		return client.Options{}, err
 	}
-	err := telemetry.Temporal(&options)
+	options.Logger = log.NewStructuredLogger(slog.Default())
+	// No gzip: Temporal is near and its messages are small, so gzip would cost more than it saves.
+	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	err = telemetry.Temporal(&options)
 	return options, err
 }
 

@@ -24,7 +24,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer store.Close()
-	temporal, err := AwaitTemporal(ctx, cfg)
+	temporal, err := AwaitTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err
 	}
@@ -63,10 +63,9 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		Books:        activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
 		BuildID:      cfg.BuildID,
 	}
-	schedules := runs.Schedules{ReconcileEvery: cfg.ReconcileEvery, Retention: cfg.DeliveryRetention}
 	note := reports(store, flows).Note
-	live.follow(ctx, &options, &schedules, note)
-	test.follow(ctx, &options, &schedules, note)
+	live.follow(ctx, &options, note)
+	test.follow(ctx, &options, note)
 	workers, err := worker.Start(temporal, options)
 	if err != nil {
 		return err
@@ -74,12 +73,6 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	defer workers.Stop()
 	slog.InfoContext(ctx, "worker polls")
 
-	err = wait(ctx, "Temporal's schedules", func() error {
-		return flows.EnsureSchedules(ctx, schedules)
-	}, func(error) bool { return ctx.Err() == nil })
-	if err != nil {
-		return err
-	}
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	return nil
 }

@@ -5,10 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/checkout/workflows/runs"
-
 	"github.com/stretchr/testify/require"
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/devstack"
@@ -116,11 +113,4 @@ func TestRetention_RemovesWhatIsFinishedAndOldEnough(t *testing.T) {
 	require.EqualValues(t, 1, deleted, "one delivery")
 	require.Equal(t, e2e.DeliveryOf(t, stack, pending, "checkout.failed"), e2e.Query[string](t, stack, `SELECT id FROM webhook_delivery`), "what is pending stays")
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT count(DISTINCT delivery_id) FROM webhook_attempt`))
-
-	for id, every := range map[string]time.Duration{runs.ScheduleReconcile: time.Minute, runs.ScheduleRetention: time.Hour} {
-		schedule, err := c.ScheduleClient().GetHandle(t.Context(), id).Describe(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, every, schedule.Schedule.Spec.Intervals[0].Every, id)
-		require.Equal(t, enumspb.SCHEDULE_OVERLAP_POLICY_SKIP, schedule.Schedule.Policy.Overlap)
-	}
 }

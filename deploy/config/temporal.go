@@ -1,0 +1,129 @@
+package config
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+)
+
+// Temporal holds the settings of the connection to Temporal. The names are the standard ones of
+// Temporal's tools. No file of theirs is read.
+type Temporal struct {
+	// Address of Temporal.
+	Address string `env:"TEMPORAL_ADDRESS" envDefault:"127.0.0.1:7233"`
+	// Temporal's namespace, of any name, whose retention is 7 days or more.
+	Namespace string `env:"TEMPORAL_NAMESPACE" envDefault:"checkout"`
+	// API key of a hosted Temporal. It switches TLS on.
+	APIKey string `env:"TEMPORAL_API_KEY"`
+	// File with the API key, instead of `TEMPORAL_API_KEY`. It is read for each call, so a new key needs
+	// no restart.
+	APIKeyFile string `env:"TEMPORAL_API_KEY_FILE"`
+	// The connection uses TLS. A certificate or an API key also switches it on.
+	TLS bool `env:"TEMPORAL_TLS"`
+	// File with the client's certificate (PEM), for mTLS. It is read for each connection, so a renewed
+	// certificate needs no restart.
+	ClientCertPath string `env:"TEMPORAL_TLS_CLIENT_CERT_PATH"`
+	// File with the key of the client's certificate (PEM).
+	ClientKeyPath string `env:"TEMPORAL_TLS_CLIENT_KEY_PATH"`
+	// File with the authorities that sign Temporal's certificate (PEM). Without it: those of the system.
+	ServerCAPath string `env:"TEMPORAL_TLS_SERVER_CA_CERT_PATH"`
+	// The name in Temporal's certificate, if it is not the address.
+	ServerName string `env:"TEMPORAL_TLS_SERVER_NAME"`
+}
+
+// LoadTemporal reads environment as Load does, with errors in the same form.
+func LoadTemporal(environment []string) (Temporal, error) {
+	var t Temporal
+	err := load(environment, &t, func(note func(string, error)) { t.check(note) })
+	return t, err
+}
+
+// secured reports whether a setting asks for TLS.
+func (t Temporal) secured() bool {
+	return t.TLS || t.APIKey != "" || t.APIKeyFile != "" || t.ClientCertPath != "" || t.ServerCAPath != "" || t.ServerName != ""
+}
+
+// check passes the faults of the settings to note, by name.
+func (t Temporal) check(note func(name string, err error)) {
+	note("TEMPORAL_ADDRESS", checkAddress(t.Address))
+	switch {
+	case t.ClientCertPath == "" && t.ClientKeyPath != "":
+		note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is needed with TEMPORAL_TLS_CLIENT_KEY_PATH"))
+	case t.ClientCertPath != "" && t.ClientKeyPath == "":
+		note("TEMPORAL_TLS_CLIENT_KEY_PATH", errors.New("is needed with TEMPORAL_TLS_CLIENT_CERT_PATH"))
+	case t.ClientCertPath != "":
+		if _, err := t.certificate(); err != nil {
+			note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("and TEMPORAL_TLS_CLIENT_KEY_PATH must name a certificate and its key"))
+		}
+	}
+	if t.ServerCAPath != "" {
+		_, err := authorities(t.ServerCAPath)
+		note("TEMPORAL_TLS_SERVER_CA_CERT_PATH", err)
+	}
+	if t.APIKeyFile != "" {
+		_, err := t.apiKey(context.Background())
+		note("TEMPORAL_API_KEY_FILE", err)
+	}
+}
+
+// Options returns the options of Temporal's client for this connection.
+func (t Temporal) Options() (client.Options, error) {
+	options := client.Options{HostPort: t.Address, Namespace: t.Namespace}
+	if t.APIKey != "" || t.APIKeyFile != "" {
+		options.Credentials = client.NewAPIKeyDynamicCredentials(t.apiKey)
+	}
+	if !t.secured() {
+		return options, nil
+	}
+	secured := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if t.ServerCAPath != "" {
+		var err error
+		if secured.RootCAs, err = authorities(t.ServerCAPath); err != nil {
+			return client.Options{}, fmt.Errorf("TEMPORAL_TLS_SERVER_CA_CERT_PATH %w", err)
+		}
+	}
+	if t.ClientCertPath != "" {
+		secured.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return t.certificate()
+		}
+	}
+	options.ConnectionOptions.TLS = secured
+	return options, nil
+}
+
+// apiKey returns the key for one call.
+func (t Temporal) apiKey(context.Context) (string, error) {
+	if t.APIKeyFile == "" {
+		return t.APIKey, nil
+	}
+	key, err := os.ReadFile(t.APIKeyFile)
+	if err != nil {
+		return "", errors.New("names a file that cannot be read")
+	}
+	return strings.TrimSpace(string(key)), nil
+}
+
+// authorities reads a file of certificates.
+func authorities(path string) (*x509.CertPool, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.New("names a file that cannot be read")
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(content) {
+		return nil, errors.New("names a file without a certificate")
+	}
+	return pool, nil
+}
+
+// certificate reads the client's certificate. The files may be replaced at any time.
+func (t Temporal) certificate() (*tls.Certificate, error) {
+	certificate, err := tls.LoadX509KeyPair(t.ClientCertPath, t.ClientKeyPath)
+	return &certificate, err
+}

@@ -1,0 +1,56 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/runs"
+)
+
+// setupPatience limits the wait for a Temporal that is not ready or not reachable.
+const setupPatience = 3 * time.Minute
+
+// Setup makes everything that the processes need outside themselves: the database's schema, and in
+// Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
+// told to say when it is done. It returns a runs.NotAllowedError.
+func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
+	if err := storage.Migrate(ctx, cfg.DatabaseURL); err != nil {
+		return err
+	}
+	say("the database's schema is up to date")
+
+	options, err := temporalOptions(cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	ctx, stop := context.WithTimeoutCause(ctx, setupPatience,
+		fmt.Errorf("not done after %v: is Temporal at %s?", setupPatience, cfg.Temporal.Address))
+	defer stop()
+
+	flows := &runs.Client{Temporal: temporal}
+	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
+		return err
+	}
+	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
+
+	err = flows.EnsureSchedules(ctx, runs.Schedules{
+		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: cfg.Schedules.DeliveryRetention,
+		Cards: cfg.Cards(), Chains: cfg.Chains(),
+	})
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	say("Temporal has the schedules")
+	return nil
+}
