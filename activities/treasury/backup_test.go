@@ -58,7 +58,7 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 
 	got, err := f.Transfer(t.Context(), first)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFrozen}, got, "also when its run comes before the first round")
+	require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFrozen, Generation: 1}, got, "also when its run comes before the first round")
 	f.mine(t, 3)
 	f.sync(t)
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "the chain has nonces up to")

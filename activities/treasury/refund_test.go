@@ -49,7 +49,7 @@ func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	// A run that was believed dead, and a retry, sign nothing.
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError}, got)
+	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutNetworkError, Generation: 1}, got)
 	_, err = f.Store.FinishPayout(t.Context(), ref, 0, got.Failure)
 	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)

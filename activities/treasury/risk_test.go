@@ -41,7 +41,7 @@ func (f fixture) requireHeld(t *testing.T, ref checkout.Ref) {
 	for range 2 {
 		got, err := f.Transfer(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk}, got)
+		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldRisk, Generation: 1}, got)
 		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
 	}
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))

@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"example.com/checkout/deploy/chaos/invariant"
+	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -39,6 +44,11 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 		r.Hastened += hastened
 		if rest.Restless, err = restless(ctx, conn); err != nil || ctx.Err() != nil {
 			return err
+		}
+		if rest.Restless == "" && c.live {
+			if rest.Restless, err = c.endReset(ctx, conn); err != nil {
+				return err
+			}
 		}
 		rest.After = time.Since(lastFault)
 		if rest.Restless == "" {
@@ -70,6 +80,40 @@ func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) e
 	defer c.mu.Unlock()
 	rest.UnwishedExits = append([]string{}, c.exits...)
 	return nil
+}
+
+// endReset tells the open runs of live sessions that have ended to look. An operator reset such a run
+// to a moment before its session ended, and it would look by itself when the session's hour is over. It
+// returns how many there are, in words, "" for none.
+func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err error) {
+	open, err := c.rig.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: c.rig.stack.Temporal.Namespace(), PageSize: 1000,
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeCheckoutSession),
+	})
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, run := range open.Executions {
+		ids = append(ids, run.Execution.WorkflowId)
+	}
+	rows, err := conn.Query(ctx, `
+		SELECT id FROM checkout_session WHERE id = ANY ($1) AND mode = 'live' AND status <> 'pending'`, ids)
+	if err != nil {
+		return "", err
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, id := range ended {
+		err := c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
+		var over *serviceerror.NotFound // the list lags behind
+		if err != nil && !errors.As(err, &over) {
+			return "", err
+		}
+	}
+	if len(ended) == 0 || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d runs of ended sessions", len(ended)), nil
 }
 
 // hasty is longer than any delay of retrySchedule. If a delivery waits longer, its worker died, and
