@@ -204,7 +204,8 @@ var wordsOfError = []struct {
 		code: codeTransferNotFinal, message: "A signed transfer may still pay the payout, so it cannot be retried.",
 	}},
 	{checkout.ErrPaymentRefunded, words{
-		code: codePaymentRefunded, message: "The customer gets the money of this payment back, so its payout cannot be retried.",
+		code:    codePaymentRefunded,
+		message: "The customer gets the money of this payment back, so its payout cannot be retried.",
 	}},
 	{webhook.ErrReplayRunning, words{
 		code:    codeReplayRunning,

@@ -234,7 +234,8 @@ func (p *Payouts) checkNetworkFee(ctx context.Context, n checkout.Session, fee c
 		found.add("amount", fmt.Sprintf("must be at least %s %s for %s at present, because of the network's fee",
 			least, n.Currency, n.PayoutCurrency))
 	} else {
-		found.add("amount", fmt.Sprintf("is too small for %s at present, whatever it is, because of the fees", n.PayoutCurrency))
+		found.add("amount", fmt.Sprintf("is too small for %s at present, whatever it is, because of the fees",
+			n.PayoutCurrency))
 	}
 	return found.err()
 }

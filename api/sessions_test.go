@@ -284,6 +284,7 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 		c.Payouts[checkout.ModeTest] = &Payouts{
 			Currencies:   []checkout.PayoutCurrency{checkout.USDC, checkout.ETH},
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since },
+			LeastPayout:  func(context.Context, checkout.Currency, checkout.PayoutCurrency) checkout.Amount { return 0 },
 		}
 	})
 	refused := func(status int, message, body string) {

@@ -196,7 +196,8 @@ func (c LedgerCheck) Agrees() bool { return c.Difference == "0" }
 // showed last, and the acquirer owes what it has not booked yet.
 func checkLedger(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
 	var all []LedgerCheck
-	for _, check := range []func(context.Context, pgx.Tx) ([]LedgerCheck, error){checkSums, checkWallets, checkReceivable} {
+	type comparison func(context.Context, pgx.Tx) ([]LedgerCheck, error)
+	for _, check := range []comparison{checkSums, checkWallets, checkReceivable} {
 		found, err := check(ctx, tx)
 		if err != nil {
 			return nil, err

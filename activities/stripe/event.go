@@ -89,7 +89,8 @@ func newEvent(e *stripe.Event) Event {
 // isRisk reports whether a type of events is about what Risks asks for.
 func isRisk(eventType string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(eventType, prefix) }
-	return slices.ContainsFunc([]string{"charge.dispute.", "charge.refund", "refund.", "radar.early_fraud_warning."}, begins)
+	prefixes := []string{"charge.dispute.", "charge.refund", "refund.", "radar.early_fraud_warning."}
+	return slices.ContainsFunc(prefixes, begins)
 }
 
 // eventPage is how many events one request lists.

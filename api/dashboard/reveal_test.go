@@ -217,7 +217,9 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
-	seen := map[string]bool{"/invitation/x": true, "/test/deliveries/x/replay": true} // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens
+	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted
+		"/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,
+	}
 	for _, p := range posts {
 		if p.route == "/signin" {
 			s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)

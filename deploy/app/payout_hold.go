@@ -21,7 +21,9 @@ func (c *call) payoutShowCommand() *cobra.Command {
 		Short: "Show a payout, what holds it, and the risks of its charge",
 		Args:  idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
-			return c.withStore(func(ctx context.Context, store *storage.Store) error { return c.showPayout(ctx, store, args[0]) })
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.showPayout(ctx, store, args[0])
+			})
 		}),
 	}
 }
@@ -59,7 +61,10 @@ func (c *call) showPayout(ctx context.Context, store *storage.Store, id string) 
 	}
 	rows := [][]string{
 		{"PAYOUT", "TRANSACTION", "AMOUNT", "STATUS", "HELD", "NEXT TRY"},
-		{p.ID, p.TransactionID, fmt.Sprintf("%s %s", p.SourceAmount, p.SourceCurrency), string(p.Status), string(p.Hold), next},
+		{
+			p.ID, p.TransactionID, fmt.Sprintf("%s %s", p.SourceAmount, p.SourceCurrency), string(p.Status),
+			string(p.Hold), next,
+		},
 	}
 	dangers := [][]string{{"RISK", "KIND", "STATUS", "AMOUNT"}}
 	for _, r := range risks {

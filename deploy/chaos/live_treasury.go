@@ -55,35 +55,35 @@ func (c *chaos) onChain(ctx context.Context, do func(d *devstack.LiveDouble) err
 // superviseTreasury is the operator who looks at the treasury until ctx ends.
 func (c *chaos) superviseTreasury(ctx context.Context) {
 	for c.live && ctx.Err() == nil {
-		_, _ = c.thaw(ctx) // PostgreSQL or the node may be away; the next look is soon
+		_ = c.thaw(ctx) // PostgreSQL or the node may be away; the next look is soon
 		pause(ctx, 5*time.Second)
 	}
 }
 
-// thaw lets frozen accounts sign again, as an operator does, and returns why they were frozen.
-func (c *chaos) thaw(ctx context.Context) (why string, err error) {
+// thaw lets frozen accounts sign again, as an operator does.
+func (c *chaos) thaw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	id, err := query[string](ctx, c.rig, `
 		SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NOT NULL`)
 	if err != nil || id == "" {
-		return "", err
+		return err
 	}
-	why, err = query[string](ctx, c.rig, `SELECT frozen_why FROM treasury_account WHERE id = $1`, id)
+	why, err := query[string](ctx, c.rig, `SELECT frozen_why FROM treasury_account WHERE id = $1`, id)
 	if err != nil {
-		return "", err
+		return err
 	}
 	err = c.onChain(ctx, func(*devstack.LiveDouble) error {
 		return app.Main(ctx, []string{"treasury", "thaw", id}, c.rig.stack.OperatorsEnvironment(), io.Discard, io.Discard)
 	})
 	if err != nil {
-		return "", fmt.Errorf("thaw: %w", err)
+		return fmt.Errorf("thaw: %w", err)
 	}
 	c.say("the treasury was frozen and thawed: %s", why)
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	c.world.frozen = append(c.world.frozen, why)
-	return why, nil
+	return nil
 }
 
 // keepTreasury acts for the operator at the end of the load: it repairs the card network, thaws the
@@ -96,7 +96,7 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.thaw(ctx); err != nil {
+	if err := c.thaw(ctx); err != nil {
 		return err
 	}
 	waiting, err := query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'float'`)

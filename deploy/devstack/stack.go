@@ -32,8 +32,9 @@ type Options struct {
 	SessionLifetime, RetrySchedule string
 	NoUI                           bool
 	LiveDouble                     bool   // simulate everything that live mode needs
-	Float                          int64  // what the simulated treasury has of each currency at first, in US dollars; 0: plenty
 	Namespace                      string // in Temporal; "": the service's own default
+	// Float is what the simulated treasury has of each currency at first, in US dollars; 0: plenty.
+	Float int64
 	// Through has the ports of proxies for a command, "api" or "worker": its processes reach
 	// Temporal, PostgreSQL and what live mode needs through them. The caller runs the proxies. 0 or no
 	// entry means a direct connection.

@@ -34,9 +34,10 @@ const (
 	FindingChargeDiffers   FindingKind = "charge_differs"   // another amount or currency
 	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
 	FindingRefundFailed    FindingKind = "refund_failed"
-	FindingChargeDisputed  FindingKind = "charge_disputed" // subject of the last three: the network's dispute, warning or refund
-	FindingFraudWarning    FindingKind = "fraud_warning"
-	FindingRefundForeign   FindingKind = "refund_foreign" // made at the network, and not by this service
+	// The subject of these three is the network's dispute, warning or refund.
+	FindingChargeDisputed FindingKind = "charge_disputed"
+	FindingFraudWarning   FindingKind = "fraud_warning"
+	FindingRefundForeign  FindingKind = "refund_foreign" // made at the network, and not by this service
 )
 
 // Finding is a difference that a person should explain. It is open until it is gone.

@@ -18,7 +18,7 @@ var outflows = Invariant{
 		}
 		for i, tx := range w.Live.Sent {
 			r.Checked++
-			if tx.Nonce != uint64(i) { //nolint:gosec // an index
+			if tx.Nonce != uint64(i) {
 				r.violated(tx.TxHash, "has the nonce %d and is number %d", tx.Nonce, i)
 			}
 			if id := transferOf[tx.TxHash]; id != "" {
@@ -27,7 +27,7 @@ var outflows = Invariant{
 				r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
 			}
 		}
-		if n := len(w.Live.Sent); uint64(n) != w.Live.Nonce { //nolint:gosec // a length
+		if n := len(w.Live.Sent); uint64(n) != w.Live.Nonce {
 			r.violated("treasury", "has the nonce %d and %d transactions", w.Live.Nonce, n)
 		}
 		for _, t := range w.Transfers {
