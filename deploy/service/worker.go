@@ -72,9 +72,35 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	}
 	defer workers.Stop()
 	slog.InfoContext(ctx, "worker polls")
+	tellMissingSchedules(ctx, flows, runs.Schedules{
+		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
+		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
+	})
 
 	cards.RunCallbacks(ctx, flows.SignalComplete)
 	return nil
+}
+
+// tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
+// follows the transfers, for example.
+func tellMissingSchedules(ctx context.Context, flows *runs.Client, needed runs.Schedules) {
+	missing, err := flows.MissingSchedules(ctx, needed)
+	if len(missing) > 0 {
+		slog.ErrorContext(ctx, "Temporal has no such schedules: run checkout setup with the same settings", "schedules", missing)
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "the schedules could not be checked", "error", err)
+	}
+}
+
+// modesOf returns the modes whose networks have something.
+func modesOf(cfg config.Config, has func(config.Networks) bool) (modes []checkout.Mode) {
+	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
+		if has(n) {
+			modes = append(modes, n.Mode)
+		}
+	}
+	return modes
 }
 
 // slowTask is an environment variable of Temporal's SDK: the SDK warns of a workflow task that

@@ -62,16 +62,46 @@ func (c *Client) ensureModes(
 ) error {
 	var faults []error
 	for _, mode := range modes {
-		of := id
-		if !mode.Live() {
-			of += "-" + string(mode)
-		}
+		of := scheduleOf(id, mode)
 		faults = append(faults, c.ensureSchedule(ctx, of, every, &client.ScheduleWorkflowAction{
 			ID: of, Workflow: workflow, TaskQueue: workflows.TaskQueueCheckout,
 			Args: []any{workflows.ModeInput{Mode: mode}},
 		}))
 	}
 	return errors.Join(faults...)
+}
+
+func scheduleOf(id string, mode checkout.Mode) string {
+	if mode.Live() {
+		return id
+	}
+	return id + "-" + string(mode)
+}
+
+// MissingSchedules returns the ids of the schedules of s that Temporal does not have. It returns
+// ErrOutcomeUnknown.
+func (c *Client) MissingSchedules(ctx context.Context, s Schedules) ([]string, error) {
+	ids := []string{ScheduleReconcile, ScheduleRetention}
+	for _, mode := range s.Chains {
+		ids = append(ids, scheduleOf(ScheduleTreasury, mode))
+	}
+	for _, mode := range s.Cards {
+		ids = append(ids, scheduleOf(ScheduleBooks, mode))
+	}
+	var missing []string
+	for _, id := range ids {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := c.Temporal.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+		cancel()
+		err = answer("describe schedule", err)
+		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
+			return nil, err
+		}
+		if err != nil {
+			missing = append(missing, id)
+		}
+	}
+	return missing, nil
 }
 
 func (c *Client) ensureSchedule(

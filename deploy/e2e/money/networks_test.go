@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/app"
 	"example.com/checkout/deploy/e2e"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -105,6 +107,8 @@ func (n networks) restart(choice ...string) {
 	n.T.Helper()
 	require.NoError(n.T, n.stack.API.Stop(20*time.Second))
 	require.NoError(n.T, n.stack.Worker.Stop(20*time.Second))
+	settings := slices.Concat(n.stack.Environment(), n.environment(), choice)
+	require.NoError(n.T, app.Main(n.T.Context(), []string{"setup"}, settings, io.Discard, io.Discard))
 	for _, command := range []string{"worker", "api"} {
 		process, err := n.stack.StartMore(command, command, append(n.environment(), choice...)...)
 		require.NoError(n.T, err)
