@@ -111,7 +111,7 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 
 // sendOptions allow as many attempts as the retry schedule has left after the attempts made. The
 // delay comes with each failed attempt's error (NextRetryDelay), because a retry policy alone can
-// hold only a geometric series, and the five delays are none. The policy's own back-off applies
+// hold only a geometric series, and the five delays are not one. The policy's own back-off applies
 // only when a worker died during an attempt. There is no schedule-to-close: an outage of the
 // workers delays a delivery and never fails it.
 func sendOptions(made int, host string) workflow.ActivityOptions {

@@ -21,8 +21,8 @@ type PayoutResult struct {
 
 // sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
-// fails. It also does so when the customer has no answer yet (answered is false): the answer leaves
-// only at the end of the workflow task. A payout on a real chain always has a Payout: the chain takes
+// fails. It starts one at once while the customer still waits for the answer (answered is false),
+// because the answer leaves only at the end of the workflow task. A payout on a real chain always has a Payout: the chain takes
 // longer than a workflow task may. In live mode that is known without asking. It returns the started
 // children, without waiting for them.
 func sendPayout(

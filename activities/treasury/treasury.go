@@ -150,10 +150,10 @@ func (t *Treasury) hold(
 	return unsigned(out, err)
 }
 
-// unsigned is the result when this call signed nothing. Neither a hold nor a failure means that
-// another process signed meanwhile: a repeat of the call sends its transfer.
+// unsigned is the result when this call signed nothing. Without a hold and a failure, another process
+// signed meanwhile: a repeat of the call sends its transfer.
 func unsigned(out checkout.TransferOutcome, err error) (storage.Signed, error) {
-	if err == nil && out == (checkout.TransferOutcome{}) {
+	if err == nil && out.Held == "" && out.Failure == "" {
 		err = ErrNotTaken
 	}
 	return storage.Signed{TransferOutcome: out}, err

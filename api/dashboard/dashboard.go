@@ -35,6 +35,7 @@ type Config struct {
 	// error continues a sentence that begins with a field's name.
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
 	Addresses    storage.PayoutAddressRules
+	Simulated    bool // live mode is a simulation on this computer, and its pages say so
 
 	Limits limit.Rates   // zero rates are replaced by DefaultLimits
 	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each

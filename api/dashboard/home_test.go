@@ -102,3 +102,13 @@ func TestPercentage_Is100OnlyWhenAllAreGood(t *testing.T) {
 	require.Equal(t, "50 %", percentage(1, 1))
 	require.Equal(t, "0 %", percentage(0, 3))
 }
+
+func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
+	t.Parallel()
+	const words = "No real card is charged and no real coin is sent."
+	for _, simulated := range []bool{true, false} {
+		owner := newDesk(t, func(c *Config) { c.Simulated = simulated }).as(checkout.RoleOwner)
+		require.Equal(t, simulated, strings.Contains(owner.get("/live/").text(), words))
+		require.NotContains(t, owner.get("/test/").text(), words)
+	}
+}

@@ -134,11 +134,14 @@ type view struct {
 	Notice string
 	Data   any // the page's own data
 
+	// Simulated: live mode is a simulation on this computer.
+	Simulated bool
+
 	runs string // address of the runs in Temporal's UI; "" for none
 }
 
 func (s *server) view(v visit, title string, data any) view {
-	return view{visit: v, Title: title, Notice: v.notice, Data: data, runs: s.runs()}
+	return view{visit: v, Title: title, Notice: v.notice, Data: data, Simulated: s.Simulated, runs: s.runs()}
 }
 
 // runs returns the address of the service's runs in Temporal's UI, "" without a UI.

@@ -83,6 +83,7 @@ func API(ctx context.Context, cfg config.Config) error {
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
 		TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace, Addresses: cfg.PayoutAddressRules(),
+		Simulated:    cfg.Live.Simulated,
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 

@@ -45,7 +45,8 @@ const (
 // document.
 var PayoutCurrencies = []PayoutCurrency{USDT, USDC, BTC, ETH}
 
-// payoutTerms are the terms of each payout currency. A currency without them is not valid.
+// payoutTerms are the terms of each payout currency. TestPayoutCurrencies_HaveTerms holds that each has
+// them.
 var payoutTerms = map[PayoutCurrency]struct {
 	places  int32
 	network string

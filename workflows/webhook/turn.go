@@ -94,6 +94,6 @@ func (s Standing) reset(t Turn) bool {
 }
 
 // untilDue returns the time until the next attempt is due; 0 when it is due. StepReport uses the
-// full time even after retry_now: the signal itself ends that wait. If StepReport skipped the
-// wait, the signal would speed up the attempt after the next one.
+// full time even after retry_now: the signal itself ends that wait. Without the wait, one retry_now
+// would hurry two attempts.
 func (s Standing) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }

@@ -147,7 +147,7 @@ func greet(s *devstack.Stack, dir string) {
 	fmt.Printf(`
 The service runs. Ctrl-C stops it.
 
-  REST API          %s
+  REST API          %s, with its reference at /docs
   hosted page       %s
   dashboard         %s
                     sign in as %s with the password %s
@@ -160,9 +160,10 @@ Create a session, then open the "url" of the answer and pay with 4242 4242 4242 
 
 %s
 
-In another shell, "checkout replay whd_…" and the other commands of ./deploy/cmd/checkout work after
+In another shell the commands of the service work after
 
 export $(xargs < %s)
+go run ./deploy/cmd/checkout help
 
 Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
 
@@ -176,7 +177,8 @@ Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agre
   Ethereum node     %s, chain id %d
   card network      %s (API), %s (control)
 
-Create a live session. Its payment is paid out on the simulated chain:
+Create a live session and pay it with the same card. Its payout arrives on the simulated chain; the dashboard's
+page of the session shows it. Live webhooks go to https addresses only: the sample receiver gets none.
 
 %s
 

@@ -1,4 +1,4 @@
-// Package corpus tests the corpus of input: what is refused, and what is just accepted.
+// Package corpus tests the corpus of input: what is refused, and what is barely accepted.
 package corpus
 
 import (
