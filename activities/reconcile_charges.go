@@ -114,7 +114,7 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
-	if err == nil && match.Paid && !match.CostKnown && c.Cost != nil {
+	if err == nil && match.Paid && !match.CostKnown && c.Cost.Valid() {
 		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	}
 	switch {
@@ -146,6 +146,12 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 			Kind: checkout.FindingChargeDiffers,
 			Detail: fmt.Sprintf("%s is for %s %s, and the card network charged %s %s.",
 				match.TransactionID, match.Amount, match.Currency, c.Amount, c.Currency),
+		}, nil
+	case c.Cost != nil && !c.Cost.Valid(): // one odd charge must not stop the comparison of the others
+		return &checkout.Finding{
+			Kind: checkout.FindingChargeDiffers,
+			Detail: fmt.Sprintf("The card network booked %s of %s as the cost of %s, which cannot be.",
+				c.Cost.Cost, c.Cost.Gross, match.TransactionID),
 		}, nil
 	}
 	return nil, nil

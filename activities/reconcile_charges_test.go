@@ -262,3 +262,17 @@ func TestReconcileCharges_BooksWhatAChargeCost(t *testing.T) {
 	b.compare()
 	require.Len(t, booked(later), 3)
 }
+
+func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	odd := b.paid(checkout.OutcomeSucceeded)
+	b.paid(checkout.OutcomeSucceeded)
+	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: -1}
+	got := b.compare()
+	require.Equal(t, 2, got.Charges, "the other charge is compared too")
+	require.Equal(t, map[checkout.FindingKind]string{checkout.FindingChargeDiffers: odd.Reference}, b.findings())
+	b.charges[0].Cost.Cost = 60
+	b.compare()
+	require.Empty(t, b.findings())
+}

@@ -17,7 +17,7 @@ import (
 func (s *Store) RecordChargeCost(
 	ctx context.Context, mode checkout.Mode, transactionID string, c checkout.ChargeCost,
 ) error {
-	if c.Gross <= 0 || c.Cost < 0 {
+	if !c.Valid() {
 		return fmt.Errorf("record charge cost: %s of %s cannot be the cost of %s", c.Cost, c.Gross, transactionID)
 	}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {

@@ -273,3 +273,6 @@ type ChargeCost struct {
 	Gross    Amount   // the charge in Currency, before the cost
 	Cost     Amount   // in Currency
 }
+
+// Valid reports whether c is known and can be the cost of a charge.
+func (c *ChargeCost) Valid() bool { return c != nil && c.Gross > 0 && c.Cost >= 0 }
