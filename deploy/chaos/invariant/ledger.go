@@ -28,6 +28,16 @@ var ledger = Invariant{
 			expected[account].Add(expected[account], big.NewInt(c.Amount-c.Refunded))
 		}
 
+		// A charge is settled at most once: never more than was charged.
+		for _, b := range w.Ledger {
+			currency, ok := strings.CutPrefix(b.Account+" "+b.Asset, "acquirer:receivable settled ")
+			settled, _ := new(big.Int).SetString(b.Amount, 10)
+			charged := expected["acquirer:receivable "+currency]
+			if ok && (settled == nil || charged == nil || settled.CmpAbs(charged) > 0 || settled.Sign() > 0) {
+				r.violated("acquirer:receivable "+currency, "has %s settled", b.Amount)
+			}
+		}
+
 		booked := map[string]string{}
 		for _, b := range w.Ledger {
 			booked[b.Account+" "+b.Asset] = b.Amount

@@ -78,10 +78,14 @@ func readTransfers(ctx context.Context, tx pgx.Tx, f *Facts) error {
 		WHERE a.mode = 'live' ORDER BY t.nonce`, pgx.RowToStructByName[Transfer])
 }
 
+// readLedger reads the balances. What the card network settled of its receivable stands apart, as
+// "acquirer:receivable settled": when it is settled depends on the schedule.
 func readLedger(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	err := collect(ctx, tx, &f.Ledger, `
-		SELECT account, asset, sum(amount)::text AS amount FROM ledger_posting WHERE mode = 'live'
-		GROUP BY 1, 2 ORDER BY 1, 2`, pgx.RowToStructByName[LedgerBalance])
+		SELECT p.account || CASE WHEN p.account = 'acquirer:receivable' AND e.kind = 'charge_cost' THEN ' settled'
+			ELSE '' END AS account, p.asset, sum(p.amount)::text AS amount
+		FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+		WHERE p.mode = 'live' GROUP BY 1, 2 ORDER BY 1, 2`, pgx.RowToStructByName[LedgerBalance])
 	if err != nil {
 		return err
 	}

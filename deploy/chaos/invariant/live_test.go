@@ -154,6 +154,12 @@ var liveCases = []brokenCase{
 	{"26: the wallet lacks one unit", func(f *Facts) { f.Ledger[3].Amount = "4999999" }, []string{"26 wallet USDC"}},
 	{"26: the chain has what the ledger does not", func(f *Facts) { f.Live.Treasury[checkout.USDT] = big.NewInt(1) }, []string{"26 wallet USDT"}},
 	{"26: the card network owes more", func(f *Facts) { f.Ledger[0].Amount = "1049" }, []string{"26 acquirer:receivable EUR"}},
+	{"26: a charge is settled twice", func(f *Facts) {
+		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-2100"})
+	}, []string{"26 acquirer:receivable EUR"}},
+	{"26: a charge is settled", func(f *Facts) {
+		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-1050"})
+	}, nil},
 	{"26: something is on its way for ever", func(f *Facts) { f.Ledger[1].Amount = "-11000000" }, []string{"26 transit USDC"}},
 	{"26: an entry is not balanced", func(f *Facts) { f.Unbalanced = []string{"charge of txn_live by 1 EUR"} }, []string{"26 ledger"}},
 }
