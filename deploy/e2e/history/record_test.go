@@ -63,7 +63,7 @@ func TestHistories(t *testing.T) {
 	retried := failing.Create(e2e.Terms)
 	failing.MustPay(retried, e2e.CardDeclined)
 	retrying := e2e.DeliveryOf(t, e2e.Shared, retried, "checkout.failed")
-	stuck := startPayoutWithoutNetwork(t, c, m)
+	stuck := startPayoutWithoutNetwork(t, c, m, paid)
 
 	for name, run := range map[string]struct {
 		id     string
@@ -94,17 +94,25 @@ func TestHistories(t *testing.T) {
 	})
 	e2e.Record(t, c, "webhook_delivery_failed", undelivered)
 	require.NoError(t, c.TerminateWorkflow(t.Context(), stuck, "", "the test is over"))
+	onChain(t, paid, checkout.ChainSandbox)
 }
 
-// startPayoutWithoutNetwork starts a payout that waits for a live network to be
-// configured.
-func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *e2e.Merchant) string {
+// startPayoutWithoutNetwork starts a payout that waits for its chain to be configured.
+func startPayoutWithoutNetwork(t *testing.T, c client.Client, m *e2e.Merchant, paid string) string {
 	t.Helper()
-	id := checkout.NewID(checkout.PrefixPayout)
+	id := m.Session(paid).Field("payout.id").(string)
+	onChain(t, paid, "eip155:0")
 	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueueCheckout},
-		workflows.TypePayout, workflows.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeLive}.Ref(id)})
+		workflows.TypePayout, workflows.PayoutInput{Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(id)})
 	require.NoError(t, err)
 	return id
+}
+
+// onChain changes the chain of a paid session's payment.
+func onChain(t *testing.T, paid, name string) {
+	t.Helper()
+	e2e.Query[string](t, e2e.Shared, `
+		UPDATE transaction SET chain_ref = $2 WHERE session_id = $1 AND status = 'succeeded' RETURNING id`, paid, name)
 }
 
 // TestHistories_OfSteering is TestHistories for deliveries that were steered,
