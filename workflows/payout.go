@@ -22,9 +22,9 @@ type PayoutResult struct {
 // sendPayout sends the payout within a workflow task of its session. Most transfers succeed at
 // once, so most payouts need no workflow of their own. sendPayout starts a Payout when the try
 // fails. It starts one at once while the customer still waits for the answer (answered is false),
-// because the answer leaves only at the end of the workflow task. A payout on a real chain always has a Payout: the chain takes
-// longer than a workflow task may. In live mode that is known without asking. It returns the started
-// children, without waiting for them.
+// because the answer leaves only at the end of the workflow task. A payout on a real chain always
+// has a Payout: the chain takes longer than a workflow task may. In live mode that is known without
+// asking. It returns the started children, without waiting for them.
 func sendPayout(
 	ctx workflow.Context, in PayoutInput, answered bool,
 ) []workflow.ChildWorkflowFuture {

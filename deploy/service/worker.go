@@ -86,7 +86,7 @@ func Worker(ctx context.Context, cfg config.Config) error {
 func tellMissingSchedules(ctx context.Context, flows *runs.Client, needed runs.Schedules) {
 	missing, err := flows.MissingSchedules(ctx, needed)
 	if len(missing) > 0 {
-		slog.ErrorContext(ctx, "Temporal has no such schedules: run checkout setup with the same settings", "schedules", missing)
+		slog.ErrorContext(ctx, "Temporal lacks schedules: run checkout setup with the same settings", "schedules", missing)
 	}
 	if err != nil {
 		slog.WarnContext(ctx, "the schedules could not be checked", "error", err)
