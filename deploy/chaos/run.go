@@ -349,9 +349,16 @@ func (c *chaos) take(kind faultKind, random *rand.Rand) (*part, bool) {
 	return nil, false
 }
 
+// gaveUp is in the last lines of Temporal's log when PostgreSQL failed while Temporal started: its server
+// then ends, and its supervisor starts it again.
+const gaveUp = "error starting scanner"
+
 // ended notes a process that ended by itself.
 func (c *chaos) ended(name string) {
 	c.say("%s ended by itself", name)
+	if name == "Temporal" && strings.Contains(fmt.Sprint(c.rig.stack.Temporal.Err()), gaveUp) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.exits = append(c.exits, name)
