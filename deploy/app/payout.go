@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -32,24 +33,20 @@ func (c *call) payoutRetryCommand() *cobra.Command {
 the merchant's payout address as it is now. It is refused while a signed transfer may still pay the
 payout. The merchant's audit log gets an entry.`,
 		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
-		Args:    idAnd(checkout.PrefixPayout, "the dashboard's page of a session"),
+		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error { return retryPayout(ctx, cfg, args[0], c.out) }
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return retryPayout(ctx, cfg, store, args[0], c.out)
+			})
 		}),
 	}
 }
 
 // retryPayout makes a failed payout pending and starts its run.
-func retryPayout(ctx context.Context, cfg config.Config, payoutID string, out io.Writer) error {
-	store, err := service.OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	p, err := store.AnyPayout(ctx, payoutID)
-	if errors.Is(err, checkout.ErrNotFound) {
-		return fmt.Errorf("there is no payout %s", payoutID)
-	}
+func retryPayout(
+	ctx context.Context, cfg config.Config, store *storage.Store, payoutID string, out io.Writer,
+) error {
+	p, err := anyPayout(ctx, store, payoutID)
 	if err != nil {
 		return err
 	}

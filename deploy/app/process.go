@@ -10,6 +10,7 @@ import (
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/deploy/telemetry"
+	"example.com/checkout/storage"
 )
 
 func (c *call) apiCommand() *cobra.Command {
@@ -47,6 +48,23 @@ func (c *call) configured(stays bool, action func(args []string) serviceAction) 
 	return func(command *cobra.Command, args []string) error {
 		c.work = func(ctx context.Context) error { return c.runConfigured(ctx, command.Name(), stays, action(args)) }
 		return nil
+	}
+}
+
+// withStore opens the store for an action that needs nothing else.
+func (c *call) withStore(act func(context.Context, *storage.Store) error) serviceAction {
+	return storing(func(ctx context.Context, _ config.Config, store *storage.Store) error { return act(ctx, store) })
+}
+
+// storing opens the store for an action.
+func storing(act func(context.Context, config.Config, *storage.Store) error) serviceAction {
+	return func(ctx context.Context, cfg config.Config) error {
+		store, err := service.OpenStore(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		return act(ctx, cfg, store)
 	}
 }
 

@@ -26,17 +26,14 @@ A repeat changes nothing and says how the refund stands.`,
 		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
 		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error { return c.refund(ctx, cfg, args[0]) }
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return c.refund(ctx, cfg, store, args[0])
+			})
 		}),
 	}
 }
 
-func (c *call) refund(ctx context.Context, cfg config.Config, transactionID string) error {
-	store, err := service.OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
 	r, err := orderRefund(ctx, store, transactionID)
 	if err != nil {
 		return err

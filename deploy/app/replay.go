@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 	"example.com/checkout/workflows/webhook"
@@ -24,18 +25,17 @@ It works after Temporal has dropped the history of the runs before.`,
 		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
 		RunE: c.configured(ends, func(args []string) serviceAction {
-			return func(ctx context.Context, cfg config.Config) error { return replay(ctx, cfg, args[0], c.out) }
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return replay(ctx, cfg, store, args[0], c.out)
+			})
 		}),
 	}
 }
 
 // replay starts a new run of a delivery.
-func replay(ctx context.Context, cfg config.Config, deliveryID string, out io.Writer) error {
-	store, err := service.OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+func replay(
+	ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string, out io.Writer,
+) error {
 	d, err := store.AnyDelivery(ctx, deliveryID)
 	if errors.Is(err, checkout.ErrNotFound) {
 		return fmt.Errorf("there is no delivery %s", deliveryID)

@@ -118,18 +118,6 @@ func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transfe
 	return nil
 }
 
-// withStore opens the store for an action.
-func (c *call) withStore(act func(context.Context, *storage.Store) error) serviceAction {
-	return func(ctx context.Context, cfg config.Config) error {
-		store, err := service.OpenStore(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		return act(ctx, store)
-	}
-}
-
 // said tells what happened to an account.
 func (c *call) said(err error, id, what string) error {
 	if errors.Is(err, checkout.ErrNotFound) {

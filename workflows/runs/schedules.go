@@ -37,85 +37,82 @@ const (
 	booksEvery    = 5 * time.Minute
 )
 
-// EnsureSchedules creates the schedules or changes them to s. Several processes may call it at
-// once.
-func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
-	return errors.Join(
-		c.ensureSchedule(ctx, ScheduleReconcile, s.ReconcileEvery, &client.ScheduleWorkflowAction{
-			ID: ScheduleReconcile, Workflow: workflows.TypeReconcile,
-			TaskQueue: workflows.TaskQueueCheckout,
-		}),
-		c.ensureSchedule(ctx, ScheduleRetention, time.Hour, &client.ScheduleWorkflowAction{
-			ID: ScheduleRetention, Workflow: workflows.TypeRetention,
-			TaskQueue: workflows.TaskQueueCheckout,
-			Args:      []any{workflows.RetentionInput{Age: s.Retention}},
-		}),
-		c.ensureModes(ctx, s.Chains, ScheduleTreasury, treasuryEvery, workflows.TypeTreasurySync),
-		c.ensureModes(ctx, s.Cards, ScheduleBooks, booksEvery, workflows.TypeBooks),
-	)
+// schedule is a schedule as it should be.
+type schedule struct {
+	id       string
+	every    time.Duration
+	workflow string
+	args     []any
 }
 
-// ensureModes makes a schedule for each of the modes. It leaves the schedules of the other modes alone:
-// another worker may have their networks.
-func (c *Client) ensureModes(
-	ctx context.Context, modes []checkout.Mode, id string, every time.Duration, workflow string,
-) error {
+// all returns the schedules that s needs.
+func (s Schedules) all() []schedule {
+	all := []schedule{
+		{ScheduleReconcile, s.ReconcileEvery, workflows.TypeReconcile, nil},
+		{ScheduleRetention, time.Hour, workflows.TypeRetention, []any{workflows.RetentionInput{Age: s.Retention}}},
+	}
+	for _, mode := range s.Chains {
+		all = append(all, ofMode(mode, ScheduleTreasury, treasuryEvery, workflows.TypeTreasurySync))
+	}
+	for _, mode := range s.Cards {
+		all = append(all, ofMode(mode, ScheduleBooks, booksEvery, workflows.TypeBooks))
+	}
+	return all
+}
+
+func ofMode(mode checkout.Mode, id string, every time.Duration, workflow string) schedule {
+	if !mode.Live() {
+		id += "-" + string(mode)
+	}
+	return schedule{id, every, workflow, []any{workflows.ModeInput{Mode: mode}}}
+}
+
+// EnsureSchedules creates the schedules or changes them to s. It leaves those of modes that s does not
+// name alone. Several processes may call it at once.
+func (c *Client) EnsureSchedules(ctx context.Context, s Schedules) error {
 	var faults []error
-	for _, mode := range modes {
-		of := scheduleOf(id, mode)
-		faults = append(faults, c.ensureSchedule(ctx, of, every, &client.ScheduleWorkflowAction{
-			ID: of, Workflow: workflow, TaskQueue: workflows.TaskQueueCheckout,
-			Args: []any{workflows.ModeInput{Mode: mode}},
-		}))
+	for _, wanted := range s.all() {
+		faults = append(faults, c.ensureSchedule(ctx, wanted))
 	}
 	return errors.Join(faults...)
-}
-
-func scheduleOf(id string, mode checkout.Mode) string {
-	if mode.Live() {
-		return id
-	}
-	return id + "-" + string(mode)
 }
 
 // MissingSchedules returns the ids of the schedules of s that Temporal does not have. It returns
 // ErrOutcomeUnknown.
 func (c *Client) MissingSchedules(ctx context.Context, s Schedules) ([]string, error) {
-	ids := []string{ScheduleReconcile, ScheduleRetention}
-	for _, mode := range s.Chains {
-		ids = append(ids, scheduleOf(ScheduleTreasury, mode))
-	}
-	for _, mode := range s.Cards {
-		ids = append(ids, scheduleOf(ScheduleBooks, mode))
-	}
 	var missing []string
-	for _, id := range ids {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		_, err := c.Temporal.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
-		cancel()
-		err = answer("describe schedule", err)
+	for _, wanted := range s.all() {
+		err := c.describeSchedule(ctx, wanted.id)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return nil, err
 		}
 		if err != nil {
-			missing = append(missing, id)
+			missing = append(missing, wanted.id)
 		}
 	}
 	return missing, nil
 }
 
-func (c *Client) ensureSchedule(
-	ctx context.Context, id string, every time.Duration, action *client.ScheduleWorkflowAction,
-) error {
+func (c *Client) describeSchedule(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.Temporal.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
+	return answer("describe schedule", err)
+}
+
+func (c *Client) ensureSchedule(ctx context.Context, wanted schedule) error {
 	ctx, cancel := context.WithTimeout(ctx, scheduleTimeout)
 	defer cancel()
-	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
+	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: wanted.every}}}
+	action := &client.ScheduleWorkflowAction{
+		ID: wanted.id, Workflow: wanted.workflow, TaskQueue: workflows.TaskQueueCheckout, Args: wanted.args,
+	}
 	_, err := c.Temporal.ScheduleClient().Create(ctx, client.ScheduleOptions{
-		ID: id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
+		ID: wanted.id, Spec: spec, Action: action, Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
 		CatchupWindow: scheduleCatchup,
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		err = c.Temporal.ScheduleClient().GetHandle(ctx, id).Update(ctx,
+		err = c.Temporal.ScheduleClient().GetHandle(ctx, wanted.id).Update(ctx,
 			client.ScheduleUpdateOptions{
 				DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 					in.Description.Schedule.Spec = &spec
@@ -125,7 +122,7 @@ func (c *Client) ensureSchedule(
 			})
 	}
 	if err != nil {
-		return fmt.Errorf("schedule %s: %w", id, err)
+		return fmt.Errorf("schedule %s: %w", wanted.id, err)
 	}
 	return nil
 }
