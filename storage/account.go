@@ -25,6 +25,9 @@ func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
 		return nil, err
 	}
 	_, err = pool.Exec(ctx, `SELECT FROM merchant, api_key, token_bucket LIMIT 0`)
+	if err == nil {
+		err = useCell(ctx, pool)
+	}
 	if err != nil {
 		pool.Close()
 	}

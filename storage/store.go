@@ -56,7 +56,11 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
-	if err := s.checkKeys(ctx); err != nil {
+	err = s.checkKeys(ctx)
+	if err == nil {
+		err = useCell(ctx, pool)
+	}
+	if err != nil {
 		pool.Close()
 		return nil, err
 	}

@@ -11,11 +11,13 @@ import (
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
+	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
 
 func (c *call) setupCommand() *cobra.Command {
-	return &cobra.Command{
+	var cell string
+	command := &cobra.Command{
 		Use:   "setup",
 		Short: "Make the schema, Temporal's namespace and its schedules",
 		Long: `Makes what the processes need outside themselves: the database's schema, and in Temporal the namespace,
@@ -24,17 +26,24 @@ the processes of a new release start. Migrations only add: processes of the rele
 working.
 
 It needs DATABASE_URL and the settings of Temporal, and no master key. A hosted Temporal may not let it
-make the namespace or the attributes: it then prints the commands that do.`,
+make the namespace or the attributes: it then prints the commands that do.
+
+Several installations that share the merchants need a cell each: two characters that are in every id and
+key, so that a proxy knows where a request belongs. Give -cell before the first merchant; it cannot
+change later.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
-			c.work = c.setUp
+			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell)) }
 			return nil
 		},
 	}
+	command.Flags().StringVar(&cell, "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
+	return command
 }
 
-func (c *call) setUp(ctx context.Context) error {
+func (c *call) setUp(ctx context.Context, cell checkout.Cell) error {
 	err := prepared(ctx, c, "setup", config.LoadSetup, func(ctx context.Context, cfg config.Setup) error {
+		cfg.Cell = cell
 		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })
 	})
 	var notAllowed *runs.NotAllowedError

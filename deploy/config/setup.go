@@ -33,6 +33,8 @@ type Setup struct {
 	EthereumTreasury string `env:"CHECKOUT_ETHEREUM_TREASURY"`
 	TestCards        string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
 	TestChains       string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
+
+	Cell checkout.Cell `env:"-"` // a flag; "" leaves what is there
 }
 
 // Cards returns the modes whose cards a real card network charges.

@@ -24,6 +24,12 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		return err
 	}
 	say("the database's schema is up to date")
+	if cfg.Cell != "" {
+		if err := setCell(ctx, cfg); err != nil {
+			return err
+		}
+		say("new ids and keys name the cell " + string(cfg.Cell))
+	}
 
 	options, err := temporalOptions(cfg.Temporal)
 	if err != nil {
@@ -53,4 +59,13 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	}
 	say("Temporal has the schedules")
 	return nil
+}
+
+func setCell(ctx context.Context, cfg config.Setup) error {
+	accounts, err := storage.OpenAccounts(ctx, cfg.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	defer accounts.Close()
+	return accounts.SetCell(ctx, cfg.Cell)
 }

@@ -16,7 +16,7 @@ const (
 	prefixLiveKey = "sk_live_"
 )
 
-const apiKeyBodyLength = 64 // 256 random bits in hex
+const apiKeyBodyLength = 64 // the cell, and 248 random bits in hex
 
 // APIKey describes an API key. It never holds the key itself.
 type APIKey struct {
@@ -98,11 +98,11 @@ func NewAPIKey(mode Mode) string {
 	if mode.Live() {
 		prefix = prefixLiveKey
 	}
-	return prefix + hex.EncodeToString(b[:])
+	return prefix + inCell(hex.EncodeToString(b[:]), 0)
 }
 
 // HashAPIKey returns the SHA-256 of a key, under which the key is stored. It returns false when key
-// does not look like an API key. A key has 256 random bits, so a fast hash is enough.
+// does not look like an API key. A key has 248 random bits, so a fast hash is enough.
 func HashAPIKey(key string) ([]byte, bool) {
 	body, ok := strings.CutPrefix(key, prefixTestKey)
 	if !ok {

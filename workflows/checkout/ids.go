@@ -44,11 +44,12 @@ const idAlphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 const idBodyLength = 26 // 128 bits, 5 bits a character
 
 // NewID returns prefix, an underscore and 26 characters. The characters hold 48 bits of the current
-// time in milliseconds and 80 random bits. So ids sort by creation and cannot be guessed.
+// time in milliseconds, the cell (characters 11 and 12) and 70 random bits. So ids sort by creation and
+// cannot be guessed.
 func NewID(prefix string) string {
 	b := idTime(time.Now())
 	_, _ = rand.Read(b[6:]) // never fails: crypto/rand ends the process instead
-	return prefix + "_" + idEncoding.EncodeToString(b[:])
+	return prefix + "_" + inCell(idEncoding.EncodeToString(b[:]), cellAt)
 }
 
 // SeededID is NewID from a seed: the same seed makes the same id. The seed must have at least 16
@@ -57,7 +58,7 @@ func SeededID(prefix string, seed []byte) string {
 	mac := hmac.New(sha256.New, seed)
 	mac.Write([]byte("id " + prefix))
 	b := append(append([]byte(nil), seed[:6]...), mac.Sum(nil)[:10]...)
-	return prefix + "_" + idEncoding.EncodeToString(b)
+	return prefix + "_" + inCell(idEncoding.EncodeToString(b), cellAt)
 }
 
 // NewSeed returns a seed for SeededID: the time and 208 random bits.

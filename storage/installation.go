@@ -1,0 +1,42 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// useCell makes this process write the installation's cell into new ids and keys.
+func useCell(ctx context.Context, pool *pgxpool.Pool) error {
+	var cell checkout.Cell
+	if err := pool.QueryRow(ctx, `SELECT cell FROM installation`).Scan(&cell); err != nil {
+		return fmt.Errorf("read the installation's cell: %w", err)
+	}
+	checkout.SetCell(cell)
+	return nil
+}
+
+// SetCell stores the cell of this installation. Once there is a merchant it cannot change, because the
+// merchant's ids and keys name the cell. Running processes use the new one after a restart.
+func (a *Accounts) SetCell(ctx context.Context, cell checkout.Cell) error {
+	if !cell.Valid() {
+		return fmt.Errorf("the cell %q must be two of the characters 0-9 and a-z without i, l, o and u", cell)
+	}
+	return a.inTx(ctx, func(tx pgx.Tx) error {
+		// A merchant that is created meanwhile would have the old cell in its id.
+		if _, err := tx.Exec(ctx, `LOCK merchant IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			UPDATE installation SET cell = $1 WHERE cell = $1 OR NOT EXISTS (SELECT FROM merchant)`, cell)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errors.New("the cell cannot change: a merchant is there, and its ids and keys name the cell")
+		}
+		return err
+	})
+}

@@ -1,0 +1,52 @@
+package checkout
+
+import (
+	"strings"
+	"sync/atomic"
+)
+
+// A Cell is one installation of the service, with some of all merchants, as two characters of an id's
+// alphabet. Its ids and API keys hold it, so that a proxy in front of several cells knows where a
+// request belongs before it asks anybody.
+type Cell string
+
+// FirstCell is the cell of an installation that is alone.
+const FirstCell Cell = "00"
+
+// Valid reports whether c has two characters of an id's alphabet.
+func (c Cell) Valid() bool { return len(c) == 2 && strings.Trim(string(c), idAlphabet) == "" }
+
+// cellAt is the place of the cell in an id's body, after the time.
+const cellAt = 10
+
+// ownCell is the cell of this process. One installation has one, and every process of it reads it
+// from the database, so it is not a parameter of everything that makes an id.
+var ownCell atomic.Value
+
+// SetCell makes NewID, SeededID and NewAPIKey write c, which must be valid. Without it they write
+// FirstCell.
+func SetCell(c Cell) { ownCell.Store(c) }
+
+func cell() Cell {
+	if c, ok := ownCell.Load().(Cell); ok {
+		return c
+	}
+	return FirstCell
+}
+
+// inCell writes the cell of this process into the body of an id or of a key.
+func inCell(body string, at int) string { return body[:at] + string(cell()) + body[at+2:] }
+
+// CellOf returns the cell that an id or an API key names. It returns false for any other text.
+func CellOf(text string) (Cell, bool) {
+	for _, prefix := range []string{prefixTestKey, prefixLiveKey} {
+		if body, ok := strings.CutPrefix(text, prefix); ok && len(body) == apiKeyBodyLength {
+			return Cell(body[:2]), Cell(body[:2]).Valid()
+		}
+	}
+	prefix, body, _ := strings.Cut(text, "_")
+	if !IsID(prefix, text) {
+		return "", false
+	}
+	return Cell(body[cellAt : cellAt+2]), true
+}

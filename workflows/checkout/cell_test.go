@@ -1,0 +1,32 @@
+package checkout_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestCell_IsInEveryIDAndKey changes the cell of the process, so it does not run beside other tests.
+func TestCell_IsInEveryIDAndKey(t *testing.T) { //nolint:paralleltest // see above
+	for _, own := range []checkout.Cell{checkout.FirstCell, "7z"} {
+		checkout.SetCell(own)
+		for _, text := range []string{
+			checkout.NewID(checkout.PrefixSession), checkout.SeededID(checkout.PrefixEvent, checkout.NewSeed()),
+			checkout.NewAPIKey(checkout.ModeTest), checkout.NewAPIKey(checkout.ModeLive),
+		} {
+			got, ok := checkout.CellOf(text)
+			require.True(t, ok, text)
+			require.Equal(t, own, got, text)
+		}
+	}
+	checkout.SetCell(checkout.FirstCell)
+	for _, text := range []string{"", "cs_", "sk_test_07", "sk_live_", "whsec_0000", checkout.NewID("cs") + "0"} {
+		_, ok := checkout.CellOf(text)
+		require.False(t, ok, text)
+	}
+	for _, bad := range []checkout.Cell{"", "0", "000", "0i", "0A", "0_"} {
+		require.False(t, bad.Valid(), bad)
+	}
+}
