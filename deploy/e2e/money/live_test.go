@@ -47,7 +47,8 @@ func TestLive(t *testing.T) {
 // testBankAgrees: the customer closes the window after the bank's yes. The payment completes.
 func testBankAgrees(t *testing.T, l live) {
 	id := l.Create(terms(checkout.USDC))
-	require.Contains(t, l.pay(id, card3DS), "continue")
+	l.pay(id, card3DS)
+	l.awaitBank(id)
 	_, charges := l.facts(id)
 	require.Empty(t, charges, "nothing is charged before the bank agrees")
 	l.answerBank(id, "confirm")

@@ -113,15 +113,21 @@ func (l live) facts(id string) (intents []acquirer.IntentFact, charges []acquire
 	return intents, charges
 }
 
-// answerBank answers the bank's question about a session's payment, on the bank's page.
-func (l live) answerBank(id, answer string) {
+// awaitBank waits until the bank asks about a session's payment, and returns the bank's page.
+func (l live) awaitBank(id string) (bank string) {
 	l.T.Helper()
-	bank := ""
 	e2e.Await(l.T, "the bank asks about "+id, 10*time.Second, func() bool {
 		bank = e2e.Query[string](l.T, l.stack, `
 			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, id)
 		return bank != ""
 	})
+	return bank
+}
+
+// answerBank answers the bank's question about a session's payment, on the bank's page.
+func (l live) answerBank(id, answer string) {
+	l.T.Helper()
+	bank := l.awaitBank(id)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.PostForm(bank, url.Values{"answer": {answer}})
 	require.NoError(l.T, err)
