@@ -13,7 +13,6 @@ import (
 	"example.com/checkout/workflows/runs"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
@@ -78,10 +77,12 @@ func newRig(ctx context.Context, o devstack.Options) (r *rig, err error) {
 
 // dial returns a client of the stack's Temporal; nil means the SDK's compression.
 func (r *rig) dial(ctx context.Context, compression client.GrpcCompression) (client.Client, error) {
-	return client.DialContext(ctx, client.Options{
-		HostPort: r.stack.Temporal.Address(), Namespace: r.stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(quiet),
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: compression},
-	})
+	options, err := r.stack.Temporal.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	options.ConnectionOptions.GrpcCompression = compression
+	return client.DialContext(ctx, options)
 }
 
 func (r *rig) stop() {

@@ -95,14 +95,7 @@ func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig
 		return nil, err
 	}
 
-	r.temporal, err = client.DialContext(
-		ctx,
-		client.Options{
-			HostPort:  r.stack.Temporal.Address(),
-			Namespace: r.stack.Temporal.Namespace(),
-			Logger:    quiet,
-		},
-	)
+	r.temporal, err = r.stack.Temporal.Dial(ctx)
 	return r, err
 }
 

@@ -2,14 +2,7 @@ package config_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,13 +21,14 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/e2e/authority"
 )
 
 func TestTemporal_NamesEveryWrongSetting(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	certificate, key := a.issue(t, "worker")
-	_, other := a.issue(t, "other")
+	a := authority.New(t)
+	certificate, key := issue(t, a, "worker")
+	_, other := issue(t, a, "other")
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for _, c := range []struct{ setting, want string }{
@@ -75,13 +69,13 @@ func TestTemporal_WithoutSettingsIsNotSecured(t *testing.T) {
 // The next connection uses the new certificate, and the next call uses the new key.
 func TestTemporal_TakesRenewedSecretsWithoutARestart(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	a := authority.New(t)
 	server := startSecured(t, a)
-	certificate, key := a.issue(t, "first")
+	certificate, key := issue(t, a, "first")
 	apiKey := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(apiKey, []byte("key-1\n"), 0o600))
 	settings, err := config.LoadTemporal([]string{
-		"TEMPORAL_ADDRESS=" + server.address, "TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + a.file,
+		"TEMPORAL_ADDRESS=" + server.address, "TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + a.File,
 		"TEMPORAL_TLS_SERVER_NAME=temporal.example", "TEMPORAL_API_KEY_FILE=" + apiKey,
 		"TEMPORAL_TLS_CLIENT_CERT_PATH=" + certificate, "TEMPORAL_TLS_CLIENT_KEY_PATH=" + key,
 	})
@@ -100,7 +94,7 @@ func TestTemporal_TakesRenewedSecretsWithoutARestart(t *testing.T) {
 	require.Eventually(t, healthy, time.Minute, 50*time.Millisecond)
 	require.Equal(t, caller{"first", "Bearer key-1"}, *server.last.Load())
 
-	newCertificate, newKey := a.issue(t, "second")
+	newCertificate, newKey := issue(t, a, "second")
 	require.NoError(t, os.Rename(newCertificate, certificate))
 	require.NoError(t, os.Rename(newKey, key))
 	require.NoError(t, os.WriteFile(apiKey, []byte("key-2"), 0o600))
@@ -120,13 +114,13 @@ type secured struct {
 	last    atomic.Pointer[caller]
 }
 
-func startSecured(t *testing.T, a *authority) *secured {
+func startSecured(t *testing.T, a *authority.Authority) *secured {
 	t.Helper()
-	certificate, key := a.issue(t, "temporal.example")
+	certificate, key := issue(t, a, "temporal.example")
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	require.NoError(t, err)
 	s := &secured{address: "127.0.0.1:0", tls: &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool,
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.Pool,
 		MinVersion: tls.VersionTLS12,
 	}}
 	s.serve(t)
@@ -165,52 +159,8 @@ func (s *secured) note(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ne
 	return next(ctx, req)
 }
 
-// authority signs certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pool        *x509.CertPool
-	file        string
-}
-
-func newAuthority(t *testing.T) *authority {
+func issue(t *testing.T, a *authority.Authority, name string) (certificate, key string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	a := &authority{key: key, pool: x509.NewCertPool(), file: writePEM(t, "CERTIFICATE", der)}
-	a.certificate, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	a.pool.AddCert(a.certificate)
-	return a
-}
-
-// issue returns the files of a new certificate and its key.
-func (a *authority) issue(t *testing.T, name string) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}, a.certificate, &private.PublicKey, a.key)
-	require.NoError(t, err)
-	encoded, err := x509.MarshalECPrivateKey(private)
-	require.NoError(t, err)
-	return writePEM(t, "CERTIFICATE", der), writePEM(t, "EC PRIVATE KEY", encoded)
-}
-
-func writePEM(t *testing.T, kind string, der []byte) string {
-	t.Helper()
-	file, err := os.CreateTemp(t.TempDir(), "*.pem")
-	require.NoError(t, err)
-	require.NoError(t, pem.Encode(file, &pem.Block{Type: kind, Bytes: der}))
-	require.NoError(t, file.Close())
-	return file.Name()
+	dir := a.Issue(t, name, time.Hour)
+	return filepath.Join(dir, authority.CertificateFile), filepath.Join(dir, authority.KeyFile)
 }

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
+	"example.com/checkout/deploy/config"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -32,6 +33,8 @@ type TemporalOptions struct {
 	Dir          string // for configuration, ports and log; made when missing
 	FrontendPort int    // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
 	Namespace    string // empty: that of the service's configuration, "checkout"
+
+	Security *TemporalSecurity // nil: everybody who reaches the server may do everything
 }
 
 // Temporal is a Temporal server, all its services in one process. Its methods may be called from
@@ -74,12 +77,12 @@ func prepareTemporal(ctx context.Context, o TemporalOptions) (*Temporal, error) 
 		return nil, err
 	}
 
-	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.FrontendPort)
+	ports, err := choosePorts(filepath.Join(o.Dir, "ports.json"), o.services(), o.FrontendPort)
 	if err != nil {
 		return nil, err
 	}
 
-	config, err := writeTemporalConfig(o.Dir, ports, admin)
+	config, err := writeTemporalConfig(o, ports, admin)
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +148,36 @@ func (t *Temporal) start(ctx context.Context) error {
 
 // ensureNamespace does what "checkout setup" does, and waits until the server is usable.
 func (t *Temporal) ensureNamespace(ctx context.Context) error {
-	temporal, err := client.NewLazyClient(client.Options{
-		HostPort: t.Address(), Namespace: t.options.Namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-	})
+	options, err := t.ClientOptions()
+	if err != nil {
+		return err
+	}
+	temporal, err := client.NewLazyClient(options)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
 	return (&runs.Client{Temporal: temporal}).EnsureNamespace(ctx, t.options.Namespace)
+}
+
+// ClientOptions returns the options of a client that may do everything and logs nothing.
+func (t *Temporal) ClientOptions() (client.Options, error) {
+	cfg, err := config.LoadTemporal(t.environment())
+	if err != nil {
+		return client.Options{}, err
+	}
+	options, err := cfg.Options()
+	options.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	return options, err
+}
+
+// Dial connects a client that may do everything. The caller must close it.
+func (t *Temporal) Dial(ctx context.Context) (client.Client, error) {
+	options, err := t.ClientOptions()
+	if err != nil {
+		return nil, err
+	}
+	return client.DialContext(ctx, options)
 }
 
 // Address returns the frontend's host:port for clients and workers.

@@ -30,21 +30,31 @@ type temporalPorts struct {
 
 var temporalServices = []string{"frontend", "history", "matching", "worker"}
 
+// internalFrontend serves Temporal's own worker, which has no token, when the frontend asks for one.
+const internalFrontend = "internal-frontend"
+
+func (o TemporalOptions) services() []string {
+	if o.Security == nil {
+		return temporalServices
+	}
+	return append(slices.Clone(temporalServices), internalFrontend)
+}
+
 // choosePorts returns the ports of the last start if they are free, otherwise new ports. frontend
 // is the port that the caller wants; 0 means any.
-func choosePorts(path string, frontend int) (temporalPorts, error) {
+func choosePorts(path string, services []string, frontend int) (temporalPorts, error) {
 	var ports temporalPorts
 	if content, err := os.ReadFile(path); err == nil {
-		if err := json.Unmarshal(content, &ports); err == nil && ports.free(frontend) {
+		if err := json.Unmarshal(content, &ports); err == nil && ports.free(services, frontend) {
 			return ports, nil
 		}
 	}
-	free, err := Free(2 * len(temporalServices))
+	free, err := Free(2 * len(services))
 	if err != nil {
 		return temporalPorts{}, err
 	}
 	ports = temporalPorts{Frontend: free[0], Internal: map[string]int{}, Membership: map[string]int{}}
-	for i, service := range temporalServices {
+	for i, service := range services {
 		ports.Internal[service], ports.Membership[service] = free[2*i], free[2*i+1]
 	}
 	if frontend != 0 {
@@ -59,11 +69,11 @@ func choosePorts(path string, frontend int) (temporalPorts, error) {
 
 // free reports whether the ports are complete and free, and the frontend's port is the one that the
 // caller wants.
-func (p temporalPorts) free(frontend int) bool {
+func (p temporalPorts) free(services []string, frontend int) bool {
 	if frontend != 0 && p.Frontend != frontend {
 		return false
 	}
-	for _, service := range temporalServices {
+	for _, service := range services {
 		for _, port := range []int{p.Internal[service], p.Membership[service]} {
 			if port == 0 || CheckFree(loopback(port), "") != nil {
 				return false
@@ -76,9 +86,9 @@ func (p temporalPorts) free(frontend int) bool {
 // writeTemporalConfig writes the server's configuration and returns its path. The server reads
 // YAML. The file is JSON, which is valid YAML, so that no value needs quoting by hand, in
 // particular not the password.
-func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (string, error) {
-	dynamic := filepath.Join(dir, "dynamic.yaml")
-	if err := writeJSON(dynamic, dynamicConfig()); err != nil {
+func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL) (string, error) {
+	dynamic := filepath.Join(o.Dir, "dynamic.yaml")
+	if err := writeJSON(dynamic, dynamicConfig(o)); err != nil {
 		return "", err
 	}
 	password, _ := admin.User.Password()
@@ -97,15 +107,15 @@ func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (strin
 		}}
 	}
 	services := map[string]any{}
-	for _, service := range temporalServices {
+	for _, service := range o.services() {
 		services[service] = map[string]any{"rpc": map[string]any{
 			"grpcPort":       ports.Internal[service],
 			"membershipPort": ports.Membership[service],
 			"bindOnIP":       "127.0.0.1",
 		}}
 	}
-	path := filepath.Join(dir, "temporal.yaml")
-	return path, writeJSON(path, map[string]any{
+	path := filepath.Join(o.Dir, "temporal.yaml")
+	settings := map[string]any{
 		"log": map[string]any{"stdout": true, "level": "warn"},
 		"persistence": map[string]any{
 			"defaultStore":     "default",
@@ -115,10 +125,10 @@ func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (strin
 			// everything.
 			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
 		},
-		"global": map[string]any{"membership": map[string]any{
+		"global": o.Security.global(map[string]any{"membership": map[string]any{
 			"maxJoinDuration":  "30s",
 			"broadcastAddress": "127.0.0.1",
-		}},
+		}}),
 		"services": services,
 		"clusterMetadata": map[string]any{
 			"enableGlobalNamespace":    false,
@@ -133,16 +143,19 @@ func writeTemporalConfig(dir string, ports temporalPorts, admin *url.URL) (strin
 			}},
 		},
 		"dcRedirectionPolicy": map[string]any{"policy": "noop"},
-		"publicClient":        map[string]any{"hostPort": loopback(ports.Frontend)},
 		"dynamicConfigClient": map[string]any{"filepath": dynamic, "pollInterval": "10s"},
-	})
+	}
+	if o.Security == nil {
+		settings["publicClient"] = map[string]any{"hostPort": loopback(ports.Frontend)}
+	}
+	return path, writeJSON(path, settings)
 }
 
 // dynamicConfig returns the settings that differ from the server's defaults. Source of names and
 // defaults: Temporal 1.32, common/dynamicconfig/constants.go.
-func dynamicConfig() map[string]any {
+func dynamicConfig(o TemporalOptions) map[string]any {
 	always := func(value any) []any { return []any{map[string]any{"value": value}} }
-	return map[string]any{
+	settings := map[string]any{
 		// Deliveries carry the merchant's id as fairness key, so one merchant's backlog does not
 		// hold up the others.
 		"matching.enableFairness": always(true),
@@ -160,6 +173,10 @@ func dynamicConfig() map[string]any {
 		"history.rps":  always(20000),
 		"matching.rps": always(20000),
 	}
+	if o.Security != nil && o.Security.ConnectionAge != 0 {
+		settings["frontend.keepAliveMaxConnectionAge"] = always(o.Security.ConnectionAge.String())
+	}
+	return settings
 }
 
 // hostPort returns host:port of a postgres:// URL.

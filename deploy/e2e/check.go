@@ -11,8 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/config"
@@ -92,9 +90,7 @@ func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, log
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.DialContext(ctx, client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(Discard),
-	})
+	c, err := stack.Temporal.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}

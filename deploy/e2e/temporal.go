@@ -13,7 +13,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -21,9 +20,7 @@ import (
 // TemporalClient connects to the stack's Temporal.
 func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
 	t.Helper()
-	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: stack.Temporal.Address(), Namespace: stack.Temporal.Namespace(), Logger: log.NewStructuredLogger(Discard),
-	})
+	c, err := stack.Temporal.Dial(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c

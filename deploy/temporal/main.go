@@ -6,7 +6,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	_ "time/tzdata" // for schedules, on a computer without time zones
 
 	"github.com/temporalio/ui-server/v2/plugins/fs_config_provider"
@@ -21,7 +23,7 @@ import (
 )
 
 const usage = `usage:
-  temporal server CONFIG-FILE         runs all services of the server; everybody who reaches them may do everything
+  temporal server CONFIG-FILE         runs the services of the configuration; who may do what is its global.authorization
   temporal sql ARGUMENTS              is temporal-sql-tool
   temporal ui CONFIG-DIRECTORY NAME   runs the UI with NAME.yaml of the directory`
 
@@ -50,12 +52,22 @@ func runServer(configFile string) error {
 	if err != nil {
 		return err
 	}
+	logger := log.NewZapLogger(log.BuildZapLogger(cfg.Log))
+	authorizer, err := authorization.GetAuthorizerFromConfig(&cfg.Global.Authorization)
+	if err != nil {
+		return err
+	}
+	claims, err := authorization.GetClaimMapperFromConfig(&cfg.Global.Authorization, logger)
+	if err != nil {
+		return err
+	}
 	server, err := temporal.NewServer(
-		temporal.ForServices(temporal.DefaultServices),
+		temporal.ForServices(slices.Collect(maps.Keys(cfg.Services))),
 		temporal.WithConfig(cfg),
-		temporal.WithLogger(log.NewZapLogger(log.BuildZapLogger(cfg.Log))),
+		temporal.WithLogger(logger),
 		temporal.InterruptOn(temporal.InterruptCh()),
-		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
+		temporal.WithAuthorizer(authorizer),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
 	)
 	if err != nil {
 		return err
