@@ -345,7 +345,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	}
 	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
 		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 140_000, Sign: version("0xfirst"),
-		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000},
+		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 	})
 	require.NoError(d.t, err)
 	require.Equal(d.t, checkout.SigningGo, got.Step)

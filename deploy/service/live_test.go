@@ -53,7 +53,7 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 		EthereumTreasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", EthereumSignerURL: "http://127.0.0.1:1",
 		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
 		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
-		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1",
+		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, err := openNetworks(ctx, n, nil)
