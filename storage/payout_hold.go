@@ -157,6 +157,29 @@ func (p *lockedPayout) wait(ctx context.Context, tx pgx.Tx, why checkout.PayoutH
 	return err
 }
 
+// HeldPayouts are the payouts that wait for one reason.
+type HeldPayouts struct {
+	Hold  checkout.PayoutHold
+	Count int
+	Since time.Time // of the oldest
+	Next  time.Time // the next try of any of them
+}
+
+// HeldPayouts returns the payouts on hold of a mode by reason, for an operator: of all merchants.
+func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayouts, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT hold, count(*), min(held_at) AS since, min(next_action_at) AS next FROM payout
+		WHERE mode = $1 AND status = 'pending' AND hold <> '' GROUP BY hold ORDER BY hold`, mode)
+	if err != nil {
+		return nil, fmt.Errorf("held payouts: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[HeldPayouts])
+	if err != nil {
+		return nil, fmt.Errorf("held payouts: %w", err)
+	}
+	return got, nil
+}
+
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
 // payout address as it is now, and with the same source amount and rate. It starts no run.
 //
