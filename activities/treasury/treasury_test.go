@@ -117,6 +117,12 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 		"the fee leaves nothing": {
 			func(f *fixture) { f.chain.planErr = checkout.ErrTooSmall },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
+		"the chain says that the account has too little": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrFloatTooLow },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFloat},
+		"the token takes a fee": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrNotTransferable },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldChain},
 		"no rate": {
 			func(f *fixture) { f.Rates = &fakeRates{none: true} },
 			func(f *fixture) { f.Rates = &fakeRates{} }, checkout.HoldRate},

@@ -3,9 +3,12 @@ package service
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 
@@ -42,6 +45,30 @@ func TestVerifier_TheSecretSaysTheMode(t *testing.T) {
 	}
 	_, err := verify(false, "whsec_test", live, config.Networks{Mode: checkout.ModeTest})
 	require.Error(t, err, "test mode is the sandbox")
+}
+
+// TestOpenNetworks_AWrongKeystoreStopsTheProcess: waiting does not help, and nothing is quoted.
+func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	require.NoError(t, os.WriteFile(password, []byte("battery canary\n"), 0o600))
+	account, err := keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse")
+	require.NoError(t, err)
+	n := config.Networks{
+		Mode: checkout.ModeLive, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
+		EthereumTreasury: account.Address.Hex(), EthereumKeystore: account.URL.Path, EthereumPasswordFile: password,
+		MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
+	}
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "the password is wrong")
+	require.NotContains(t, err.Error(), "canary")
+	n.EthereumPasswordFile = filepath.Join(dir, "none")
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
+	n.MaxMerchantUnsettled = ""
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED is not set: live mode needs it")
 }
 
 // TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork: a test network that is away delays its own payouts
