@@ -21,10 +21,11 @@ type Treasury struct {
 	Chains     map[string]checkout.Chain // by network
 	Rates      checkout.RateSource
 	Limits     checkout.PayoutLimits
+	Patience   time.Duration // how long a payout stays on hold before it fails; 0 means 24 hours
+	StuckAfter time.Duration // how long the network may leave a version alone before its fee is raised; 0 means 2 minutes
+
 	Delay      time.Duration        // from a payment to the signature of its payout
 	Sanctioned checkout.AddressList // nothing is paid there
-	Patience   time.Duration        // how long a payout stays on hold before it fails; 0 means 24 hours
-	StuckAfter time.Duration        // how long the network may leave a version alone before its fee is raised; 0 means 2 minutes
 }
 
 const (

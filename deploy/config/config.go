@@ -212,7 +212,8 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 // PayoutAddressRules returns what the settings say of payout addresses.
 func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
 	return storage.PayoutAddressRules{
-		TestNetworks: c.Test.Chains, Reserved: c.Live.reserved(), Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
+		TestNetworks: c.Test.Chains, Reserved: c.Live.reserved(),
+		Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
 	}
 }
 
