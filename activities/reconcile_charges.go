@@ -26,6 +26,8 @@ type Account struct {
 
 	// Succeeded goes through the charges of the network since a time. It ends after an error.
 	Succeeded func(ctx context.Context, since time.Time) iter.Seq2[checkout.Charged, error]
+	// Charged asks the network about one charge.
+	Charged func(ctx context.Context, reference string) (checkout.Charged, error)
 	// Events lists the reports of the network after a cursor, oldest first, and says whether there are
 	// more. With the cursor "" the list begins at since.
 	Events func(ctx context.Context, cursor string, since time.Time) ([]storage.AcquirerEvent, bool, error)
@@ -106,7 +108,42 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 		}
 		err = errors.Join(err, b.note(ctx, &result, id, f))
 	}
+	if err == nil {
+		err = b.bookOld(ctx, from)
+	}
 	return result, asFinal(ctx, err, "")
+}
+
+// unbookedPage is how many older charges one comparison asks about at most. The next one does the rest.
+const unbookedPage = 1000
+
+// bookOld asks about the charges before a time that the network had not booked while they were compared.
+// Otherwise their money would count as not available for ever, and hold the merchant's payouts.
+func (b book) bookOld(ctx context.Context, before time.Time) error {
+	var failed failures
+	references, err := b.Store.UnbookedCharges(ctx, b.mode, before, "", unbookedPage)
+	for _, reference := range references {
+		activity.RecordHeartbeat(ctx, reference)
+		if err := failed.pass(ctx, reference, b.bookOne(ctx, reference)); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (b book) bookOne(ctx context.Context, reference string) error {
+	c, err := b.Charged(ctx, reference)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return nil // the finding charge_missing tells of it
+	}
+	if err != nil || !c.Cost.Valid() {
+		return err
+	}
+	match, err := b.Store.ChargeMatch(ctx, b.mode, reference)
+	if err != nil {
+		return err
+	}
+	return b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 }
 
 // judge returns the finding about a charge, nil when all is well. It orders the refund of a charge
@@ -114,7 +151,7 @@ func (b book) reconcile(ctx context.Context) (ReconcileChargesResult, error) {
 func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*checkout.Finding, error) {
 	match, err := b.Store.ChargeMatch(ctx, b.mode, c.Reference)
 	unknown := errors.Is(err, checkout.ErrNotFound)
-	if err == nil && match.Paid && !match.CostKnown && c.Cost.Valid() {
+	if err == nil && match.Paid && !match.Booked && c.Cost.Valid() {
 		err = b.Store.RecordChargeCost(ctx, b.mode, match.TransactionID, *c.Cost)
 	}
 	switch {

@@ -32,6 +32,7 @@ type books struct {
 	events  []storage.AcquirerEvent          // the network's list, oldest first
 	asked   []string                         // the cursors from which it was read
 	risks   map[string][]checkout.ChargeRisk // by charge
+	old     map[string]checkout.Charged      // charges that are not compared any more
 }
 
 // network makes refunds. It is asked for nothing else.
@@ -79,6 +80,12 @@ func newBooks(t *testing.T) *books {
 		}
 	}, Events: b.list, Note: store.NoteAcquirerEvent, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
 		return b.risks[reference], b.away
+	}, Charged: func(_ context.Context, reference string) (checkout.Charged, error) {
+		c, ok := b.old[reference]
+		if !ok {
+			return c, checkout.ErrNotFound
+		}
+		return c, nil
 	}}
 	b.Books = &activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{checkout.ModeLive: account}}
 	return b
@@ -109,6 +116,28 @@ func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
 	}
 	b.charges = append(b.charges, c)
 	return c
+}
+
+// availableAt is when the money of the charge is available, nil when that is not known.
+func (b *books) availableAt(c checkout.Charged) (at *time.Time) {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.t.Context(), b.url)
+	require.NoError(b.t, err)
+	defer conn.Close(b.t.Context())
+	require.NoError(b.t, conn.QueryRow(b.t.Context(), `SELECT available_at FROM transaction WHERE id = $1`, c.TransactionID).Scan(&at))
+	if at != nil {
+		*at = at.UTC()
+	}
+	return at
+}
+
+func (b *books) exec(query string) {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.t.Context(), b.url)
+	require.NoError(b.t, err)
+	defer conn.Close(b.t.Context())
+	_, err = conn.Exec(b.t.Context(), query)
+	require.NoError(b.t, err)
 }
 
 // run executes an activity of the books and decodes its result.
@@ -275,4 +304,42 @@ func TestReconcileCharges_AnOddCostIsFoundAndStopsNothing(t *testing.T) {
 	b.charges[0].Cost.Cost = 60
 	b.compare()
 	require.Empty(t, b.findings())
+}
+
+// TestReconcileCharges_StoresWhenTheMoneyIsAvailable: the acquirer may tell it later than the cost.
+func TestReconcileCharges_StoresWhenTheMoneyIsAvailable(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	known, later := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded)
+	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	b.charges[0].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
+	b.charges[1].Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60}
+	b.compare()
+	require.Equal(t, at, *b.availableAt(known))
+	require.Nil(t, b.availableAt(later))
+	for _, when := range []time.Time{at, at.Add(time.Hour)} {
+		b.charges[1].Cost.AvailableAt = when
+		b.compare()
+		require.Equal(t, at, *b.availableAt(later), "the first answer stays")
+	}
+}
+
+// TestReconcileCharges_AsksAgainAboutAnOldCharge: a charge that the network booked only after it was too old
+// to be compared would hold its merchant's payouts for ever.
+func TestReconcileCharges_AsksAgainAboutAnOldCharge(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	old, missing, declined := b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeSucceeded), b.paid(checkout.OutcomeFailed)
+	b.exec(`UPDATE transaction SET completed_at = completed_at - interval '49 hours'`)
+	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	old.Cost = &checkout.ChargeCost{Currency: checkout.EUR, Gross: 1050, Cost: 60, AvailableAt: at}
+	declined.Cost = old.Cost
+	b.charges, b.old = nil, map[string]checkout.Charged{old.Reference: old, declined.Reference: declined}
+	b.compare()
+	require.Equal(t, at, *b.availableAt(old))
+	require.Nil(t, b.availableAt(missing), "the network does not know it")
+	require.Nil(t, b.availableAt(declined))
+	b.old = nil
+	b.compare()
+	require.Equal(t, at, *b.availableAt(old))
 }

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// RecordChargeCost stores and books what a succeeded charge cost at the card network. The first answer
-// stays, and a repeat changes nothing. The charge belongs to the acquirer's account, which serves all
-// merchants.
+// RecordChargeCost stores and books what a succeeded charge cost at the card network, and stores when its
+// money is available. The first answer about each stays, and a repeat changes nothing. The charge belongs
+// to the acquirer's account, which serves all merchants.
 func (s *Store) RecordChargeCost(
 	ctx context.Context, mode checkout.Mode, transactionID string, c checkout.ChargeCost,
 ) error {
@@ -21,6 +22,9 @@ func (s *Store) RecordChargeCost(
 		return fmt.Errorf("record charge cost: %s of %s cannot be the cost of %s", c.Cost, c.Gross, transactionID)
 	}
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if err := recordAvailable(ctx, tx, mode, transactionID, c.AvailableAt); err != nil {
+			return err
+		}
 		t := checkout.Transaction{Ref: checkout.Owner{Mode: mode}.Ref(transactionID)}
 		err := tx.QueryRow(ctx, `
 			UPDATE transaction t SET settled_currency = $3, settled = $4, cost = $5
@@ -40,6 +44,33 @@ func (s *Store) RecordChargeCost(
 		return fmt.Errorf("record charge cost: %w", err)
 	}
 	return nil
+}
+
+// recordAvailable stores when the money of a succeeded charge is available. A zero time is not known yet.
+func recordAvailable(ctx context.Context, tx pgx.Tx, mode checkout.Mode, transactionID string, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `
+		UPDATE transaction SET available_at = $3
+		WHERE id = $1 AND mode = $2 AND status = 'succeeded' AND available_at IS NULL`, transactionID, mode, at)
+	return err
+}
+
+// unsettled reports whether the money of the payout's charge is available, and how much stands for payouts
+// of its merchant whose charges' money is not: their value in US cents. The sandbox holds no money back. The merchant's
+// row must be locked.
+func (p *lockedPayout) unsettled(ctx context.Context, tx pgx.Tx) (settled bool, sum checkout.Amount, err error) {
+	err = tx.QueryRow(ctx, `
+		WITH unavailable AS MATERIALIZED (SELECT t.id, t.session_id FROM transaction t
+			WHERE t.merchant_id = $1 AND t.mode = $2 AND t.status = 'succeeded' AND `+acquirerOf+` <> 'sandbox'
+				AND coalesce(t.available_at, 'infinity') > $3)
+		SELECT NOT EXISTS (SELECT FROM unavailable WHERE id = $4), (
+			SELECT coalesce(sum(x.value), 0)::bigint FROM unavailable u
+			JOIN payout p ON p.session_id = u.session_id AND p.transaction_id = u.id
+			JOIN transfer_payout x ON x.payout_id = p.id AND x.standing)`,
+		p.MerchantID, p.Mode, p.Now, p.TransactionID).Scan(&settled, &sum)
+	return settled, sum, err
 }
 
 // bookCost books that the acquirer has the amount, less what it keeps. An amount that it converted goes

@@ -18,7 +18,7 @@ type ChargeMatch struct {
 	Currency      checkout.Currency
 	Paid          bool // the transaction succeeded and its session is completed
 	Deciding      bool // the payment is in flight
-	CostKnown     bool // see RecordChargeCost
+	Booked        bool // nothing is left for RecordChargeCost
 }
 
 // ChargeMatch finds the transaction of a charge. The charge belongs to the acquirer's account, which
@@ -29,10 +29,10 @@ func (s *Store) ChargeMatch(
 	var m ChargeMatch
 	err := s.pool.QueryRow(ctx, `
 		SELECT t.id, s.amount, s.currency, t.status = 'succeeded' AND s.status = 'completed', t.status = 'processing',
-			t.settled IS NOT NULL
+			t.settled IS NOT NULL AND t.available_at IS NOT NULL
 		FROM transaction t JOIN checkout_session s ON s.id = t.session_id
 		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference).Scan(
-		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.CostKnown)
+		&m.TransactionID, &m.Amount, &m.Currency, &m.Paid, &m.Deciding, &m.Booked)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
@@ -62,4 +62,25 @@ func (s *Store) Uncharged(
 		return nil, fmt.Errorf("uncharged: %w", err)
 	}
 	return ids, nil
+}
+
+// UnbookedCharges returns up to limit references, ordered, after the reference after, of charges that were
+// decided before a time and of which the card network has not said when their money is available. It
+// serves reconciliation, which works for all merchants.
+func (s *Store) UnbookedCharges(
+	ctx context.Context, mode checkout.Mode, before time.Time, after string, limit int,
+) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT t.acquirer_ref FROM transaction t
+		WHERE t.mode = $1 AND t.status = 'succeeded' AND t.available_at IS NULL AND `+acquirerOf+` <> 'sandbox'
+			AND t.completed_at < $2 AND t.acquirer_ref > $3
+		ORDER BY t.acquirer_ref LIMIT $4`, mode, before, after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("unbooked charges: %w", err)
+	}
+	references, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("unbooked charges: %w", err)
+	}
+	return references, nil
 }

@@ -192,6 +192,7 @@ type lockedPayout struct {
 	checkout.Payout
 	Now             time.Time
 	HeldAt          *time.Time // since when it is on hold
+	NotBefore       time.Time  `db:"-"` // nothing is signed earlier
 	Standing        bool       // a signed transfer of it may still pay it
 	OnChain         bool       // it is paid on a real chain
 	WebhookURL      *string

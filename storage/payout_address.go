@@ -23,6 +23,7 @@ var (
 	errSandbox          = errors.New("exists in test mode only")
 	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
 	errNetwork          = errors.New("is of a network that is not supported")
+	errRefused          = errors.New("cannot be used for payouts")
 	errReserved         = errors.New("is the treasury's or a token's: money that is sent there reaches no merchant")
 )
 
@@ -38,6 +39,8 @@ type PayoutAddressRules struct {
 	// Reserved are the treasury's own address and those of the tokens' contracts. No live payout goes
 	// there.
 	Reserved []string
+	// Sanctioned are addresses to which nothing is paid, by mode. The error does not say so.
+	Sanctioned map[checkout.Mode]checkout.AddressList
 }
 
 // Check returns the fault of an address on a currency's network, nil for none. The text of the error
@@ -47,6 +50,9 @@ func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) e
 	isAddress := func(other string) bool { return strings.EqualFold(address, other) }
 	if mode.Live() && slices.ContainsFunc(r.Reserved, isAddress) {
 		return errReserved
+	}
+	if r.Sanctioned[mode].Has(address) {
+		return errRefused
 	}
 	switch {
 	case strings.HasPrefix(address, sandboxAddress) && mode.Live():

@@ -11,7 +11,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// A payout on hold is tried again after a tenth of the time that it has waited, within these limits.
+// A payout on hold is tried again after a tenth of the time that it has waited, within these limits, and
+// not before the end of its delay.
 const (
 	shortestHold = time.Minute
 	longestHold  = time.Hour
@@ -64,10 +65,10 @@ func (s *Store) HoldAwayPayout(ctx context.Context, ref checkout.Ref) (checkout.
 
 // RefusePayout notes that the payout can never be sent. It returns the failure that counts: the
 // first one, or "" when a transfer was signed meanwhile. The payout stays pending until
-// FinishPayout, and nothing can be signed for it. It returns checkout.ErrNotFound, and
-// checkout.ErrConflict when p was retried meanwhile.
+// FinishPayout, and nothing can be signed for it. found tells operators why; a finding is opened with
+// the refusal. It returns checkout.ErrNotFound, and checkout.ErrConflict when p was retried meanwhile.
 func (s *Store) RefusePayout(
-	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure,
+	ctx context.Context, p checkout.Payout, why checkout.PayoutFailure, found ...checkout.Finding,
 ) (checkout.TransferOutcome, error) {
 	var got checkout.TransferOutcome
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -80,6 +81,11 @@ func (s *Store) RefusePayout(
 			return nil
 		}
 		got.Failure = why
+		for _, f := range found {
+			if _, err := openFinding(ctx, tx, f); err != nil {
+				return err
+			}
+		}
 		return now.refuse(ctx, tx, why)
 	})
 	if err != nil {
@@ -141,11 +147,37 @@ func (p *lockedPayout) waited() time.Duration {
 // wait writes a hold.
 func (p *lockedPayout) wait(ctx context.Context, tx pgx.Tx, why checkout.PayoutHold) error {
 	since, next := p.Now.Add(-p.waited()), p.Now.Add(min(longestHold, max(shortestHold, p.waited()/10)))
+	if next.Before(p.NotBefore) {
+		next = p.NotBefore
+	}
 	_, err := tx.Exec(ctx, `
 		UPDATE payout SET hold = $4, held_at = $5, next_action_at = $6
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
 		p.ID, p.MerchantID, p.Mode, why, since, next)
 	return err
+}
+
+// HeldPayouts are the payouts that wait for one reason.
+type HeldPayouts struct {
+	Hold  checkout.PayoutHold
+	Count int
+	Since time.Time // of the oldest
+	Next  time.Time // the next try of any of them
+}
+
+// HeldPayouts returns the payouts on hold of a mode by reason, for an operator: of all merchants.
+func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayouts, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT hold, count(*), min(held_at) AS since, min(next_action_at) AS next FROM payout
+		WHERE mode = $1 AND status = 'pending' AND hold <> '' GROUP BY hold ORDER BY hold`, mode)
+	if err != nil {
+		return nil, fmt.Errorf("held payouts: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[HeldPayouts])
+	if err != nil {
+		return nil, fmt.Errorf("held payouts: %w", err)
+	}
+	return got, nil
 }
 
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
@@ -191,6 +223,10 @@ func (s *Store) RetryPayout(
 		}
 		if tag.RowsAffected() != 1 {
 			return errors.New("the payout changed under its lock")
+		}
+		// The next generation has the merchant's address of now, which is looked at anew.
+		if err := closeFindings(ctx, tx, p.Mode, p.ID, checkout.FindingPayoutSanctioned); err != nil {
+			return err
 		}
 		return auditAll(ctx, tx, by)
 	})

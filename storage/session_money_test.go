@@ -32,7 +32,7 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	plan := checkout.TransferPlan{Currency: p.Currency, Destination: p.Destination, Amount: "10", Fee: "0.5", MaxCost: "0.001"}
 	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
 		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 1_000,
-		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000},
+		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 		Sign: func(_ context.Context, nonce uint64) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: "0x1", Raw: []byte("bytes")}, nil
 		},

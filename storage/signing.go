@@ -25,6 +25,7 @@ type SigningOrder struct {
 	Chain     checkout.AccountStanding
 	Value     checkout.Amount // of the payout, in US cents
 	Limits    checkout.PayoutLimits
+	Delay     time.Duration // between the payment and the signature
 	Patience  time.Duration // see HoldPayout
 	// Sign signs the plan with the nonce. It runs under the lock of the account, for two seconds at
 	// most. Its error rolls everything back, and SignTransfer returns it.
@@ -72,6 +73,7 @@ func (s *Store) SignTransfer(ctx context.Context, o SigningOrder) (Signed, error
 }
 
 func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout) (Signed, error) {
+	p.NotBefore = p.CreatedAt.Add(o.Delay) // a payout is made when its payment is completed
 	facts, err := o.facts(ctx, tx, a, p)
 	if err != nil {
 		return Signed{}, err
@@ -106,7 +108,7 @@ func (o SigningOrder) facts(
 	facts := checkout.Signing{
 		Standing: p.Standing, Pending: p.Status == checkout.PayoutPending && p.Failure == "",
 		Frozen: a.Frozen, NextNonce: a.NextNonce, ChainNonce: o.Chain.NextNonce,
-		Value: o.Value, Limits: o.Limits,
+		Value: o.Value, Limits: o.Limits, Early: p.Now.Before(p.NotBefore),
 	}
 	err := tx.QueryRow(ctx, `
 		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
@@ -118,6 +120,9 @@ func (o SigningOrder) facts(
 		return facts, err
 	}
 	if facts.AtRisk, err = p.atRisk(ctx, tx); err != nil {
+		return facts, err
+	}
+	if facts.Settled, facts.Unsettled, err = p.unsettled(ctx, tx); err != nil {
 		return facts, err
 	}
 	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {

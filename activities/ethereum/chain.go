@@ -38,6 +38,8 @@ type Options struct {
 	StuckFee string
 	// Confirmations say when a block is final: "finalized", or a number of blocks from 1 on.
 	Confirmations string
+	// SanctionsOracle is the address of a contract with isSanctioned(address) returns (bool). "" is none.
+	SanctionsOracle string
 	// MaxHeadAge is the age at which a node's last block is too old. 0 is a minute. A simulated chain
 	// that mines on demand needs more.
 	MaxHeadAge time.Duration
@@ -49,6 +51,7 @@ type Chain struct {
 	chainID       uint64
 	treasury      common.Address
 	tokens        map[checkout.PayoutCurrency]common.Address
+	oracle        *common.Address // of sanctions; nil: none
 	signer        Signer
 	maxFee        *big.Int // wei for a unit of gas
 	stuckFee      *big.Int // wei
@@ -101,6 +104,13 @@ func newChain(o Options) (*Chain, error) {
 			return nil, fmt.Errorf("the address of the token %s %w", currency, err)
 		}
 	}
+	if o.SanctionsOracle != "" {
+		oracle, err := parseAddress(o.SanctionsOracle)
+		if err != nil {
+			return nil, fmt.Errorf("the address of the sanctions oracle %w", err)
+		}
+		c.oracle = &oracle
+	}
 	if err := c.setLimits(o); err != nil {
 		return nil, err
 	}
@@ -136,7 +146,7 @@ func (c *Chain) setLimits(o Options) error {
 	return nil
 }
 
-// checkNodes checks that all nodes are ready and on one chain, and that the tokens are there.
+// checkNodes checks that all nodes are ready and on one chain, and that the tokens and the oracle are there.
 func (c *Chain) checkNodes(ctx context.Context) error {
 	if _, err := c.views(ctx); err != nil {
 		return err
@@ -149,6 +159,9 @@ func (c *Chain) checkNodes(ctx context.Context) error {
 		}
 		genesis = append(genesis, b.Hash)
 		if err := c.checkTokens(ctx, n); err != nil {
+			return err
+		}
+		if err := c.checkOracle(ctx, n); err != nil {
 			return err
 		}
 	}

@@ -629,6 +629,12 @@ func listsCharges(w *world) {
 		if got.Cost.Currency == checkout.EUR {
 			require.Equal(w.t, checkout.Amount(1050), got.Cost.Gross)
 		}
+		require.True(w.t, got.Cost.AvailableAt.After(got.CreatedAt), "%v", got.Cost.AvailableAt)
+		alone, err := w.network.Charged(w.t.Context(), reference)
+		require.NoError(w.t, err)
+		require.Equal(w.t, got, alone)
 	}
 	require.True(w.t, found)
+	_, err := w.network.Charged(w.t.Context(), "pi_unknown")
+	require.ErrorIs(w.t, err, checkout.ErrNotFound)
 }

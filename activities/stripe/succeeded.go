@@ -2,8 +2,10 @@ package stripe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"strings"
 	"time"
 
@@ -38,6 +40,25 @@ func (n *Network) Succeeded(ctx context.Context, since time.Time) iter.Seq2[chec
 	}
 }
 
+// Charged asks about one charge, as Succeeded does about many. It returns checkout.ErrNotFound when Stripe
+// has no intent of this id.
+func (n *Network) Charged(ctx context.Context, reference string) (checkout.Charged, error) {
+	if !isReference(reference) {
+		return checkout.Charged{}, fmt.Errorf("%q is not the id of a payment intent", reference)
+	}
+	params := &stripe.PaymentIntentRetrieveParams{}
+	params.AddExpand("latest_charge.balance_transaction")
+	i, err := n.api.V1PaymentIntents.Retrieve(ctx, reference, params)
+	var refusal *stripe.Error
+	if errors.As(err, &refusal) && refusal.HTTPStatusCode == http.StatusNotFound {
+		return checkout.Charged{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.Charged{}, fmt.Errorf("charge %s: %w", reference, publicError(err))
+	}
+	return charged(i), nil
+}
+
 func charged(i *stripe.PaymentIntent) checkout.Charged {
 	got := checkout.Charged{
 		Reference: i.ID, TransactionID: i.Metadata[metadataTransaction], SessionID: i.Metadata[metadataSession],
@@ -58,6 +79,14 @@ func cost(b *stripe.BalanceTransaction) *checkout.ChargeCost {
 	}
 	return &checkout.ChargeCost{
 		Currency: checkout.Currency(strings.ToUpper(string(b.Currency))),
-		Gross:    checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee),
+		Gross:    checkout.Amount(b.Amount), Cost: checkout.Amount(b.Fee), AvailableAt: unixTime(b.AvailableOn),
 	}
+}
+
+// unixTime returns the zero time for 0, Stripe's "not known".
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
 }

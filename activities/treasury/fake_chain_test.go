@@ -27,7 +27,10 @@ type fakeChain struct {
 	chaos    bool
 	finality int             // blocks on top of a final one
 	atOnce   uint64          // blocks that one call of Outflows looks at
+	address  string          // of the account
 	invalid  map[string]bool // destinations that Check refuses
+	listed   map[string]bool // destinations that are sanctioned
+	listErr  error           // of Sanctioned
 	reverts  map[string]bool // destinations that get nothing
 	signErr  error           // the signer's
 	planErr  error           // of Plan
@@ -100,8 +103,8 @@ var gwei = big.NewInt(1_000_000_000)
 
 func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fakeChain {
 	c := &fakeChain{
-		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7,
-		invalid: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
+		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7, address: "0xTreasury",
+		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
 		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.Sighting{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 7, balances: map[string]*big.Int{}}},
 	}
@@ -269,7 +272,16 @@ func (c *fakeChain) step() error {
 var errNode = errors.New("the node did not answer")
 
 func (c *fakeChain) Account() checkout.TreasuryAccount {
-	return checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: "0xTreasury"}
+	return checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:31337", Address: c.address}
+}
+
+func (c *fakeChain) Sanctioned(_ context.Context, destination string) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.step(); err != nil {
+		return false, err
+	}
+	return c.listed[destination], c.listErr
 }
 
 func (c *fakeChain) Check(

@@ -41,7 +41,7 @@ func (r *fakeRates) Quote(
 	return checkout.Quote{Rate: rates[from][to]}, nil
 }
 
-var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000}
+var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()

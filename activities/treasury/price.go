@@ -20,7 +20,7 @@ const ratePlaces = 18
 func (t *Treasury) price(
 	ctx context.Context, chain checkout.Chain, p checkout.Payout,
 ) (storage.SigningOrder, checkout.PayoutHold, error) {
-	order := storage.SigningOrder{Payout: p, Limits: t.Limits, Patience: t.patience()}
+	order := storage.SigningOrder{Payout: p, Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
 	gross, err := storage.GrossPayout(p)
 	if err != nil {
 		return order, "", err

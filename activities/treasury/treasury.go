@@ -23,6 +23,9 @@ type Treasury struct {
 	Limits     checkout.PayoutLimits
 	Patience   time.Duration // how long a payout stays on hold before it fails; 0 means 24 hours
 	StuckAfter time.Duration // how long the network may leave a version alone before its fee is raised; 0 means 2 minutes
+
+	Delay      time.Duration        // from a payment to the signature of its payout
+	Sanctioned checkout.AddressList // nothing is paid there
 }
 
 const (
@@ -101,6 +104,17 @@ func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion)
 func (t *Treasury) sign(
 	ctx context.Context, chain checkout.Chain, p checkout.Payout,
 ) (storage.Signed, error) {
+	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
+	if held := holdFor(err); held != "" {
+		return t.hold(ctx, p, held)
+	}
+	if err != nil {
+		return storage.Signed{}, fmt.Errorf("ask for sanctions: %w", err)
+	}
+	if sanctioned {
+		return t.refuseSanctioned(ctx, p)
+	}
+
 	why, err := chain.Check(ctx, p.Currency, p.Destination)
 	if held := holdFor(err); held != "" {
 		return t.hold(ctx, p, held)
@@ -141,6 +155,24 @@ func (t *Treasury) sign(
 		return t.hold(ctx, p, checkout.HoldSigner)
 	}
 	return signed, err
+}
+
+// sanctioned reports whether the destination is on the list of the settings or of the chain.
+func (t *Treasury) sanctioned(ctx context.Context, chain checkout.Chain, destination string) (bool, error) {
+	if t.Sanctioned.Has(destination) {
+		return true, nil
+	}
+	return chain.Sanctioned(ctx, destination)
+}
+
+// refuseSanctioned fails the payout. Its merchant reads that the address is not valid, and the finding
+// tells operators why.
+func (t *Treasury) refuseSanctioned(ctx context.Context, p checkout.Payout) (storage.Signed, error) {
+	out, err := t.Store.RefusePayout(ctx, p, checkout.PayoutInvalidAddress, checkout.Finding{
+		Mode: p.Mode, Kind: checkout.FindingPayoutSanctioned, Subject: p.ID,
+		Detail: "The destination " + p.Destination + " is a sanctioned address. Nothing was signed.",
+	})
+	return unsigned(out, err)
 }
 
 func (t *Treasury) hold(

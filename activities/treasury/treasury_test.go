@@ -103,14 +103,26 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			func(f *fixture) { f.Limits.Day = 10_691 },
 			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLimit},
 		"no limits are set": {
-			func(f *fixture) { f.Limits = checkout.PayoutLimits{} },
+			func(f *fixture) { f.Limits = checkout.PayoutLimits{MerchantUnsettled: 10_692} },
 			func(f *fixture) { f.Limits = generous }, checkout.HoldLimit},
+		"above what may be unsettled": {
+			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
+			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
+		"the payment is too young": {
+			func(f *fixture) { f.Delay = time.Hour },
+			func(f *fixture) { f.Delay = 0 }, checkout.HoldDelay},
 		"the fee is above its limit": {
 			func(f *fixture) { f.chain.planErr = checkout.ErrFeeTooHigh },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
 		"the fee leaves nothing": {
 			func(f *fixture) { f.chain.planErr = checkout.ErrTooSmall },
 			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFee},
+		"the chain says that the account has too little": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrFloatTooLow },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldFloat},
+		"the token takes a fee": {
+			func(f *fixture) { f.chain.planErr = checkout.ErrNotTransferable },
+			func(f *fixture) { f.chain.planErr = nil }, checkout.HoldChain},
 		"no rate": {
 			func(f *fixture) { f.Rates = &fakeRates{none: true} },
 			func(f *fixture) { f.Rates = &fakeRates{} }, checkout.HoldRate},

@@ -81,6 +81,11 @@ var holdTexts = map[checkout.PayoutHold]string{
 	checkout.HoldRate:   "The network's fee has no price at present",
 	checkout.HoldChain:  "The network cannot be reached at present",
 	checkout.HoldSigner: "The transfer could not be signed",
+	checkout.HoldAway:   "The network cannot be reached at present",
+	checkout.HoldRisk:   "The payment may go back to the customer",
+
+	checkout.HoldDelay:     "The payment is too young",
+	checkout.HoldUnsettled: "Earlier payments are not settled yet",
 }
 
 // HoldText returns why the payout waits, "" when nothing holds it.

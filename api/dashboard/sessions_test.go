@@ -345,7 +345,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	}
 	got, err := d.store.SignTransfer(ctx, storage.SigningOrder{
 		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 140_000, Sign: version("0xfirst"),
-		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000},
+		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
 	})
 	require.NoError(d.t, err)
 	require.Equal(d.t, checkout.SigningGo, got.Step)
@@ -384,6 +384,14 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	held := viewer.get(path).text()
 	require.Contains(t, held, "There is too little of the currency to send at present")
 	require.Contains(t, held, "next try")
+	for hold, text := range map[checkout.PayoutHold]string{
+		checkout.HoldUnsettled: "Earlier payments are not settled yet", checkout.HoldDelay: "The payment is too young",
+		checkout.HoldRisk: "The payment may go back to the customer",
+	} {
+		_, err = d.store.HoldPayout(t.Context(), p, hold, time.Hour)
+		require.NoError(t, err)
+		require.Contains(t, viewer.get(path).text(), text)
+	}
 
 	transfer := d.signed(payout)
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")

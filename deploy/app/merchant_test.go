@@ -3,6 +3,8 @@ package app_test
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +92,18 @@ func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
 	shown := o.must("merchant", "show", sandbox)
 	require.Regexp(t, `payout USDC, test mode +ethereum:sandbox:shop\n`, shown)
 	require.Regexp(t, `(?m)^fee +1\.00 %$`, shown)
+}
+
+// TestMerchantCreate_RefusesASanctionedAddress: each mode has a file of its own, and the text does not say why.
+func TestMerchantCreate_RefusesASanctionedAddress(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	file := filepath.Join(t.TempDir(), "sanctions")
+	require.NoError(t, os.WriteFile(file, []byte(ethereumAddress+"\n"), 0o600))
+	o.environment = append(o.environment, "CHECKOUT_SANCTIONS_FILE="+file)
+	create := []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + strings.ToLower(ethereumAddress)}
+	o.refused("the address cannot be used for payouts", append(create, "--mode", "live")...)
+	o.must(create...)
 }
 
 func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing.T) {

@@ -81,6 +81,16 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	require.NoError(t, err)
 	_, err = payout("release", held.ID)
 	require.ErrorContains(t, err, "is not held for a risk")
+	_, err = store.HoldPayout(t.Context(), p, checkout.HoldUnsettled, time.Hour)
+	require.NoError(t, err)
+	out, err = payout("show", held.ID)
+	require.NoError(t, err)
+	require.Contains(t, words(out)[1], "unsettled")
+	var all, notes bytes.Buffer
+	settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
+	require.NoError(t, app.Main(t.Context(), []string{"treasury", "show"}, settings, &all, &notes))
+	require.Contains(t, all.String(), "HELD")
+	require.Regexp(t, `unsettled +1 +20`, all.String())
 	none := checkout.NewID(checkout.PrefixPayout)
 	for _, command := range []string{"release", "show"} {
 		_, err = payout(command, none)

@@ -34,7 +34,7 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 	var mode string
 	command := &cobra.Command{
 		Use:   "show",
-		Short: "Show the accounts, the ledger and the open findings",
+		Short: "Show the accounts, what is under way or on hold, and the findings",
 		Args:  words(),
 		RunE: c.configured(ends, func([]string) serviceAction {
 			return c.withStore(func(ctx context.Context, store *storage.Store) error {
@@ -147,6 +147,10 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	if err != nil {
 		return err
 	}
+	held, err := store.HeldPayouts(ctx, mode)
+	if err != nil {
+		return err
+	}
 
 	rows := [][]string{{"ACCOUNT", "CHAIN", "ADDRESS", "UNDER WAY", "FROZEN"}}
 	for _, a := range accounts {
@@ -155,6 +159,12 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 			frozen = a.FrozenAt.UTC().Format(time.RFC3339) + ": " + a.FrozenWhy
 		}
 		rows = append(rows, []string{a.ID, a.ChainID, a.Address, fmt.Sprint(a.Live), frozen})
+	}
+	waiting := [][]string{{"HELD", "PAYOUTS", "SINCE", "NEXT TRY"}}
+	for _, h := range held {
+		waiting = append(waiting, []string{
+			string(h.Hold), fmt.Sprint(h.Count), h.Since.UTC().Format(time.RFC3339), h.Next.UTC().Format(time.RFC3339),
+		})
 	}
 	ledger := [][]string{{"LEDGER", "ASSET", "SMALLEST UNITS"}}
 	for _, b := range balances {
@@ -166,8 +176,8 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 		differences = append(differences, []string{string(f.Kind), since, f.Subject, f.Detail})
 	}
 	shown := console{out: c.out}
-	return errors.Join(shown.printTable(rows...), shown.printTable(under...), shown.printTable(ledger...),
-		shown.printTable(differences...))
+	return errors.Join(shown.printTable(rows...), shown.printTable(under...),
+		shown.printTable(waiting...), shown.printTable(ledger...), shown.printTable(differences...))
 }
 
 // mostShown is how many transfers of an account are listed, the oldest first: they block the others.

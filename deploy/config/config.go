@@ -183,8 +183,13 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 	note("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
 	c.Live.choose(checkout.ModeLive, "", "")
 	c.Live.check(note)
+	var err error
+	c.Live.Sanctioned, err = readSanctions(c.Live.SanctionsFile)
+	note("CHECKOUT_SANCTIONS_FILE", err)
 	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
 	c.Test.check(note)
+	c.Test.Sanctioned, err = readSanctions(c.Test.SanctionsFile)
+	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
 	if c.Test.sharesAccount(c.Live) {
 		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
 			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: each mode has an account of its own"))
@@ -206,7 +211,14 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 
 // PayoutAddressRules returns what the settings say of payout addresses.
 func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
-	return storage.PayoutAddressRules{TestNetworks: c.Test.Chains, Reserved: c.Live.reserved()}
+	return storage.PayoutAddressRules{
+		TestNetworks: c.Test.Chains, Reserved: c.Live.reserved(),
+		Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
+	}
+}
+
+func sanctioned(live, test checkout.AddressList) map[checkout.Mode]checkout.AddressList {
+	return map[checkout.Mode]checkout.AddressList{checkout.ModeLive: live, checkout.ModeTest: test}
 }
 
 // describe returns the faults that the environment's parser found in settings of type T, by setting

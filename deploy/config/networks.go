@@ -13,6 +13,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -85,8 +86,20 @@ type Networks struct {
 	MaxDay string `env:"CHECKOUT_LIVE_MAX_DAY"`
 	// All payouts of a merchant in a day together, in US dollars. Needed by the worker.
 	MaxMerchantDay string `env:"CHECKOUT_LIVE_MERCHANT_MAX_DAY"`
+	// All payouts of a merchant together, in US dollars, whose charges Stripe has not made available yet. What
+	// is above it waits. Needed by the worker.
+	MaxMerchantUnsettled string `env:"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"`
+	// How long a payout waits after its payment, at least.
+	PayoutDelay time.Duration `env:"CHECKOUT_LIVE_PAYOUT_DELAY" envDefault:"0s"`
 	// How long a payout may wait before it fails.
 	PayoutPatience time.Duration `env:"CHECKOUT_LIVE_PAYOUT_PATIENCE" envDefault:"24h"`
+
+	// File with addresses to which nothing is paid, one a line; `#` begins a comment. It is read at start.
+	SanctionsFile string `env:"CHECKOUT_SANCTIONS_FILE"`
+	// A contract with `isSanctioned(address)`, as Chainalysis has one. Nothing is paid to an address that it names.
+	SanctionsOracle string `env:"CHECKOUT_SANCTIONS_ORACLE"`
+	// Sanctioned are the addresses of the file.
+	Sanctioned checkout.AddressList `env:"-"`
 }
 
 // On reports whether any of the networks is configured.
@@ -180,6 +193,30 @@ func (n Networks) check(noteAs func(name string, err error)) {
 			fmt.Errorf("must not be set together with %s", n.name("CHECKOUT_ETHEREUM_KEYSTORE")))
 	}
 	note("CHECKOUT_LIVE_PAYOUT_PATIENCE", atLeast(n.PayoutPatience, time.Minute))
+	note("CHECKOUT_LIVE_PAYOUT_DELAY", atLeast(n.PayoutDelay, 0))
+	if n.SanctionsOracle != "" {
+		note("CHECKOUT_SANCTIONS_ORACLE", n.checkOracle())
+	}
+}
+
+func (n Networks) checkOracle() error {
+	if !n.Chains {
+		return errors.New("needs payouts on a chain, whose contract it is")
+	}
+	return storage.PayoutAddressRules{}.Check(checkout.ModeLive, checkout.ETH.Network(), n.SanctionsOracle)
+}
+
+// readSanctions reads the file with sanctioned addresses. Without a file there are none.
+func readSanctions(file string) (checkout.AddressList, error) {
+	if file == "" {
+		return nil, nil
+	}
+	from, err := os.Open(file) //nolint:gosec // G304: the operator's setting
+	if err != nil {
+		return nil, errors.New("cannot be read")
+	}
+	defer from.Close()
+	return storage.ReadAddressList(from)
 }
 
 // checkSimulated wants every address on loopback: one real endpoint among simulated ones would move
@@ -281,7 +318,7 @@ func (n Networks) needed(present map[string]bool) error {
 func (n Networks) limits() map[string]string {
 	return map[string]string{
 		"CHECKOUT_LIVE_MAX_PAYOUT": n.MaxPayout, "CHECKOUT_LIVE_MAX_DAY": n.MaxDay,
-		"CHECKOUT_LIVE_MERCHANT_MAX_DAY": n.MaxMerchantDay,
+		"CHECKOUT_LIVE_MERCHANT_MAX_DAY": n.MaxMerchantDay, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED": n.MaxMerchantUnsettled,
 	}
 }
 
@@ -295,6 +332,7 @@ func (n Networks) sharesAccount(other Networks) bool {
 func (n Networks) Limits() (limits checkout.PayoutLimits, err error) {
 	for into, text := range map[*checkout.Amount]string{
 		&limits.Payout: n.MaxPayout, &limits.Day: n.MaxDay, &limits.MerchantDay: n.MaxMerchantDay,
+		&limits.MerchantUnsettled: n.MaxMerchantUnsettled,
 	} {
 		if *into, err = dollars(text); err != nil {
 			return checkout.PayoutLimits{}, err

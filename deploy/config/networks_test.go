@@ -1,12 +1,16 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/workflows/checkout"
 )
 
 // real are the settings of live mode of both processes together.
@@ -14,6 +18,7 @@ var real = []string{
 	"CHECKOUT_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_live_1", "CHECKOUT_STRIPE_WEBHOOK_SECRETS=whsec_canary,whsec_canary2",
 	"CHECKOUT_ETHEREUM_RPC_URLS=https://a.example/canary,https://b.example", "CHECKOUT_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
 	"CHECKOUT_ETHEREUM_SIGNER_URL=http://signer.example", "CHECKOUT_LIVE_MAX_PAYOUT=2500", "CHECKOUT_LIVE_MAX_DAY=100000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=10000.50",
+	"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=5000",
 }
 
 var simulated = []string{
@@ -22,6 +27,7 @@ var simulated = []string{
 	"CHECKOUT_ETHEREUM_RPC_URLS=http://127.0.0.1:3", "CHECKOUT_ETHEREUM_CHAIN_ID=31337", "CHECKOUT_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
 	"CHECKOUT_ETHEREUM_SIGNER_URL=http://127.0.0.1:3", "CHECKOUT_RATE_KRAKEN_URL=http://127.0.0.1:4", "CHECKOUT_RATE_COINBASE_URL=http://127.0.0.1:4",
 	"CHECKOUT_LIVE_MAX_PAYOUT=2500", "CHECKOUT_LIVE_MAX_DAY=100000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=10000",
+	"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=5000",
 }
 
 func TestLive_IsOffWithoutItsSettings(t *testing.T) {
@@ -68,6 +74,7 @@ func TestLive_RefusesWrongSettings(t *testing.T) {
 		"CHECKOUT_STRIPE_WEBHOOK_SECRETS=canary", "CHECKOUT_RATE_MAX_DEVIATION=canary", "CHECKOUT_RATE_SPREAD=1", "CHECKOUT_RATE_SPREAD_STABLE=-1%",
 		"CHECKOUT_LIVE_MAX_PAYOUT=canary", "CHECKOUT_LIVE_MAX_DAY=-1", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1.005", "CHECKOUT_LIVE_MAX_DAY=1e400", "CHECKOUT_RATE_CHAINLINK_FEEDS=canary",
 		"CHECKOUT_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_LIVE_PAYOUT_PATIENCE=1s", "CHECKOUT_LIVE_SIMULATED=canary",
+		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=0", "CHECKOUT_LIVE_PAYOUT_DELAY=-1s", "CHECKOUT_SANCTIONS_FILE=/canary", "CHECKOUT_SANCTIONS_ORACLE=canary",
 	} {
 		refused(t, append(append([]string{}, real...), bad), bad)
 	}
@@ -92,7 +99,7 @@ func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
 	}
 	for _, name := range []string{
 		"CHECKOUT_ETHEREUM_RPC_URLS", "CHECKOUT_ETHEREUM_TREASURY", "CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE", "CHECKOUT_LIVE_MAX_PAYOUT", "CHECKOUT_LIVE_MAX_DAY",
-		"CHECKOUT_LIVE_MERCHANT_MAX_DAY",
+		"CHECKOUT_LIVE_MERCHANT_MAX_DAY", "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED",
 	} {
 		require.ErrorContains(t, c.Live.ForWorker(), name)
 	}
@@ -106,6 +113,7 @@ var ofTest = []string{
 	"CHECKOUT_TEST_ETHEREUM_RPC_URLS=https://sepolia.example/canary", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=11155111",
 	"CHECKOUT_TEST_ETHEREUM_TREASURY=0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "CHECKOUT_TEST_ETHEREUM_SIGNER_URL=http://signer.example",
 	"CHECKOUT_TEST_MAX_PAYOUT=25", "CHECKOUT_TEST_MAX_DAY=1000", "CHECKOUT_TEST_MERCHANT_MAX_DAY=100",
+	"CHECKOUT_TEST_MERCHANT_MAX_UNSETTLED=50", "CHECKOUT_TEST_PAYOUT_DELAY=1h",
 }
 
 func TestTestNetworks_AreTheSandboxByDefault(t *testing.T) {
@@ -134,6 +142,38 @@ func TestTestNetworks_HaveTheSettingsOfLiveMode(t *testing.T) {
 	require.Equal(t, "25", c.Test.MaxPayout)
 	require.EqualValues(t, 200, c.Test.EthereumMaxFeeGwei, "a default")
 	require.Equal(t, c.Live.PayoutPatience, c.Test.PayoutPatience)
+	require.Equal(t, []time.Duration{time.Hour, 0}, []time.Duration{c.Test.PayoutDelay, c.Live.PayoutDelay})
+}
+
+// TestSanctions_TheFileIsReadAtStart: a wrong line stops the process, and the error names the line. Each mode
+// has a file of its own.
+func TestSanctions_TheFileIsReadAtStart(t *testing.T) {
+	t.Parallel()
+	const payee = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	file := filepath.Join(t.TempDir(), "sanctions")
+	require.NoError(t, os.WriteFile(file, []byte("# of a day\n\n"+payee+" # one\r\nbc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq\n"), 0o600))
+	for name, mode := range map[string]checkout.Mode{
+		"CHECKOUT_SANCTIONS_FILE=": checkout.ModeLive, "CHECKOUT_TEST_SANCTIONS_FILE=": checkout.ModeTest,
+	} {
+		c, err := config.Load(good(name + file))
+		require.NoError(t, err)
+		rules := c.PayoutAddressRules()
+		for _, other := range []checkout.Mode{checkout.ModeLive, checkout.ModeTest} {
+			for _, address := range []string{payee, strings.ToLower(payee)} {
+				refused := rules.Check(other, "ethereum", address)
+				require.Equal(t, other == mode, refused != nil, "%s in mode %s", name, other)
+			}
+		}
+		require.ErrorContains(t, rules.Check(mode, "bitcoin", "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"), "cannot be used")
+	}
+
+	for content, line := range map[string]string{"\n" + payee + "\n0x12canary\n": "line 3", "canary": "line 1"} {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		refused(t, []string{"CHECKOUT_SANCTIONS_FILE=" + file}, "CHECKOUT_SANCTIONS_FILE="+file)
+		_, err := config.LoadStores([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_SANCTIONS_FILE=" + file})
+		require.EqualError(t, err, "CHECKOUT_SANCTIONS_FILE "+line+" is no address of Ethereum or Bitcoin")
+	}
+	refused(t, []string{"CHECKOUT_SANCTIONS_ORACLE=" + payee}, "CHECKOUT_SANCTIONS_ORACLE=") // there is no chain
 }
 
 func TestTestNetworks_EachMayBeTheSandboxAlone(t *testing.T) {
@@ -156,6 +196,7 @@ func TestTestNetworks_RefusesWrongSettings(t *testing.T) {
 		"CHECKOUT_TEST_STRIPE_SECRET_KEY=rk_live_canary", "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_live_canary", "CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS=canary",
 		"CHECKOUT_TEST_ETHEREUM_CHAIN_ID=1", "CHECKOUT_TEST_ETHEREUM_CHAIN_ID=canary", "CHECKOUT_TEST_STRIPE_API_URL=http://127.0.0.1:1",
 		"CHECKOUT_TEST_SIMULATED=canary", "CHECKOUT_TEST_MAX_PAYOUT=canary", "CHECKOUT_TEST_PAYOUT_PATIENCE=1s", "CHECKOUT_TEST_RATE_SPREAD=1",
+		"CHECKOUT_TEST_PAYOUT_DELAY=-1s", "CHECKOUT_TEST_SANCTIONS_FILE=/canary", "CHECKOUT_TEST_SANCTIONS_ORACLE=0x1",
 	} {
 		refused(t, append(append([]string{}, ofTest...), bad), bad)
 	}

@@ -1,6 +1,9 @@
 package config
 
-import "example.com/checkout/storage"
+import (
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
 
 // Stores holds the settings for tools that only read the service's data. They have the same names
 // as in Config. The only secrets are those of the connections.
@@ -13,6 +16,11 @@ type Stores struct {
 	EthereumTreasury string `env:"CHECKOUT_ETHEREUM_TREASURY"`
 	EthereumUSDC     string `env:"CHECKOUT_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
 	EthereumUSDT     string `env:"CHECKOUT_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
+
+	SanctionsFile     string `env:"CHECKOUT_SANCTIONS_FILE"`
+	TestSanctionsFile string `env:"CHECKOUT_TEST_SANCTIONS_FILE"`
+
+	sanctioned map[checkout.Mode]checkout.AddressList
 }
 
 // PayoutAddressRules returns the same as Config.PayoutAddressRules.
@@ -20,6 +28,7 @@ func (s Stores) PayoutAddressRules() storage.PayoutAddressRules {
 	return storage.PayoutAddressRules{
 		TestNetworks: s.TestChains == chainsNetworks,
 		Reserved:     present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT),
+		Sanctioned:   s.sanctioned,
 	}
 }
 
@@ -36,4 +45,9 @@ func (s *Stores) check(note func(name string, err error)) {
 	note("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
 	s.Schedules.check(note)
 	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
+	live, err := readSanctions(s.SanctionsFile)
+	note("CHECKOUT_SANCTIONS_FILE", err)
+	test, err := readSanctions(s.TestSanctionsFile)
+	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
+	s.sanctioned = sanctioned(live, test)
 }

@@ -1,6 +1,8 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,8 +23,11 @@ func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
 
 func TestStores_KnowTheSamePayoutAddressRules(t *testing.T) {
 	t.Parallel()
+	file := filepath.Join(t.TempDir(), "sanctions")
+	require.NoError(t, os.WriteFile(file, []byte("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\n"), 0o600))
 	for _, environment := range [][]string{
 		nil,
+		{"CHECKOUT_SANCTIONS_FILE=" + file, "CHECKOUT_TEST_SANCTIONS_FILE=" + file},
 		{"CHECKOUT_ETHEREUM_TREASURY=0xa", "CHECKOUT_ETHEREUM_USDC=0xb", "CHECKOUT_ETHEREUM_USDT=0xc"},
 	} {
 		s, err := config.LoadStores(append(environment, "DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"))

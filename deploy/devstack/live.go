@@ -259,6 +259,7 @@ func (d *LiveDouble) environment(command string) []string {
 		env = append(env,
 			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL,
 			"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
+			"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
 		)
 	}
 	return env

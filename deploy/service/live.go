@@ -67,6 +67,7 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	}
 	opened.payer = &lateTreasury{chain: chain, ChainName: ethereum.ChainName(n.EthereumChainID), pay: treasury.Treasury{
 		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
+		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
 	if n.Mode.Live() {
 		return opened, chain.open(ctx, n, signer)
@@ -126,7 +127,7 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteReport) {
 	if n.cards != nil {
 		o.Books.Accounts[n.mode] = activities.Account{
-			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Risks: n.cards.Risks,
+			CardNetwork: n.cards, Succeeded: n.cards.Succeeded, Charged: n.cards.Charged, Risks: n.cards.Risks,
 			Events: listed(n.mode, n.cards), Note: note,
 		}
 	}
@@ -155,6 +156,7 @@ func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer
 		RPCURLs: n.EthereumRPCURLs, ChainID: n.EthereumChainID, Treasury: n.EthereumTreasury,
 		Tokens: map[checkout.PayoutCurrency]string{checkout.USDC: n.EthereumUSDC, checkout.USDT: n.EthereumUSDT},
 		Signer: signer, MaxFeeGwei: n.EthereumMaxFeeGwei, Confirmations: n.EthereumConfirmations,
+		SanctionsOracle: n.SanctionsOracle,
 	})
 }
 

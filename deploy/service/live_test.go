@@ -3,9 +3,12 @@ package service
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/stretchr/testify/require"
 	"github.com/stripe/stripe-go/v85/webhook"
 
@@ -44,6 +47,30 @@ func TestVerifier_TheSecretSaysTheMode(t *testing.T) {
 	require.Error(t, err, "test mode is the sandbox")
 }
 
+// TestOpenNetworks_AWrongKeystoreStopsTheProcess: waiting does not help, and nothing is quoted.
+func TestOpenNetworks_AWrongKeystoreStopsTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	require.NoError(t, os.WriteFile(password, []byte("battery canary\n"), 0o600))
+	account, err := keystore.NewKeyStore(dir, keystore.LightScryptN, keystore.LightScryptP).NewAccount("correct horse")
+	require.NoError(t, err)
+	n := config.Networks{
+		Mode: checkout.ModeLive, Chains: true, EthereumRPCURLs: []string{"http://127.0.0.1:1"}, EthereumChainID: 31337,
+		EthereumTreasury: account.Address.Hex(), EthereumKeystore: account.URL.Path, EthereumPasswordFile: password,
+		MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
+	}
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "the password is wrong")
+	require.NotContains(t, err.Error(), "canary")
+	n.EthereumPasswordFile = filepath.Join(dir, "none")
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE cannot be read")
+	n.MaxMerchantUnsettled = ""
+	_, err = openNetworks(t.Context(), n, nil)
+	require.ErrorContains(t, err, "CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED is not set: live mode needs it")
+}
+
 // TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork: a test network that is away delays its own payouts
 // only. Live mode waits for its node.
 func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
@@ -53,7 +80,7 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 		EthereumTreasury: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", EthereumSignerURL: "http://127.0.0.1:1",
 		EthereumConfirmations: "finalized", EthereumMaxFeeGwei: 200, RateSources: []string{"kraken", "coinbase"}, RateMaxAge: time.Minute,
 		EthereumUSDC: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", EthereumUSDT: "0xdAC17F958D2ee523a2206206994597C13D831ec7",
-		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1",
+		RateMaxDeviation: "1%", RateSpread: "1%", RateSpreadStable: "0.5%", MaxPayout: "1", MaxDay: "1", MaxMerchantDay: "1", MaxMerchantUnsettled: "1",
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, err := openNetworks(ctx, n, nil)

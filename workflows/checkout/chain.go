@@ -15,6 +15,9 @@ type Chain interface {
 	// Check reports why nothing must be sent to destination. "" means that a transfer of a payout
 	// in c may be signed. It returns ErrNotTransferable.
 	Check(ctx context.Context, c PayoutCurrency, destination string) (PayoutFailure, error)
+	// Sanctioned reports whether the chain's own list of sanctioned addresses has destination. It is false
+	// when no list is configured. It returns ErrNotTransferable when the list does not answer.
+	Sanctioned(ctx context.Context, destination string) (bool, error)
 	// Plan prices a transfer. It changes nothing. It returns ErrFeeTooHigh when the fee is above
 	// its limit, and ErrTooSmall when the fee leaves nothing or too little of the payout. It returns
 	// ErrFloatTooLow and ErrNotTransferable too. All four may be different later.

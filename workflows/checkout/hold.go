@@ -1,5 +1,7 @@
 package checkout
 
+import "slices"
+
 // PayoutHold says why a pending payout waits. Nothing was signed for it, unless no node answers.
 // Source: api/decisions.md, "a payout on hold".
 type PayoutHold string
@@ -15,10 +17,15 @@ const (
 	HoldSigner PayoutHold = "signer" // the signer refused or did not answer
 	HoldAway   PayoutHold = "away"   // no node answers; a signed transfer may be on its way
 	HoldRisk   PayoutHold = "risk"   // the charge may go back to the customer
+
+	HoldDelay     PayoutHold = "delay"     // the payment is not old enough
+	HoldUnsettled PayoutHold = "unsettled" // too much of the merchant's was paid before the acquirer settled
 )
 
 // Patient reports whether a payout may wait without an end: time does not make the reason a failure.
-func (h PayoutHold) Patient() bool { return h == HoldAway || h == HoldRisk }
+func (h PayoutHold) Patient() bool {
+	return slices.Contains([]PayoutHold{HoldAway, HoldRisk, HoldDelay, HoldUnsettled}, h)
+}
 
 // TransferOutcome says what became of a payout. Failure and Held are empty when it was sent.
 type TransferOutcome struct {

@@ -272,6 +272,8 @@ type ChargeCost struct {
 	Currency Currency // in which the network settles; may be another than the charge's, and not one of ours
 	Gross    Amount   // the charge in Currency, before the cost
 	Cost     Amount   // in Currency
+	// AvailableAt is when the network makes the money available; zero while it has not said so.
+	AvailableAt time.Time
 }
 
 // Valid reports whether c is known and can be the cost of a charge.

@@ -40,6 +40,9 @@ const (
 	FindingRefundForeign  FindingKind = "refund_foreign" // made at the network, and not by this service
 )
 
+// FindingPayoutSanctioned: the payout's destination is a sanctioned address. Its subject is the payout.
+const FindingPayoutSanctioned FindingKind = "payout_sanctioned"
+
 // Finding is a difference that a person should explain. It is open until it is gone.
 type Finding struct {
 	ID       string // fnd_…

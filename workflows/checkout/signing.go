@@ -8,6 +8,8 @@ type PayoutLimits struct {
 	Payout      Amount // one payout
 	MerchantDay Amount // all payouts of one merchant in 24 hours, over all accounts
 	Day         Amount // all payouts of the account in 24 hours
+	// All payouts of one merchant whose charges the acquirer has not made available yet.
+	MerchantUnsettled Amount
 }
 
 // Signing holds the facts on which the next signature of a treasury account depends. They are read
@@ -17,6 +19,8 @@ type Signing struct {
 	Pending  bool // the payout is pending, and no failure is recorded
 	Frozen   bool
 	AtRisk   bool // the charge may go back to the customer, and no operator has released the payout
+	Early    bool // the payment is not old enough
+	Settled  bool // the acquirer has made the charge's money available
 
 	NextNonce  uint64 // of the account's row
 	ChainNonce uint64 // the first nonce that the chain does not know, read before the lock
@@ -24,6 +28,7 @@ type Signing struct {
 	Value       Amount // of this payout, in US cents
 	MerchantDay Amount // of the merchant's standing transfers of the last 24 hours
 	Day         Amount // of the account's
+	Unsettled   Amount // of the merchant's standing transfers whose charges are not settled
 	Limits      PayoutLimits
 
 	Takes map[PayoutCurrency]*big.Int // what the transfer takes from the account at most, smallest units
@@ -56,6 +61,10 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 		return SigningFreeze, HoldFrozen
 	case s.AtRisk:
 		return SigningHold, HoldRisk
+	case s.Early:
+		return SigningHold, HoldDelay
+	case !s.Settled && s.Unsettled+s.Value > s.Limits.MerchantUnsettled:
+		return SigningHold, HoldUnsettled
 	case s.Value > s.Limits.Payout, s.MerchantDay+s.Value > s.Limits.MerchantDay,
 		s.Day+s.Value > s.Limits.Day:
 		return SigningHold, HoldLimit

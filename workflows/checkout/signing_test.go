@@ -28,20 +28,29 @@ func TestSigning_Decide(t *testing.T) {
 		"the chain is behind":         {func(s *checkout.Signing) { s.ChainNonce = 0 }, checkout.SigningGo, ""},
 		"the chain knows more nonces": {func(s *checkout.Signing) { s.ChainNonce = 6 }, checkout.SigningFreeze, checkout.HoldFrozen},
 		"the charge may go back":      {func(s *checkout.Signing) { s.AtRisk = true }, checkout.SigningHold, checkout.HoldRisk},
-		"one payout's limit":          {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLimit},
-		"the merchant's limit":        {func(s *checkout.Signing) { s.MerchantDay++ }, checkout.SigningHold, checkout.HoldLimit},
-		"the day's limit":             {func(s *checkout.Signing) { s.Day++ }, checkout.SigningHold, checkout.HoldLimit},
-		"no limits":                   {func(s *checkout.Signing) { s.Limits = checkout.PayoutLimits{} }, checkout.SigningHold, checkout.HoldLimit},
-		"one unit too little":         {func(s *checkout.Signing) { s.Has = units(149, 30) }, checkout.SigningHold, checkout.HoldFloat},
-		"one unit of gas too little":  {func(s *checkout.Signing) { s.Has = units(150, 29) }, checkout.SigningHold, checkout.HoldFloat},
-		"nothing is live":             {func(s *checkout.Signing) { s.Has, s.Live = units(100, 10), nil }, checkout.SigningGo, ""},
-		"no balance of the currency":  {func(s *checkout.Signing) { delete(s.Has, checkout.USDC) }, checkout.SigningHold, checkout.HoldFloat},
-		"more is live than is there":  {func(s *checkout.Signing) { s.Live = units(1_000, 0) }, checkout.SigningHold, checkout.HoldFloat},
+		"the payment is too young":    {func(s *checkout.Signing) { s.Early, s.Settled = true, true }, checkout.SigningHold, checkout.HoldDelay},
+		"too much is not settled":     {func(s *checkout.Signing) { s.Unsettled++ }, checkout.SigningHold, checkout.HoldUnsettled},
+		"this charge is settled":      {func(s *checkout.Signing) { s.Unsettled, s.Settled = 1_000_000, true }, checkout.SigningGo, ""},
+		"no limit of what is not settled": {func(s *checkout.Signing) {
+			s.Unsettled, s.Limits.MerchantUnsettled = 0, 0
+		}, checkout.SigningHold, checkout.HoldUnsettled},
+		"one payout's limit":         {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLimit},
+		"the merchant's limit":       {func(s *checkout.Signing) { s.MerchantDay++ }, checkout.SigningHold, checkout.HoldLimit},
+		"the day's limit":            {func(s *checkout.Signing) { s.Day++ }, checkout.SigningHold, checkout.HoldLimit},
+		"no limits":                  {func(s *checkout.Signing) { s.Limits, s.Settled = checkout.PayoutLimits{}, true }, checkout.SigningHold, checkout.HoldLimit},
+		"one unit too little":        {func(s *checkout.Signing) { s.Has = units(149, 30) }, checkout.SigningHold, checkout.HoldFloat},
+		"one unit of gas too little": {func(s *checkout.Signing) { s.Has = units(150, 29) }, checkout.SigningHold, checkout.HoldFloat},
+		"nothing is live":            {func(s *checkout.Signing) { s.Has, s.Live = units(100, 10), nil }, checkout.SigningGo, ""},
+		"no balance of the currency": {func(s *checkout.Signing) { delete(s.Has, checkout.USDC) }, checkout.SigningHold, checkout.HoldFloat},
+		"more is live than is there": {func(s *checkout.Signing) { s.Live = units(1_000, 0) }, checkout.SigningHold, checkout.HoldFloat},
 	} {
 		s := checkout.Signing{
 			Pending: true, NextNonce: 5, ChainNonce: 5, Value: 10_000, MerchantDay: 40_000, Day: 90_000,
-			Limits: checkout.PayoutLimits{Payout: 10_000, MerchantDay: 50_000, Day: 100_000},
-			Takes:  units(100, 10), Live: units(50, 20), Has: units(150, 30),
+			Unsettled: 20_000,
+			Limits: checkout.PayoutLimits{
+				Payout: 10_000, MerchantDay: 50_000, Day: 100_000, MerchantUnsettled: 30_000,
+			},
+			Takes: units(100, 10), Live: units(50, 20), Has: units(150, 30),
 		}
 		c.change(&s)
 		step, hold := s.Decide()

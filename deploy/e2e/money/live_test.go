@@ -75,6 +75,10 @@ func testDispute(t *testing.T, l live) {
 			SELECT count(*) FROM finding f JOIN charge_risk r ON r.id = f.subject JOIN transaction t ON t.id = r.transaction_id
 			WHERE f.kind = 'charge_disputed' AND f.detail LIKE '%is signed%' AND t.session_id = $1`, id) == 1
 	})
+	e2e.Await(t, "it is known when the money is available", 30*time.Second, func() bool {
+		return e2e.Query[bool](t, l.stack, `
+			SELECT coalesce(bool_or(available_at > now() + interval '1 day'), false) FROM transaction WHERE session_id = $1`, id)
+	})
 	require.Equal(t, 1050, e2e.Query[int](t, l.stack, `
 		SELECT p.amount::int FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
 		JOIN charge_risk r ON r.id = e.subject JOIN transaction t ON t.id = r.transaction_id

@@ -1,0 +1,61 @@
+package ethereum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// errNoOracle: the answer is not that of isSanctioned.
+var errNoOracle = errors.New("the sanctions oracle gives no answer")
+
+// Sanctioned implements checkout.Chain. It asks the oracle at the latest block of a node that is ready.
+// Check refuses a destination that is no address.
+func (c *Chain) Sanctioned(ctx context.Context, destination string) (bool, error) {
+	to, err := parseAddress(destination)
+	if c.oracle == nil || err != nil {
+		return false, nil //nolint:nilerr // see above
+	}
+	n, _, err := c.healthy(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ethereum: sanctions: %w", err)
+	}
+	yes, err := c.askOracle(ctx, n, to)
+	if err != nil && !errors.Is(err, ErrNotReady) {
+		err = fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
+	}
+	if err != nil {
+		return false, fmt.Errorf("ethereum: sanctions: %w", err)
+	}
+	return yes, nil
+}
+
+// askOracle returns errNoOracle when the contract gives no answer, and ErrNotReady.
+func (c *Chain) askOracle(ctx context.Context, n *node, address common.Address) (bool, error) {
+	var answer hexutil.Bytes
+	call := message{To: c.oracle, Data: encodeCall("isSanctioned(address)", address)}
+	err := n.call(ctx, &answer, "eth_call", call, "latest")
+	if errors.Is(err, ErrNotReady) {
+		return false, err
+	}
+	said := new(big.Int).SetBytes(answer)
+	if err != nil || len(answer) != wordSize || said.BitLen() > 1 { // neither false nor true
+		return false, fmt.Errorf("%s: %w", n.name, errNoOracle)
+	}
+	return said.Sign() > 0, nil
+}
+
+// checkOracle checks that a node has the oracle. Otherwise every payout would wait.
+func (c *Chain) checkOracle(ctx context.Context, n *node) error {
+	if c.oracle == nil {
+		return nil
+	}
+	_, err := c.askOracle(ctx, n, c.treasury)
+	return err
+}

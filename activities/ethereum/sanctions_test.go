@@ -1,0 +1,71 @@
+package ethereum
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/chains"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestSanctioned_AsksTheOracle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	listed, clean := r.payee(), r.payee()
+	without := r.open()
+	oracle := r.deploy("SanctionsOracle")
+	r.invoke("SanctionsOracle", oracle, "set", common.HexToAddress(listed), true)
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.SanctionsOracle, o.RPCURLs = oracle.Hex(), []string{p.URL} })
+	asks := func(c *Chain, destination string) bool {
+		got, err := c.Sanctioned(t.Context(), destination)
+		require.NoError(t, err)
+		return got
+	}
+	require.True(t, asks(c, listed))
+	require.False(t, asks(c, clean))
+	require.False(t, asks(c, "0x1"), "Check refuses it")
+	require.False(t, asks(without, listed), "no oracle is configured")
+
+	for name, answer := range map[string]any{
+		"an error": errors.New("busy"), "nothing": "0x", "a number": "0x" + common.Bytes2Hex(common.LeftPadBytes([]byte{2}, 32)),
+		"no word": "0x01",
+	} {
+		p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
+			if method == "eth_call" {
+				return answer
+			}
+			return nil
+		})
+		_, err := c.Sanctioned(t.Context(), clean)
+		require.ErrorIs(t, err, checkout.ErrNotTransferable, name)
+	}
+	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
+		if method == "eth_syncing" {
+			return true
+		}
+		return nil
+	})
+	_, err := c.Sanctioned(t.Context(), clean)
+	require.ErrorIs(t, err, ErrNotReady, "an old answer does not count")
+	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
+	r.invoke("SanctionsOracle", oracle, "silence", true)
+	_, err = c.Sanctioned(t.Context(), listed)
+	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+}
+
+func TestOpen_RefusesAnAddressWithoutAnOracle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	for _, address := range []string{"0x1", r.payee(), r.market.USDC.Hex()} {
+		o := r.options
+		o.SanctionsOracle = address
+		_, err := Open(t.Context(), o)
+		require.ErrorContains(t, err, "sanctions oracle", address)
+		require.NotErrorIs(t, err, ErrNotReady, "a repeat does not help")
+	}
+}

@@ -1,0 +1,168 @@
+package treasury_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+)
+
+// available notes that the acquirer makes the money of the payout's charge available.
+func (f fixture) available(t *testing.T, ref checkout.Ref, at time.Time) {
+	t.Helper()
+	require.NoError(t, f.Store.RecordChargeCost(t.Context(), ref.Mode, f.read(t, ref).TransactionID,
+		checkout.ChargeCost{Currency: checkout.EUR, Gross: 10_000, Cost: 320, AvailableAt: at}))
+}
+
+// held requires that the payout is held, also when it has waited for long.
+func (f fixture) held(t *testing.T, ref checkout.Ref, why checkout.PayoutHold) {
+	t.Helper()
+	for range 2 {
+		got, err := f.Transfer(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, checkout.TransferOutcome{Held: why, Generation: 1}, got)
+		f.exec(t, `UPDATE payout SET held_at = held_at - interval '60 days' WHERE id = $1`, ref.ID)
+	}
+	require.Equal(t, why, f.read(t, ref).Hold)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
+}
+
+// TestUnsettled_HoldsWhenManyComeAtOnce: the limit is the merchant's, over all accounts, so the lock of an
+// account is not enough.
+func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits.MerchantUnsettled = 3*10_692 + 10_691
+	second := f.process(t)
+	chain := newFakeChain(2, map[checkout.PayoutCurrency]string{checkout.ETH: "1000", checkout.USDC: "1000000"})
+	chain.address = "0xSecondTreasury"
+	slowly := func(*checkout.TransferVersion) { time.Sleep(50 * time.Millisecond) } // both sign at the same moment
+	chain.forge, f.chain.forge = slowly, slowly
+	second.Limits, second.Chains = f.Limits, map[string]checkout.Chain{"ethereum": chain}
+	var group errgroup.Group
+	for i := range 12 {
+		ref, from := f.usdc(t), []*treasury.Treasury{f.Treasury, second}[i%2]
+		group.Go(func() error {
+			_, err := from.Transfer(t.Context(), ref)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM transfer`))
+	require.EqualValues(t, 9, f.query(t, `SELECT count(*) FROM payout WHERE hold = 'unsettled'`))
+}
+
+// TestUnsettled_GoesOnWhenTheAcquirerHasSettled: money that is available makes room, and a charge whose
+// own money is available needs none. Every payout is counted once, sent or not.
+func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits.MerchantUnsettled = 2 * 10_692
+	first, second, third, fourth, fifth := f.usdc(t), f.usdc(t), f.usdc(t), f.usdc(t), f.usdc(t)
+	f.send(t, first)
+	_, err := f.Transfer(t.Context(), second) // signed, and not finished
+	require.NoError(t, err)
+	f.held(t, third, checkout.HoldUnsettled)
+	require.NotNil(t, f.read(t, third).NextActionAt)
+
+	other := f.merchant(t, "0xOther")
+	f.send(t, f.payout(t, other, 10_000, checkout.USDC)) // a limit for each merchant
+
+	f.available(t, first, time.Now().Add(time.Hour))
+	f.held(t, third, checkout.HoldUnsettled)
+	f.available(t, first, time.Now()) // the first answer stays
+	f.held(t, third, checkout.HoldUnsettled)
+	f.exec(t, `UPDATE transaction SET available_at = now() - interval '1 second' WHERE available_at IS NOT NULL`)
+	f.send(t, third)
+
+	f.held(t, fourth, checkout.HoldUnsettled)
+	f.available(t, fourth, time.Now().Add(-time.Second))
+	f.send(t, fourth)
+	f.held(t, fifth, checkout.HoldUnsettled)
+	f.settle(t)
+	f.held(t, fifth, checkout.HoldUnsettled) // what is final on the chain is still not settled
+}
+
+// TestUnsettled_TheSandboxHoldsNoMoneyBack: its charges are nobody's money, on a test network.
+func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits.MerchantUnsettled = 0
+	ref := f.usdc(t)
+	f.held(t, ref, checkout.HoldUnsettled)
+	f.exec(t, `UPDATE transaction SET acquirer = 'sandbox'`)
+	f.send(t, ref)
+}
+
+// TestDelay_HoldsUntilItIsOver: the next try is at the end of the delay, and not before.
+func TestDelay_HoldsUntilItIsOver(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Delay = 72 * time.Hour
+	ref := f.usdc(t)
+	f.held(t, ref, checkout.HoldDelay)
+	p := f.read(t, ref)
+	require.Equal(t, p.CreatedAt.Add(72*time.Hour), *p.NextActionAt)
+	f.exec(t, `UPDATE payout SET created_at = created_at - interval '71 hours 59 minutes'`)
+	f.held(t, ref, checkout.HoldDelay)
+	f.exec(t, `UPDATE payout SET created_at = created_at - interval '1 minute'`)
+	f.send(t, ref)
+}
+
+// TestSanctions_NothingIsSigned: the merchant reads that the address is not valid, and a finding says why.
+func TestSanctions_NothingIsSigned(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]func(f *fixture){
+		"the file":   func(f *fixture) { f.Sanctioned = checkout.NewAddressList("0xMERCHANT") },
+		"the oracle": func(f *fixture) { f.chain.listed["0xMerchant"] = true },
+	} {
+		f := newFixture(t)
+		list(&f)
+		ref := f.usdc(t)
+		want := checkout.TransferOutcome{Failure: checkout.PayoutInvalidAddress, Generation: 1}
+		for range 2 {
+			got, err := f.Transfer(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, want, got, name)
+		}
+		require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
+		found, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, []any{checkout.FindingPayoutSanctioned, ref.ID}, []any{found[0].Kind, found[0].Subject})
+		require.Contains(t, found[0].Detail, "0xMerchant")
+
+		_, err = f.Store.FinishPayout(t.Context(), ref, 1, want.Failure)
+		require.NoError(t, err)
+		f.exec(t, `UPDATE payout_address SET address = '0xClean'`)
+		_, err = f.Store.RetryPayout(t.Context(), ref)
+		require.NoError(t, err)
+		f.send(t, ref)
+		found, err = f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+		require.NoError(t, err)
+		require.Empty(t, found, "the payout has another address")
+	}
+}
+
+// TestSanctions_AnOracleThatDoesNotAnswerHolds: an unknown answer never passes.
+func TestSanctions_AnOracleThatDoesNotAnswerHolds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.chain.listErr = fmt.Errorf("oracle: %w", checkout.ErrNotTransferable)
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldChain, got.Held)
+	f.chain.listErr = errNode
+	_, err = f.Transfer(t.Context(), ref)
+	require.ErrorIs(t, err, errNode, "the run tries again, and holds it as away after minutes")
+	require.NotErrorIs(t, err, treasury.ErrNotTaken)
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
+	f.chain.listErr = nil
+	f.send(t, ref)
+}
