@@ -24,6 +24,8 @@ type Options struct {
 	// Deliver is how many webhook attempts run at once; 0 means 1,000. An attempt mostly waits for
 	// its receiver, and each endpoint gets only a few at once.
 	Deliver int
+	// Deployment names the workers' deployment in Temporal. It is needed with a BuildID.
+	Deployment string
 	// BuildID names the version of the code. A run stays with the build that it began with. A new
 	// run begins with the build that was released last. With "" there is one build at a time.
 	BuildID string
@@ -52,13 +54,13 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	}
 
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
-	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
+	checkout := worker.New(c, workflows.TaskQueueCheckout, o.sdk())
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
 	checkout.RegisterActivity(&o.Treasury)
 	checkout.RegisterActivity(&o.Books)
-	delivering := options(o.BuildID)
+	delivering := o.sdk()
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
@@ -80,12 +82,13 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	return w, nil
 }
 
-func options(buildID string) worker.Options {
+// sdk returns the options of both queues.
+func (o Options) sdk() worker.Options {
 	var deployment worker.DeploymentOptions
-	if buildID != "" {
+	if o.BuildID != "" {
 		deployment = worker.DeploymentOptions{
 			UseVersioning: true,
-			Version:       worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
 			// Runs are short, so each stays on its build: a session 1 hour, a delivery 15 hours.
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}

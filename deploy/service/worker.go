@@ -61,7 +61,8 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 		Treasury:     activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
 		Books:        activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
-		BuildID:      cfg.BuildID,
+		Deployment:   cfg.Temporal.DeploymentName,
+		BuildID:      cfg.Temporal.BuildID,
 	}
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)
@@ -103,16 +104,12 @@ func modesOf(cfg config.Config, has func(config.Networks) bool) (modes []checkou
 	return modes
 }
 
-// slowTask is an environment variable of Temporal's SDK: the SDK warns of a workflow task that
-// takes more seconds than this.
-const slowTask = "TEMPORAL_WORKFLOW_TASK_DURATION_WARN_SECONDS"
-
-// quietSlowTasks raises the limit of slowTask, unless an operator has set one. A first attempt is
+// quietSlowTasks raises the limit of config.SlowTask, unless an operator has set one. A first attempt is
 // made within a workflow task, so each slow receiver would cause a warning. The attempt already
 // has its own line in the log.
 func quietSlowTasks() error {
-	if os.Getenv(slowTask) != "" {
+	if os.Getenv(config.SlowTask) != "" {
 		return nil
 	}
-	return os.Setenv(slowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
+	return os.Setenv(config.SlowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
 }
