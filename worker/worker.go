@@ -3,6 +3,7 @@ package worker
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -31,9 +32,15 @@ type Options struct {
 	BuildID string
 }
 
-// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
-// receiver gets one twice.
-const stopTimeout = 15 * time.Second
+const (
+	// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
+	// receiver gets one twice.
+	stopTimeout = 15 * time.Second
+	// longestStop limits Stop. The SDK stops its parts one after the other and waits up to stopTimeout
+	// for each. None begins new work meanwhile, so they are all done within one stopTimeout, unless
+	// something hangs.
+	longestStop = stopTimeout + 3*time.Second
+)
 
 const defaultDeliver = 1000
 
@@ -103,9 +110,22 @@ func (o Options) sdk() worker.Options {
 	}
 }
 
-// Stop ends the polling and waits up to stopTimeout for the work in progress.
-func (w *Workers) Stop() {
+// Stop ends the polling of both task queues at the same time and waits up to longestStop for the work
+// in progress. It reports whether all of it has ended.
+func (w *Workers) Stop() bool {
+	var stopping sync.WaitGroup
 	for _, running := range w.running {
-		running.Stop()
+		stopping.Go(running.Stop)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		stopping.Wait()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return true
+	case <-time.After(longestStop):
+		return false
 	}
 }

@@ -52,6 +52,11 @@ type Config struct {
 	// these when they write `X-Forwarded-For`. Behind another proxy all customers share one address.
 	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
 
+	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
+	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
+	// How long an API goes on answering after it was told to stop, while it is not ready: so long may
+	// proxies send requests to it. At most 1m.
+	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
 	// Another name of `TEMPORAL_WORKER_BUILD_ID`.
 	BuildID string `env:"CHECKOUT_BUILD_ID"`
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
@@ -152,6 +157,9 @@ func (c *Config) check(note func(name string, err error)) {
 	if c.DatabaseMaxConns < 2 {
 		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
 	}
+	if c.StopDelay < 0 || c.StopDelay > time.Minute {
+		note("CHECKOUT_STOP_DELAY", errors.New("must be from 0s to 1m"))
+	}
 	note("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
 	note("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
 	note("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
@@ -210,6 +218,7 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 		note("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
 	}
 	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
+	note("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
 	note("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
 	note("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
 }

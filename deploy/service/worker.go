@@ -1,14 +1,18 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/health"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
@@ -16,19 +20,39 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Worker runs the workflows and activities until ctx ends. It waits for
-// Temporal and PostgreSQL.
-func Worker(ctx context.Context, cfg config.Config) error {
-	store, err := OpenStore(ctx, cfg)
+// Worker runs the workflows and activities until told ends. It waits for PostgreSQL with its schema and
+// for Temporal. It answers /healthz and /readyz until its work has ended.
+func Worker(told context.Context, cfg config.Config) error {
+	state := newState(nil)
+	defer context.AfterFunc(told, state.Stops)()
+	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
+	defer hangUp()
+	group, answering := errgroup.WithContext(answering)
+	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler()); err != nil {
+		return err
+	}
+	ctx, done := either(answering, told)
+	defer done()
+	err := work(ctx, cfg, state)
+	hangUp()
+	return cmp.Or(group.Wait(), err) // an error of the group is the cause
+}
+
+// work runs the workflows and activities until ctx ends.
+func work(ctx context.Context, cfg config.Config, state *health.State) error {
+	store, err := awaitStore(ctx, cfg, state)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	state.Waits("it waits for Temporal")
+	state.Connected(store.Ping, nil)
 	temporal, err := AwaitTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
+	state.Connected(store.Ping, temporalAnswers(temporal))
 
 	if err := quietSlowTasks(); err != nil {
 		return err
@@ -71,7 +95,12 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer workers.Stop()
+	defer func() {
+		if !workers.Stop() {
+			slog.Warn("stopped before all work in progress had ended")
+		}
+	}()
+	state.Works()
 	slog.InfoContext(ctx, "worker polls")
 	tellMissingSchedules(ctx, flows, runs.Schedules{
 		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
