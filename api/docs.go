@@ -91,13 +91,13 @@ var redoc = sync.OnceValue(func() []byte {
 	return otherHosts.ReplaceAll(docsFile("redoc-3.0.1.js")(), []byte("data:,"))
 })
 
-// assetRoutes adds the routes of assets. Methods other than GET are answered with 405.
+// assetRoutes adds the routes of assets. Methods other than GET and HEAD are answered with 405.
 func (s *Server) assetRoutes(router *mux.Router) {
-	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed(http.MethodGet) })
+	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed("GET, HEAD") })
 	for _, a := range assets {
 		served := s.serveAsset(a)
 		router.HandleFunc(a.path, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet {
+			if r.Method != http.MethodGet && r.Method != http.MethodHead {
 				other.ServeHTTP(w, r)
 				return
 			}

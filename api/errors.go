@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/checkout/api/failure"
+	"example.com/checkout/api/health"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -47,7 +48,7 @@ type errorBody struct {
 	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending, payment_in_progress, order_id_in_use
 	SessionID string          `json:"session_id,omitempty"` // order_id_in_use
 	URL       string          `json:"url,omitempty"`        // order_id_in_use
-	Checks    *checks         `json:"checks,omitempty"`     // readyz
+	Checks    *health.Checks  `json:"checks,omitempty"`     // readyz
 	RequestID string          `json:"request_id"`
 }
 

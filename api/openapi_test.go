@@ -115,7 +115,9 @@ func TestOpenAPI_HasEveryRouteAndNoOther(t *testing.T) {
 		// The answer to an unknown method lists the known methods.
 		allow := f.serve(newRequest(t, "BREW", strings.Replace(path, "{id}", "x", 1), "")).Header().Get("Allow")
 		for method := range strings.SplitSeq(allow, ", ") {
-			routes = append(routes, method+" "+path)
+			if method != http.MethodHead { // the same answer as to GET, without the body
+				routes = append(routes, method+" "+path)
+			}
 		}
 		return err
 	}))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"example.com/checkout/api/health"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
@@ -42,7 +43,8 @@ type Config struct {
 	// Shares bounds the requests of one merchant that the process works on at once; nil means
 	// limit.DefaultShare for each.
 	Shares *limit.Shares
-	Log    *slog.Logger // slog.Default when nil
+	Health *health.State // of the process; nil means that it works and asks Store and Workflows
+	Log    *slog.Logger  // slog.Default when nil
 }
 
 // Payouts says what the real chains of a mode offer.
@@ -63,8 +65,7 @@ const requestTimeout = 10 * time.Second
 // Server answers the REST API.
 type Server struct {
 	Config
-	seen  *seenKeys
-	ready *readiness
+	seen *seenKeys
 }
 
 // New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
@@ -85,6 +86,10 @@ func New(c Config) http.Handler {
 		c.Shares = limit.NewShares(limit.DefaultShare)
 	}
 
+	if c.Health == nil {
+		c.Health = health.Started(c.Store.Ping, c.temporalAnswers)
+	}
+
 	s := newServer(c)
 
 	// Without these options mux redirects to clean paths and slashes, and an escaped slash
@@ -98,7 +103,7 @@ func New(c Config) http.Handler {
 }
 
 func newServer(c Config) *Server {
-	return &Server{Config: c, seen: &seenKeys{}, ready: &readiness{}}
+	return &Server{Config: c, seen: &seenKeys{}}
 }
 
 // routes adds every route. mux takes the first route that fits, so /v1/webhooks/verify comes before
@@ -106,6 +111,7 @@ func newServer(c Config) *Server {
 func (s *Server) routes(router *mux.Router) {
 	const (
 		get    = http.MethodGet
+		head   = http.MethodHead
 		post   = http.MethodPost
 		patch  = http.MethodPatch
 		remove = http.MethodDelete
@@ -157,8 +163,8 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(s.getPayout)})
 	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(s.retryPayout)})
 
-	s.route(router, "/healthz", methods{get: s.healthz})
-	s.route(router, "/readyz", methods{get: s.readyz})
+	s.route(router, "/healthz", methods{get: s.healthz, head: s.healthz})
+	s.route(router, "/readyz", methods{get: s.readyz, head: s.readyz})
 	s.assetRoutes(router)
 }
 

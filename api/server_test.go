@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api/health"
 	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -53,7 +54,7 @@ func TestServer_OtherMethodsAre405WithAllow(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	for path, allow := range map[string]string{
-		"/v1/checkout": "GET, POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/healthz": "GET", "/readyz": "GET",
+		"/v1/checkout": "GET, POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/docs": "GET, HEAD",
 		"/v1/webhooks": "GET, POST", "/v1/webhooks/x": "DELETE, GET, PATCH", "/v1/webhooks/verify": "POST",
 		"/v1/webhooks/x/hold": "POST", "/v1/webhooks/x/resume": "POST", "/v1/webhooks/x/rotate_secret": "POST",
 		"/v1/webhooks/x/test": "POST", "/v1/webhooks/x/replay": "POST",
@@ -267,16 +268,47 @@ func TestReadyz_SaysWhichIsDown(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 	require.Equal(t, map[string]any{"postgresql": "down", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "The service is not ready: PostgreSQL down.", got.json["message"])
+}
 
+func TestReadyz_WithoutTemporalTheServiceIsReady(t *testing.T) {
+	t.Parallel()
 	temporal := unreachableTemporal(t)
-	f = newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
-	began := time.Now()
+	f := newFront(t, func(c *Config) { c.Workflows = &runs.Client{Temporal: temporal} })
+	got := f.do("GET", "/readyz", "", "")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
+}
+
+func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
+	t.Parallel()
+	state := health.Starting("it waits")
+	f := newFront(t, func(c *Config) { c.Health = state })
+	state.Connected(f.store.Ping, func(context.Context) error { return nil })
+	got := f.do("GET", "/readyz", "", "")
+	require.Equal(t, 503, got.status)
+	require.Equal(t, "The service is not ready: it waits.", got.json["message"])
+	state.Works()
+	require.Equal(t, 200, f.do("GET", "/readyz", "", "").status)
+	state.Stops()
 	got = f.do("GET", "/readyz", "", "")
-	require.Less(t, time.Since(began), 2500*time.Millisecond)
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "unavailable", got.json["error"])
-	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
+	require.Equal(t, "The service is not ready: it was told to stop.", got.json["message"])
+	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "ok"}, got.json["checks"])
 	require.Equal(t, "1", got.header.Get("Retry-After"))
+	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")
+}
+
+// TestHead_AnswersAsGet: probes and link checkers use HEAD where no key is needed.
+func TestHead_AnswersAsGet(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for _, path := range []string{"/healthz", "/readyz", "/docs", "/docs/page.css"} {
+		got := httptest.NewRecorder() // the document does not name HEAD, and an HTTP server leaves the body out
+		f.handler.ServeHTTP(got, newRequest(t, "HEAD", path, ""))
+		require.Equal(t, 200, got.Code, path)
+		require.Equal(t, f.serve(newRequest(t, "GET", path, "")).Header().Get("Content-Type"), got.Header().Get("Content-Type"))
+	}
 }
 
 func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
@@ -285,7 +317,7 @@ func TestReadyz_AnswersInTimeWhenTemporalHangs(t *testing.T) {
 	began := time.Now()
 	got := f.do("GET", "/readyz", "", "")
 	require.Less(t, time.Since(began), 2500*time.Millisecond)
-	require.Equal(t, 503, got.status)
+	require.Equal(t, 200, got.status)
 	require.Equal(t, map[string]any{"postgresql": "ok", "temporal": "down"}, got.json["checks"])
 }
 

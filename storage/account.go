@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -17,27 +16,23 @@ type Accounts struct {
 
 const accountConns = 2 // a command runs one query at a time
 
-// OpenAccounts connects to the database at url for a command-line program. It returns an error when
-// the schema is missing or old: see Migrate.
+// OpenAccounts connects to the database at url for a command-line program. It returns ErrSchemaTooOld
+// when the schema is missing or old: see Migrate.
 func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
 	pool, err := newPool(ctx, url, accountConns)
 	if err != nil {
 		return nil, err
 	}
-	_, err = pool.Exec(ctx, `SELECT FROM merchant, api_key, token_bucket LIMIT 0`)
+	accounts := &Accounts{pool}
+	err = accounts.checkSchema(ctx)
 	if err == nil {
 		err = useCell(ctx, pool)
 	}
 	if err != nil {
 		pool.Close()
-	}
-	if isUndefinedTable(err) {
-		return nil, errors.New("the database has no schema yet, or an old one: run checkout setup first")
-	}
-	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	return &Accounts{pool}, nil
+	return accounts, nil
 }
 
 // Close closes every connection.

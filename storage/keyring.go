@@ -112,9 +112,6 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		return s.proveKeys(ctx, tx)
 	})
-	if isUndefinedTable(err) {
-		return errors.New("the database has no schema yet: run checkout setup first")
-	}
 	if err != nil {
 		return fmt.Errorf("check master key: %w", err)
 	}

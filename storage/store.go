@@ -45,7 +45,8 @@ type Store struct {
 const defaultMaxConns = 20
 
 // Open connects to the database. It checks that opts.Keys holds every key that sealed a value in
-// this database, and returns ErrWrongMasterKey otherwise. The schema must exist: see Migrate.
+// this database, and returns ErrWrongMasterKey otherwise. It returns ErrSchemaTooOld when the schema is
+// missing or old: see Migrate.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
@@ -56,7 +57,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
-	err = s.checkKeys(ctx)
+	err = s.checkSchema(ctx)
+	if err == nil {
+		err = s.checkKeys(ctx)
+	}
 	if err == nil {
 		err = useCell(ctx, pool)
 	}

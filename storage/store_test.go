@@ -222,12 +222,35 @@ func TestUnavailable_PostgreSQLThatLetsNobodyIn(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestOpen_SaysThatTheSchemaIsMissing(t *testing.T) {
+func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 	t.Parallel()
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
 	require.NoError(t, err)
-	_, err = storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, nil), Keys: keys})
-	require.ErrorContains(t, err, "run checkout setup first")
+	url := pgtemp.ForTest(t, nil)
+	refused := func(when string) {
+		t.Helper()
+		_, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
+		require.ErrorContains(t, err, "run checkout setup")
+		_, err = storage.OpenAccounts(t.Context(), url)
+		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
+	}
+	refused("there is none")
+	require.NoError(t, storage.Migrate(t.Context(), url))
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	versions := func(statement string) {
+		t.Helper()
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	versions(`DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`)
+	refused("the newest migration is missing")
+	versions(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)`)
+	store, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
+	require.NoError(t, err, "a newer schema fits")
+	store.Close()
 }
 
 func TestMigrate_TwoAtOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package worker
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -24,14 +25,22 @@ type Options struct {
 	// Deliver is how many webhook attempts run at once; 0 means 1,000. An attempt mostly waits for
 	// its receiver, and each endpoint gets only a few at once.
 	Deliver int
+	// Deployment names the workers' deployment in Temporal. It is needed with a BuildID.
+	Deployment string
 	// BuildID names the version of the code. A run stays with the build that it began with. A new
 	// run begins with the build that was released last. With "" there is one build at a time.
 	BuildID string
 }
 
-// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
-// receiver gets one twice.
-const stopTimeout = 15 * time.Second
+const (
+	// stopTimeout is longer than an attempt. So a stopping worker finishes its attempts, and no
+	// receiver gets one twice.
+	stopTimeout = 15 * time.Second
+	// longestStop limits Stop. The SDK stops its parts one after the other and waits up to stopTimeout
+	// for each. None begins new work meanwhile, so they are all done within one stopTimeout, unless
+	// something hangs.
+	longestStop = stopTimeout + 3*time.Second
+)
 
 const defaultDeliver = 1000
 
@@ -52,13 +61,13 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	}
 
 	worker.SetStickyWorkflowCacheSize(cachedRuns)
-	checkout := worker.New(c, workflows.TaskQueueCheckout, options(o.BuildID))
+	checkout := worker.New(c, workflows.TaskQueueCheckout, o.sdk())
 	workflows.RegisterCheckout(checkout)
 	checkout.RegisterActivity(o.Payments)
 	checkout.RegisterActivity(o.Housekeeping)
 	checkout.RegisterActivity(&o.Treasury)
 	checkout.RegisterActivity(&o.Books)
-	delivering := options(o.BuildID)
+	delivering := o.sdk()
 	delivering.MaxConcurrentActivityExecutionSize = o.Deliver
 	// A delivery makes its first attempt within its first workflow task.
 	delivering.MaxConcurrentLocalActivityExecutionSize = o.Deliver
@@ -80,12 +89,13 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	return w, nil
 }
 
-func options(buildID string) worker.Options {
+// sdk returns the options of both queues.
+func (o Options) sdk() worker.Options {
 	var deployment worker.DeploymentOptions
-	if buildID != "" {
+	if o.BuildID != "" {
 		deployment = worker.DeploymentOptions{
 			UseVersioning: true,
-			Version:       worker.WorkerDeploymentVersion{DeploymentName: workflows.Deployment, BuildID: buildID},
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: o.Deployment, BuildID: o.BuildID},
 			// Runs are short, so each stays on its build: a session 1 hour, a delivery 15 hours.
 			DefaultVersioningBehavior: workflow.VersioningBehaviorPinned,
 		}
@@ -100,9 +110,22 @@ func options(buildID string) worker.Options {
 	}
 }
 
-// Stop ends the polling and waits up to stopTimeout for the work in progress.
-func (w *Workers) Stop() {
+// Stop ends the polling of both task queues at the same time and waits up to longestStop for the work
+// in progress. It reports whether all of it has ended.
+func (w *Workers) Stop() bool {
+	var stopping sync.WaitGroup
 	for _, running := range w.running {
-		running.Stop()
+		stopping.Go(running.Stop)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		stopping.Wait()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		return true
+	case <-time.After(longestStop):
+		return false
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Deployment is the name of the Temporal worker deployment. Its versions are builds.
-const Deployment = "checkout"
-
 // Task queues, named after their work. Deliveries have a queue of their own, so slow receivers
 // never take the slots of sessions.
 const (

@@ -3,6 +3,7 @@ package hosted
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -96,11 +97,27 @@ func (s *server) takeCard(
 	ctx := context.WithoutCancel(r.Context())
 	token, method, err := tokenize(ctx, s.TestCards, card)
 	if err != nil {
-		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID)
+		s.Log.WarnContext(ctx, "card was not tokenized", "session_id", v.Session.ID, "error_class", classOf(err))
 		s.refuse(w, r, http.StatusServiceUnavailable, *v, t.DeclinedHeading, t.NetworkAway)
 		return "", method, false
 	}
 	return token, method, true
+}
+
+// classOf returns the type of the error at the end of err's chain, with PostgreSQL's code if it has one.
+// The text itself may quote the card.
+func classOf(err error) string {
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		err = next
+	}
+	class := fmt.Sprintf("%T", err)
+	if coded, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		class += " " + coded.SQLState()
+	}
+	return class
 }
 
 // takeConfirmation checks the form of an acquirer and returns its confirmation token. What card it

@@ -401,6 +401,7 @@ func TestPay_CardNetworkAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), english.texts.NetworkAway)
 	require.NotContains(t, h.log.String(), canaryCard)
+	require.Contains(t, h.log.String(), "*errors.errorString", "the class of the error says what is wrong")
 }
 
 func TestPay_Expired(t *testing.T) {

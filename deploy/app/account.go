@@ -49,7 +49,7 @@ func (c *call) operator(read func(args []string) (accountAction, error)) func(*c
 func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 	stores, err := config.LoadStores(c.environment)
 	if err != nil {
-		return fmt.Errorf("configuration:\n%w", err)
+		return configurationError(err)
 	}
 	accounts, err := storage.OpenAccounts(ctx, stores.DatabaseURL)
 	if err != nil {

@@ -6,25 +6,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/caarlos0/env/v11"
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/listen"
 	"example.com/checkout/workflows/webhook"
 )
 
-// defaultAPIURL is the API's address without a setting.
-const defaultAPIURL = "http://127.0.0.1:8080"
-
 // listenCommand returns the command for merchants' developers. It is only a client of the REST API,
 // so it reads none of the service's configuration.
 func (c *call) listenCommand() *cobra.Command {
-	settings := env.ToMap(c.environment)
-	o := listen.Options{APIKey: settings["CHECKOUT_API_KEY"], Out: c.out}
-	api := settings["CHECKOUT_API_URL"]
-	if api == "" {
-		api = defaultAPIURL
-	}
+	settings, fault := config.LoadClient(c.environment)
+	o := listen.Options{APIKey: settings.APIKey, Out: c.out}
 
 	var events, since string
 	command := &cobra.Command{
@@ -43,6 +36,10 @@ and catches up on those that it missed while it did not run.`,
 			if o.Since, err = listen.ParseSince(strings.TrimSpace(since), time.Now()); err != nil {
 				return fmt.Errorf("--since %w", err)
 			}
+			if fault != nil {
+				c.work = func(context.Context) error { return configurationError(fault) }
+				return nil
+			}
 			c.work = func(ctx context.Context) error { return listen.Run(ctx, o) }
 			return o.Check()
 		},
@@ -50,7 +47,7 @@ and catches up on those that it missed while it did not run.`,
 
 	flags := command.Flags()
 	flags.StringVar(&o.ForwardTo, "forward-to", "", "`URL` of the local server, such as http://127.0.0.1:3000/webhook")
-	flags.StringVar(&o.APIURL, "api", api, "`URL` of the REST API; CHECKOUT_API_URL sets it too")
+	flags.StringVar(&o.APIURL, "api", settings.APIURL, "`URL` of the REST API; CHECKOUT_API_URL sets it too")
 	flags.StringVar(&events, "events", "", "event `types` to forward, separated by commas (default all)")
 	flags.StringVar(&since, "since", "",
 		"begin `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)")

@@ -71,7 +71,7 @@ func storing(act func(context.Context, config.Config, *storage.Store) error) ser
 func (c *call) runConfigured(ctx context.Context, name string, stays bool, action serviceAction) error {
 	cfg, err := config.Load(c.environment)
 	if err != nil {
-		return fmt.Errorf("configuration:\n%w", err)
+		return configurationError(err)
 	}
 	flush, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Stays: stays, Out: c.out, Level: cfg.Level})
 	if err != nil {
@@ -86,6 +86,9 @@ func (c *call) runConfigured(ctx context.Context, name string, stays bool, actio
 	return err
 }
 
+// configurationError says that err is about the settings.
+func configurationError(err error) error { return fmt.Errorf("configuration:\n%w", err) }
+
 // prepared runs the action of a command that ends and needs a part of the settings only, which load
 // reads. Log lines go to notes, because out is for the command's own output.
 func prepared[T any](
@@ -94,7 +97,7 @@ func prepared[T any](
 ) error {
 	settings, err := load(c.environment)
 	if err != nil {
-		return fmt.Errorf("configuration:\n%w", err)
+		return configurationError(err)
 	}
 	flush, err := telemetry.Setup(ctx, telemetry.Options{Service: name, Stays: ends, Out: c.notes})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
-	"example.com/checkout/workflows"
 )
 
 func (c *call) releaseCommand() *cobra.Command {
@@ -55,7 +54,7 @@ func release(ctx context.Context, cfg config.Temporal, build string, out io.Writ
 	}
 	defer temporal.Close()
 
-	deployment := temporal.WorkerDeploymentClient().GetHandle(workflows.Deployment)
+	deployment := temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName)
 	known, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
@@ -83,7 +82,7 @@ func countRuns(ctx context.Context, cfg config.Temporal, out io.Writer) error {
 	}
 	defer temporal.Close()
 
-	deployment := temporal.WorkerDeploymentClient().GetHandle(workflows.Deployment)
+	deployment := temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName)
 	got, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
@@ -92,7 +91,7 @@ func countRuns(ctx context.Context, cfg config.Temporal, out io.Writer) error {
 		build := version.Version.BuildID
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'",
-				workflows.Deployment, build),
+				cfg.DeploymentName, build),
 		})
 		if err != nil {
 			return fmt.Errorf("count runs: %w", err)

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,6 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +52,12 @@ type Config struct {
 	// these when they write `X-Forwarded-For`. Behind another proxy all customers share one address.
 	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
 
-	// The name of a worker's code, for upgrades under load. Without it one build runs at a time.
+	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
+	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
+	// How long an API goes on answering after it was told to stop, while it is not ready: so long may
+	// proxies send requests to it. At most 1m.
+	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
+	// Another name of `TEMPORAL_WORKER_BUILD_ID`.
 	BuildID string `env:"CHECKOUT_BUILD_ID"`
 	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
 	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
@@ -100,33 +105,33 @@ type Config struct {
 	Proxies      []netip.Prefix   `env:"-"`
 }
 
-// buildIDPattern excludes the characters that separate a build id from other words.
-var buildIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-
 // Load reads environment, a list of NAME=value. Its error names every wrong setting and never
 // quotes a secret.
 func Load(environment []string) (Config, error) {
 	var c Config
-	err := load(environment, &c, func(note func(string, error)) {
-		c.parseTest(environment, note)
+	err := load(environment, &c, func(settings map[string]string, note func(string, error)) {
+		c.parseTest(settings, note)
 		c.check(note)
 	})
 	return c, err
 }
 
-// load fills settings, a pointer to a struct, from environment, and checks them. check passes each
-// fault to note, by the name of the setting. The error names every wrong setting; settings is then
-// empty.
-func load[T any](environment []string, settings *T, check func(note func(name string, err error))) error {
+// load fills filled, a pointer to a struct, from environment, and checks it. check gets all settings by
+// name, and passes each fault to note. The error names every wrong setting; filled is then empty.
+func load[T any](
+	environment []string, filled *T, check func(settings map[string]string, note func(name string, err error)),
+) error {
 	faults := map[string]error{} // the first fault of each setting, by name
-	for name, err := range describe[T](env.ParseWithOptions(settings, env.Options{Environment: env.ToMap(environment)})) {
-		faults[name] = err
-	}
-	check(func(name string, err error) {
-		if err != nil && faults[name] == nil {
+	note := func(name string, err error) {
+		if err != nil && faults[name] == nil && faults[name+fileSuffix] == nil {
 			faults[name] = err
 		}
-	})
+	}
+	settings := read(environment, note)
+	for name, err := range describe[T](env.ParseWithOptions(filled, env.Options{Environment: settings})) {
+		note(name, err)
+	}
+	check(settings, note)
 	if len(faults) == 0 {
 		return nil
 	}
@@ -134,7 +139,7 @@ func load[T any](environment []string, settings *T, check func(note func(name st
 	for _, name := range slices.Sorted(maps.Keys(faults)) {
 		all = append(all, fmt.Errorf("%s %w", name, faults[name]))
 	}
-	*settings = *new(T)
+	*filled = *new(T)
 	return errors.Join(all...)
 }
 
@@ -149,11 +154,11 @@ func (c *Config) check(note func(name string, err error)) {
 	}
 	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
 	c.checkAddresses(note)
-	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
-		note("CHECKOUT_BUILD_ID", errors.New("must be 1 to 100 letters, digits and .-_"))
-	}
 	if c.DatabaseMaxConns < 2 {
 		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
+	}
+	if c.StopDelay < 0 || c.StopDelay > time.Minute {
+		note("CHECKOUT_STOP_DELAY", errors.New("must be from 0s to 1m"))
 	}
 	note("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
 	note("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
@@ -167,15 +172,28 @@ func (c *Config) check(note func(name string, err error)) {
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
 	c.Temporal.check(note)
+	c.checkBuild(note)
 	c.checkNetworks(note)
 }
 
 // parseTest fills the networks of test mode.
-func (c *Config) parseTest(environment []string, note func(name string, err error)) {
-	settings := testNetworks(env.ToMap(environment))
-	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: settings})) {
+func (c *Config) parseTest(settings map[string]string, note func(name string, err error)) {
+	environment := testNetworks(settings)
+	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: environment})) {
 		note(testName(name), err)
 	}
+}
+
+// checkBuild leaves the same build id under both of its names.
+func (c *Config) checkBuild(note func(name string, err error)) {
+	if c.BuildID != "" && c.Temporal.BuildID != "" && c.BuildID != c.Temporal.BuildID {
+		note("CHECKOUT_BUILD_ID", errors.New("and TEMPORAL_WORKER_BUILD_ID must not differ"))
+	}
+	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
+		note("CHECKOUT_BUILD_ID", errBuildID)
+	}
+	c.Temporal.BuildID = cmp.Or(c.Temporal.BuildID, c.BuildID)
+	c.BuildID = c.Temporal.BuildID
 }
 
 func (c *Config) checkNetworks(note func(name string, err error)) {
@@ -205,6 +223,7 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 		note("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
 	}
 	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
+	note("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
 	note("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
 	note("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
 }

@@ -35,7 +35,10 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 	_, after, ok := strings.Cut(rest, tableEnds)
 	require.True(t, ok, "%s has no line %s", operatorsGuide, tableEnds)
 
-	table := settingsTable(t, "config.go", "Config") +
+	table := "Each setting may also be the content of a file: `NAME_FILE` holds the file's absolute path, and a newline at the\n" +
+		"end of the file does not count. Settings that name a file already have no such form. A name that is not a setting,\n" +
+		"such as a misspelt one, stops every command with a message that names it.\n\n" +
+		settingsTable(t, "config.go", "Config") +
 		"\n**Temporal.**\n\n" + settingsTable(t, "temporal.go", "Temporal") +
 		"\n**Schedules.** Only `checkout setup` reads these.\n\n" + settingsTable(t, "setup.go", "Schedules") +
 		"\n**Live mode.** Without a key of Stripe it is off.\n\n" + settingsTable(t, "networks.go", "Networks")

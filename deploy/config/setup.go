@@ -56,7 +56,7 @@ func (s Setup) modes(test string) (real []checkout.Mode) {
 // LoadSetup reads environment as Load does, with errors in the same form.
 func LoadSetup(environment []string) (Setup, error) {
 	var s Setup
-	err := load(environment, &s, s.check)
+	err := load(environment, &s, func(_ map[string]string, note func(string, error)) { s.check(note) })
 	return s, err
 }
 

@@ -35,7 +35,7 @@ func (s Stores) PayoutAddressRules() storage.PayoutAddressRules {
 // LoadStores reads environment as Load does, with errors in the same form.
 func LoadStores(environment []string) (Stores, error) {
 	var s Stores
-	err := load(environment, &s, s.check)
+	err := load(environment, &s, func(_ map[string]string, note func(string, error)) { s.check(note) })
 	return s, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"go.temporal.io/sdk/client"
@@ -35,12 +36,25 @@ type Temporal struct {
 	ServerCAPath string `env:"TEMPORAL_TLS_SERVER_CA_CERT_PATH"`
 	// The name in Temporal's certificate, if it is not the address.
 	ServerName string `env:"TEMPORAL_TLS_SERVER_NAME"`
+	// The name of the workers' deployment in Temporal, whose versions are builds.
+	DeploymentName string `env:"TEMPORAL_DEPLOYMENT_NAME" envDefault:"checkout"`
+	// The name of a worker's code, for upgrades under load. Without it one build runs at a time.
+	BuildID string `env:"TEMPORAL_WORKER_BUILD_ID"`
 }
+
+// The patterns of the two names exclude what Temporal does not take, and the characters that separate
+// them from other words in its queries.
+var (
+	deploymentPattern = regexp.MustCompile(`^[A-Za-z0-9_/-]{1,100}$`)
+	buildIDPattern    = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+	errBuildID = errors.New("must be 1 to 100 letters, digits and .-_")
+)
 
 // LoadTemporal reads environment as Load does, with errors in the same form.
 func LoadTemporal(environment []string) (Temporal, error) {
 	var t Temporal
-	err := load(environment, &t, func(note func(string, error)) { t.check(note) })
+	err := load(environment, &t, func(_ map[string]string, note func(string, error)) { t.check(note) })
 	return t, err
 }
 
@@ -52,6 +66,15 @@ func (t Temporal) secured() bool {
 // check passes the faults of the settings to note, by name.
 func (t Temporal) check(note func(name string, err error)) {
 	note("TEMPORAL_ADDRESS", checkAddress(t.Address))
+	if !deploymentPattern.MatchString(t.DeploymentName) {
+		note("TEMPORAL_DEPLOYMENT_NAME", errors.New("must be 1 to 100 letters, digits and _/-"))
+	}
+	if t.BuildID != "" && !buildIDPattern.MatchString(t.BuildID) {
+		note("TEMPORAL_WORKER_BUILD_ID", errBuildID)
+	}
+	if t.APIKey != "" && t.APIKeyFile != "" {
+		note("TEMPORAL_API_KEY_FILE", errors.New("and TEMPORAL_API_KEY must not both be set"))
+	}
 	switch {
 	case t.ClientCertPath == "" && t.ClientKeyPath != "":
 		note("TEMPORAL_TLS_CLIENT_CERT_PATH", errors.New("is needed with TEMPORAL_TLS_CLIENT_KEY_PATH"))

@@ -22,6 +22,8 @@ func RunCommand() {
 	if name == "" {
 		return
 	}
+	_ = os.Unsetenv(commandVariable) // not a setting of the command; it fails only for a malformed name
+	_ = os.Unsetenv(PostgresRepository)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := app.Main(ctx, []string{name}, os.Environ(), os.Stdout, os.Stderr)
 	stop()

@@ -28,6 +28,7 @@ func (s *Stack) Environment() []string {
 		"CHECKOUT_PAGE_URL="+s.PageURL(),
 		"CHECKOUT_DASHBOARD_ADDRESS="+loopback(s.options.Ports.Dashboard),
 		"CHECKOUT_DASHBOARD_URL="+s.DashboardURL(),
+		"CHECKOUT_HEALTH_ADDRESS="+loopback(0), // any port: only the stack's own worker has a known one
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=true",
 	)
 	if !s.options.NoUI {
@@ -81,6 +82,9 @@ func (s *Stack) DashboardURL() string { return "http://" + loopback(s.options.Po
 
 // ReceiverURL returns the address of the sample receiver.
 func (s *Stack) ReceiverURL() string { return "http://" + loopback(s.options.Ports.Receiver) }
+
+// HealthURL returns the address of the worker's /healthz and /readyz.
+func (s *Stack) HealthURL() string { return "http://" + loopback(s.options.Ports.Health) }
 
 // UIURL returns the address of Temporal's UI.
 func (s *Stack) UIURL() string { return "http://" + loopback(s.options.Ports.UI) }

@@ -121,7 +121,9 @@ func (s *Stack) StartAPI(ctx context.Context) (err error) {
 }
 
 // command starts a command of the production binary as a process of its own.
-func (s *Stack) command(name string) (*Process, error) { return s.StartMore(name, name) }
+func (s *Stack) command(name string) (*Process, error) {
+	return s.StartMore(name, name, "CHECKOUT_HEALTH_ADDRESS="+loopback(s.options.Ports.Health))
+}
 
 // StartMore starts one more process of a command, "api" or "worker", beside the stack's own. env
 // holds the settings in which it differs, for example an API's addresses. Its log is Log(logName).

@@ -14,7 +14,7 @@ import (
 
 // Ports are the ports of a stack on 127.0.0.1; 0 means a free port.
 type Ports struct {
-	API, Page, Dashboard, Receiver, UI, Temporal, Postgres int
+	API, Page, Dashboard, Receiver, UI, Temporal, Postgres, Health int
 
 	// Of the simulated live mode: the card network's API, the chain's node, and the treasury's signer.
 	// The node is the signer too; they differ only in Options.Through.
@@ -133,12 +133,12 @@ func (s *Stack) Stop() {
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(9)
+	free, err := Free(10)
 	if err != nil {
 		return err
 	}
 
-	s.metrics = map[string]int{"api": free[7], "worker": free[8]}
+	s.metrics = map[string]int{"api": free[8], "worker": free[9]}
 	var chosen []int
 	for i, port := range []struct {
 		number *int
@@ -146,6 +146,7 @@ func (s *Stack) choosePorts() error {
 	}{
 		{&p.API, "-api-port"}, {&p.Page, "-page-port"}, {&p.Dashboard, "-dashboard-port"}, {&p.Receiver, "-receiver-port"},
 		{&p.UI, "-ui-port"}, {&p.Temporal, "-temporal-port"}, {&p.Postgres, "-postgres-port"},
+		{&p.Health, "-health-port"},
 	} {
 		switch {
 		case *port.number == 0:

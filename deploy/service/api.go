@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,14 +29,10 @@ import (
 // challengePath is the page of the sandbox's bank, where customers confirm a payment.
 const challengePath = "/sandbox/3ds"
 
-// API serves the REST API, the hosted page and the dashboard until ctx ends. It starts even when
-// Temporal is away, and answers the requests that do not need Temporal.
-func API(ctx context.Context, cfg config.Config) error {
-	store, err := OpenStore(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+// API serves the REST API, the hosted page and the dashboard until told ends, and CHECKOUT_STOP_DELAY
+// longer. It starts even when Temporal is away, and answers the requests that do not need Temporal. While
+// it waits for PostgreSQL or for the schema, it answers /healthz and /readyz only.
+func API(told context.Context, cfg config.Config) error {
 	options, err := temporalOptions(cfg.Temporal)
 	if err != nil {
 		return err
@@ -46,7 +43,38 @@ func API(ctx context.Context, cfg config.Config) error {
 	}
 	defer temporal.Close()
 
-	flows := &runs.Client{Temporal: temporal}
+	state := newState(temporal)
+	ctx, stop := untilStopped(told, state, cfg.StopDelay)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	rest := newGate(state.Handler())
+	err = serve(ctx, group, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
+	if err != nil {
+		return err
+	}
+	starting, done := either(ctx, told)
+	defer done()
+	store, err := awaitStore(starting, cfg, state)
+	if err == nil {
+		defer store.Close()
+		state.Connected(store.Ping, temporalAnswers(temporal))
+		err = startAPI(ctx, cfg, group, rest, api.Config{
+			Store: store, Workflows: &runs.Client{Temporal: temporal}, Health: state,
+		})
+	}
+	if err != nil {
+		stop()
+		return cmp.Or(group.Wait(), err) // an error of the group is the cause
+	}
+	state.Works()
+	return group.Wait()
+}
+
+// startAPI opens rest for the REST API and starts the rest of the process in group.
+func startAPI(
+	ctx context.Context, cfg config.Config, group *errgroup.Group, rest *gate, restConfig api.Config,
+) error {
+	store, flows := restConfig.Store, restConfig.Workflows
 	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	if cfg.AllowLoopback {
 		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
@@ -55,11 +83,9 @@ func API(ctx context.Context, cfg config.Config) error {
 	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
 	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
-	restConfig := api.Config{
-		Store: store, Workflows: flows, CheckoutURL: cfg.PageURL, CheckAddress: guard.Check,
-		SessionLifetime: cfg.SessionLifetime, Payouts: map[checkout.Mode]*api.Payouts{}, Limits: limits(cfg),
-		Shares: shares, Log: slog.Default(),
-	}
+	restConfig.CheckoutURL, restConfig.CheckAddress = cfg.PageURL, guard.Check
+	restConfig.SessionLifetime, restConfig.Payouts = cfg.SessionLifetime, map[checkout.Mode]*api.Payouts{}
+	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()
 	page := hosted.Config{
 		Store: store, Workflows: flows, TestCards: cards, Acquirers: map[checkout.Mode]*hosted.Acquirer{},
 		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
@@ -73,7 +99,6 @@ func API(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	rest := withReports(cfg, store, flows, api.New(restConfig))
 	pages := http.NewServeMux()
 	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
 	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
@@ -87,24 +112,22 @@ func API(ctx context.Context, cfg config.Config) error {
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return serve(ctx, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
-	})
-	group.Go(func() error {
-		return serve(ctx, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
-	})
-	group.Go(func() error {
-		return serve(
-			ctx, "dashboard", cfg.DashboardAddress,
-			behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
-		)
-	})
+	rest.open(withReports(cfg, store, flows, api.New(restConfig)))
+	err = serve(ctx, group, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
+	if err != nil {
+		return err
+	}
+	err = serve(
+		ctx, group, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
+	)
+	if err != nil {
+		return err
+	}
 	// Run ends the streams at a stop: the stop need not wait for them.
 	group.Go(func() error { feed.Run(ctx); return nil })
 	group.Go(func() error { runLive(ctx); return nil })
 	group.Go(func() error { runTest(ctx); return nil })
-	return group.Wait()
+	return nil
 }
 
 // badKeyBurst is how many requests without a valid key get 401 before 429. The 401 shows a
@@ -153,8 +176,9 @@ const (
 	stopTimeout       = 15 * time.Second
 )
 
-// serve answers requests on address until ctx ends, then finishes the requests under way.
-func serve(ctx context.Context, name, address string, handler http.Handler) error {
+// serve listens on address, and answers requests in group until ctx ends. Then it finishes the requests
+// under way.
+func serve(ctx context.Context, group *errgroup.Group, name, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -164,18 +188,20 @@ func serve(ctx context.Context, name, address string, handler http.Handler) erro
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, Protocols: protocols(),
 		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
 	}
-	stopped := make(chan error, 1)
-	go func() {
+	slog.InfoContext(ctx, name+" listens", "address", listener.Addr().String())
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
 		<-ctx.Done()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		stopped <- server.Shutdown(ctx)
-	}()
-	slog.InfoContext(ctx, name+" listens", "address", listener.Addr().String())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return <-stopped
+		return server.Shutdown(ctx)
+	})
+	return nil
 }
 
 // protocols returns HTTP/1.1 and HTTP/2 without TLS. With HTTP/2, a proxy needs one connection for

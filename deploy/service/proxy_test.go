@@ -1,13 +1,38 @@
 package service
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 )
+
+// TestBehindProxies_WarnsOfAHeaderThatItDoesNotBelieve changes the default log, so it does not run in parallel.
+func TestBehindProxies_WarnsOfAHeaderThatItDoesNotBelieve(t *testing.T) { //nolint:paralleltest // see above
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	untrustedTold = rate.Sometimes{Interval: time.Minute}
+	h := behindProxies(nil, http.NotFoundHandler())
+	for _, forwarded := range []string{"", "192.0.2.7", "192.0.2.8"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = "10.0.0.1:5"
+		if forwarded != "" {
+			r.Header.Set("X-Forwarded-For", forwarded)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	require.Equal(t, 1, strings.Count(log.String(), `"peer":"10.0.0.1:5"`), "once a minute: %s", log.String())
+	require.NotContains(t, log.String(), "192.0.2.", "what the header says is anybody's")
+}
 
 func TestBehindProxies_BelievesOnlyWhatItsOwnProxiesWrote(t *testing.T) {
 	t.Parallel()

@@ -12,20 +12,41 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
+	"example.com/checkout/api/health"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/telemetry"
 	"example.com/checkout/storage"
 )
 
 // OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
-// key, because the process would sign wrongly.
+// key, because the process would sign wrongly, and for a schema that is too old.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
+	return openStore(ctx, cfg, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
+}
+
+// awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what
+// it waits for.
+func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
+	return openStore(ctx, cfg, func(err error) bool {
+		if errors.Is(err, storage.ErrSchemaTooOld) {
+			state.Waits(storage.ErrSchemaTooOld.Error())
+			return true
+		}
+		state.Waits(waitsForStore)
+		return storage.Unavailable(err) && !storage.Misconfigured(err)
+	})
+}
+
+// waitsForStore is what a process waits for at first.
+const waitsForStore = "it waits for PostgreSQL"
+
+func openStore(ctx context.Context, cfg config.Config, passing func(error) bool) (*storage.Store, error) {
 	options := storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns}
 	var store *storage.Store
 	err := wait(ctx, "PostgreSQL", func() (err error) {
 		store, err = storage.Open(ctx, options)
 		return err
-	}, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
+	}, passing)
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		err = fmt.Errorf("CHECKOUT_MASTER_KEYS lacks the key that sealed what is in the database: %w", err)
 	}

@@ -1,14 +1,18 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/health"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
@@ -16,19 +20,39 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Worker runs the workflows and activities until ctx ends. It waits for
-// Temporal and PostgreSQL.
-func Worker(ctx context.Context, cfg config.Config) error {
-	store, err := OpenStore(ctx, cfg)
+// Worker runs the workflows and activities until told ends. It waits for PostgreSQL with its schema and
+// for Temporal. It answers /healthz and /readyz until its work has ended.
+func Worker(told context.Context, cfg config.Config) error {
+	state := newState(nil)
+	defer context.AfterFunc(told, state.Stops)()
+	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
+	defer hangUp()
+	group, answering := errgroup.WithContext(answering)
+	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler()); err != nil {
+		return err
+	}
+	ctx, done := either(answering, told)
+	defer done()
+	err := work(ctx, cfg, state)
+	hangUp()
+	return cmp.Or(group.Wait(), err) // an error of the group is the cause
+}
+
+// work runs the workflows and activities until ctx ends.
+func work(ctx context.Context, cfg config.Config, state *health.State) error {
+	store, err := awaitStore(ctx, cfg, state)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
+	state.Waits("it waits for Temporal")
+	state.Connected(store.Ping, nil)
 	temporal, err := AwaitTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err
 	}
 	defer temporal.Close()
+	state.Connected(store.Ping, temporalAnswers(temporal))
 
 	if err := quietSlowTasks(); err != nil {
 		return err
@@ -61,7 +85,8 @@ func Worker(ctx context.Context, cfg config.Config) error {
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 		Treasury:     activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
 		Books:        activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
-		BuildID:      cfg.BuildID,
+		Deployment:   cfg.Temporal.DeploymentName,
+		BuildID:      cfg.Temporal.BuildID,
 	}
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)
@@ -70,8 +95,14 @@ func Worker(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer workers.Stop()
+	defer func() {
+		if !workers.Stop() {
+			slog.Warn("stopped before all work in progress had ended")
+		}
+	}()
+	state.Works()
 	slog.InfoContext(ctx, "worker polls")
+	go tellUnreleased(ctx, temporal, cfg.Temporal)
 	tellMissingSchedules(ctx, flows, runs.Schedules{
 		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
 		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
@@ -103,16 +134,12 @@ func modesOf(cfg config.Config, has func(config.Networks) bool) (modes []checkou
 	return modes
 }
 
-// slowTask is an environment variable of Temporal's SDK: the SDK warns of a workflow task that
-// takes more seconds than this.
-const slowTask = "TEMPORAL_WORKFLOW_TASK_DURATION_WARN_SECONDS"
-
-// quietSlowTasks raises the limit of slowTask, unless an operator has set one. A first attempt is
+// quietSlowTasks raises the limit of config.SlowTask, unless an operator has set one. A first attempt is
 // made within a workflow task, so each slow receiver would cause a warning. The attempt already
 // has its own line in the log.
 func quietSlowTasks() error {
-	if os.Getenv(slowTask) != "" {
+	if os.Getenv(config.SlowTask) != "" {
 		return nil
 	}
-	return os.Setenv(slowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
+	return os.Setenv(config.SlowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
 }

@@ -75,6 +75,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags.IntVar(&o.Ports.Page, "page-port", 8081, "port of the hosted checkout page")
 	flags.IntVar(&o.Ports.Receiver, "receiver-port", 8082, "port of the sample receiver")
 	flags.IntVar(&o.Ports.Dashboard, "dashboard-port", 8083, "port of the dashboard")
+	flags.IntVar(&o.Ports.Health, "health-port", 8084, "port of the worker's health")
 	flags.IntVar(&o.Ports.UI, "ui-port", 8233, "port of Temporal's UI")
 	flags.IntVar(&o.Ports.Temporal, "temporal-port", 7233, "port of Temporal")
 	flags.IntVar(&o.Ports.Postgres, "postgres-port", 0, "port of the private PostgreSQL; 0 is a free one")

@@ -112,3 +112,47 @@ func TestSlowClients_AreCutOffAndHurtNobody(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestStop_CutsNoAttempt stops the worker while 12 attempts are under way: each is finished and recorded
+// within the longest stop that deploy/README.md names, and no receiver gets one twice.
+func TestStop_CutsNoAttempt(t *testing.T) {
+	t.Parallel()
+	stack := e2e.OwnStack(t, devstack.Options{})
+	merchants := []*e2e.Merchant{e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)}
+	sessions := map[string]*e2e.Merchant{}
+	for _, m := range merchants {
+		for range 4 { // a worker has at most 4 attempts at an endpoint under way
+			sessions[m.Create(e2e.Terms)] = m
+		}
+	}
+	var releases []func()
+	for _, m := range merchants {
+		releases = append(releases, m.Receiver.Hang())
+	}
+	var group sync.WaitGroup
+	for id, m := range sessions {
+		group.Go(func() { _, _, _ = m.Pay(id, e2e.CardDeclined) }) // the arrivals show it
+	}
+	group.Wait()
+	for _, m := range merchants {
+		m.Arrivals(4, 5*time.Second)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- stack.Worker.Stop(longestStop) }()
+	time.Sleep(300 * time.Millisecond) // the stop has begun
+	for _, release := range releases {
+		release()
+	}
+	require.NoError(t, <-stopped)
+	for id, m := range sessions {
+		delivery := e2e.DeliveryOf(t, stack, id, "checkout.failed")
+		require.EqualValues(t, "delivered", m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+delivery, "").Field("status"), id)
+	}
+	require.NoError(t, stack.StartWorker(t.Context()))
+	for _, m := range merchants {
+		require.Len(t, m.Arrivals(4, time.Second), 4)
+	}
+}
+
+// longestStop is the worker's, as deploy/README.md names it.
+const longestStop = 23 * time.Second

@@ -86,6 +86,6 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 	})
 	require.NoError(t, err)
-	t.Cleanup(workers.Stop)
+	t.Cleanup(func() { workers.Stop() })
 	require.NoError(t, flows.EnsureSchedules(t.Context(), runs.Schedules{ReconcileEvery: time.Second, Retention: 24 * time.Hour}))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,6 +31,10 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	t.Parallel()
 	stack := e2e.OwnStack(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
 	c := e2e.TemporalClient(t, stack)
+	e2e.Await(t, "the worker says that its build must be released", 10*time.Second, func() bool {
+		log, err := os.ReadFile(stack.Log("worker"))
+		return err == nil && strings.Contains(string(log), "run checkout release")
+	})
 	e2e.Release(t, stack, "one")
 	m, failing := e2e.NewMerchant(t, stack), e2e.NewMerchant(t, stack)
 	waiting := m.Create(e2e.Terms)

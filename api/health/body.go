@@ -1,0 +1,70 @@
+package health
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Checks holds "ok" or "down" for each system that the service uses.
+type Checks struct {
+	PostgreSQL string `json:"postgresql"`
+	Temporal   string `json:"temporal"`
+}
+
+// Checks returns the answers of the systems.
+func (r Report) Checks() *Checks { return &Checks{word(r.PostgreSQL), word(r.Temporal)} }
+
+func word(err error) string {
+	if err != nil {
+		return "down"
+	}
+	return "ok"
+}
+
+// Message is the text of /readyz for a process that is not ready.
+func (r Report) Message() string { return "The service is not ready: " + r.Fault + "." }
+
+// OK is the body of /healthz, and with Checks that of /readyz.
+type OK struct {
+	Status string  `json:"status"`
+	Checks *Checks `json:"checks,omitempty"`
+}
+
+// Handler serves GET and HEAD of /healthz and /readyz, with the bodies of the REST API. While the
+// process is not ready, every other path answers as /readyz does.
+func (s *State) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		write(w, http.StatusOK, OK{Status: "ok"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		report := s.Report(r.Context())
+		if report.Fault != "" {
+			notReady(w, report)
+			return
+		}
+		write(w, http.StatusOK, OK{"ok", report.Checks()})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if report := s.Report(r.Context()); report.Fault != "" {
+			notReady(w, report)
+			return
+		}
+		http.NotFound(w, r)
+	})
+	return mux
+}
+
+func notReady(w http.ResponseWriter, r Report) {
+	w.Header().Set("Retry-After", "1")
+	write(w, http.StatusServiceUnavailable, map[string]any{
+		"error": "unavailable", "message": r.Message(), "checks": r.Checks(),
+	})
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has gone
+}

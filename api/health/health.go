@@ -1,0 +1,133 @@
+// Package health says whether a process lives and whether it can work. The API and the worker answer
+// /healthz and /readyz from it.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// readyTimeout is how long a Report waits for PostgreSQL and Temporal.
+	readyTimeout = 2 * time.Second
+	// readyFor is how long a Report repeats their last answers. Every client may ask without a limit.
+	readyFor = time.Second
+)
+
+// Check asks a system for a sign of life.
+type Check func(ctx context.Context) error
+
+// errNotAsked is the answer of a system that nobody has connected to yet.
+var errNotAsked = errors.New("not connected yet")
+
+// State is the health of a process. It is safe for concurrent use.
+type State struct {
+	mu                   sync.Mutex // held while both systems are asked
+	postgresql, temporal Check
+	at                   time.Time // of the last answers
+	answers              struct{ postgresql, temporal error }
+
+	phase   sync.Mutex
+	waiting string // why the process cannot work yet; "" since it has started
+	stops   bool
+}
+
+// Starting returns the state of a process that waits for what.
+func Starting(what string) *State { return &State{waiting: what} }
+
+// Started returns the state of a process that works.
+func Started(postgresql, temporal Check) *State {
+	s := &State{}
+	s.Connected(postgresql, temporal)
+	return s
+}
+
+// Waits says why the process cannot work yet.
+func (s *State) Waits(why string) {
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	s.waiting = why
+}
+
+// Connected says how to ask the systems; nil means that there is no connection yet.
+func (s *State) Connected(postgresql, temporal Check) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.postgresql, s.temporal, s.at = postgresql, temporal, time.Time{}
+}
+
+// Works says that the process has started.
+func (s *State) Works() { s.Waits("") }
+
+// Stops says that the process was told to stop. It is not ready any more.
+func (s *State) Stops() {
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	s.stops = true
+}
+
+// Report says whether a process can work.
+type Report struct {
+	Fault                string // why it cannot; "" when it can
+	PostgreSQL, Temporal error  // their last answers, about a second old at most
+}
+
+// Err returns the fault with the systems' answers, for the log; nil when the process can work.
+func (r Report) Err() error {
+	if r.Fault == "" {
+		return nil
+	}
+	return fmt.Errorf("not ready: %s: %w", r.Fault, errors.Join(r.PostgreSQL, r.Temporal))
+}
+
+// Report asks PostgreSQL and Temporal at the same time and waits at most readyTimeout. Without Temporal
+// a process is ready nevertheless: it does what it can, and another process could do no more.
+func (s *State) Report(ctx context.Context) Report {
+	r := Report{}
+	r.PostgreSQL, r.Temporal = s.ask(ctx)
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	switch {
+	case s.stops:
+		r.Fault = "it was told to stop"
+	case s.waiting != "":
+		r.Fault = s.waiting
+	case r.PostgreSQL != nil:
+		r.Fault = "PostgreSQL down"
+	}
+	return r
+}
+
+func (s *State) ask(ctx context.Context) (postgresql, temporal error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.at) >= readyFor {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // others use the answers too
+		defer cancel()
+		first, second := inTime(ctx, s.postgresql), inTime(ctx, s.temporal)
+		s.answers.postgresql, s.answers.temporal, s.at = <-first, <-second, time.Now()
+	}
+	return s.answers.postgresql, s.answers.temporal
+}
+
+// inTime runs check and sends its error. It sends ctx's error when ctx ends before check does.
+func inTime(ctx context.Context, check Check) <-chan error {
+	answer, result := make(chan error, 1), make(chan error, 1)
+	if check == nil {
+		result <- errNotAsked
+		return result
+	}
+	go func() { answer <- check(ctx) }()
+	go func() {
+		select {
+		case err := <-answer:
+			result <- err
+		case <-ctx.Done():
+			result <- ctx.Err()
+		}
+	}()
+	return result
+}

@@ -1,0 +1,34 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"example.com/checkout/api/health"
+)
+
+// untilStopped returns a context that lasts delay longer than told. When told ends, state is not ready at
+// once. So proxies learn of the stop while the process still answers.
+func untilStopped(told context.Context, state *health.State, delay time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
+	forget := context.AfterFunc(told, func() {
+		state.Stops()
+		slog.InfoContext(ctx, "told to stop", "delay", delay)
+		time.AfterFunc(delay, cancel)
+	})
+	return ctx, func() {
+		forget()
+		cancel()
+	}
+}
+
+// either returns a context that ends with the first of both.
+func either(a, b context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(a)
+	forget := context.AfterFunc(b, cancel)
+	return ctx, func() {
+		forget()
+		cancel()
+	}
+}

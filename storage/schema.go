@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+)
+
+// ErrSchemaTooOld says that the schema lacks migrations of this program. Its text says what to do.
+var ErrSchemaTooOld = errors.New("the database's schema is too old for this program: run checkout setup")
+
+// checkSchema returns ErrSchemaTooOld when the schema is missing or older than this program. A newer
+// one is fine: migrations only add.
+func (a Accounts) checkSchema(ctx context.Context) error {
+	needed, err := newestMigration()
+	if err != nil {
+		return err
+	}
+	rows, _ := a.pool.Query(ctx, // CollectExactlyOneRow returns the error
+		`SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`)
+	there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if err != nil && !isUndefinedTable(err) {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	if there < needed {
+		return fmt.Errorf("%w (it has version %d of %d)", ErrSchemaTooOld, there, needed)
+	}
+	return nil
+}
+
+// newestMigration returns the version that Migrate leads to.
+func newestMigration() (newest int64, err error) {
+	files, err := fs.Glob(migrations, "migrations/*.sql")
+	for _, file := range files {
+		version, err := goose.NumericComponent(file)
+		if err != nil {
+			return 0, fmt.Errorf("read migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, err
+}
