@@ -27,7 +27,7 @@ func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 		return err
 	}, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
 	if errors.Is(err, storage.ErrWrongMasterKey) {
-		err = fmt.Errorf("CHECKOUT_MASTER_KEYS lacks the key that sealed what is in the database: %w", err)
+		err = fmt.Errorf("CHECKOUT_MASTER_KEYS: %w", err)
 	}
 	return store, err
 }
