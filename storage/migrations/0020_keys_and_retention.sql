@@ -17,12 +17,16 @@ CREATE INDEX CONCURRENTLY webhook_endpoint_previous_master_key ON webhook_endpoi
 DROP INDEX CONCURRENTLY IF EXISTS idempotent_request_master_key;
 CREATE INDEX CONCURRENTLY idempotent_request_master_key ON idempotent_request (master_key_id);
 
--- Sessions that may be removed: a completed session of live mode stays in the books.
+-- Sessions that may be removed, as a completed one of live mode never is; and what the foreign keys look at.
 DROP INDEX CONCURRENTLY IF EXISTS checkout_session_removable;
 CREATE INDEX CONCURRENTLY checkout_session_removable ON checkout_session (id)
     WHERE status <> 'pending' AND (mode = 'test' OR status <> 'completed');
 DROP INDEX CONCURRENTLY IF EXISTS payout_transaction;
 CREATE INDEX CONCURRENTLY payout_transaction ON payout (transaction_id);
+DROP INDEX CONCURRENTLY IF EXISTS transfer_payout_payout;
+CREATE INDEX CONCURRENTLY transfer_payout_payout ON transfer_payout (payout_id);
+DROP INDEX CONCURRENTLY IF EXISTS webhook_replay_endpoint;
+CREATE INDEX CONCURRENTLY webhook_replay_endpoint ON webhook_replay (endpoint_id);
 DROP INDEX CONCURRENTLY IF EXISTS webhook_endpoint_session;
 CREATE INDEX CONCURRENTLY webhook_endpoint_session ON webhook_endpoint (session_id) WHERE session_id IS NOT NULL;
 DROP INDEX CONCURRENTLY IF EXISTS checkout_session_signing_endpoint;
@@ -39,6 +43,7 @@ RESET lock_timeout;
 
 -- +goose Down
 DROP INDEX sandbox_transfer_age, sandbox_charge_age, sandbox_card_age, checkout_session_signing_endpoint,
-    webhook_endpoint_session, payout_transaction, checkout_session_removable, idempotent_request_master_key,
-    webhook_endpoint_previous_master_key, webhook_endpoint_master_key;
+    webhook_endpoint_session, webhook_replay_endpoint, transfer_payout_payout, payout_transaction,
+    checkout_session_removable, idempotent_request_master_key, webhook_endpoint_previous_master_key,
+    webhook_endpoint_master_key;
 ALTER TABLE master_key DROP COLUMN retired_at;
