@@ -213,9 +213,9 @@ func openData(ctx context.Context, tx pgx.Tx, ref checkout.Ref) ([]OpenData, err
 // erasedURL takes the place of an address that held the e-mail address.
 const erasedURL = "https://erased.invalid/"
 
-// erasedMethod is added to a payment method. The brand and the issuer's country stay: they decide what a
-// charge cost.
-const erasedMethod = `'{"last4": "", "exp_month": 0, "exp_year": 0}'::jsonb`
+// erasedMethod replaces members of a payment method by values that the API's contract allows. The brand and
+// the issuer's country stay: they decide what a charge cost.
+const erasedMethod = `'{"last4": "0000", "exp_month": 1, "exp_year": 2000}'::jsonb`
 
 // erasures are the changes for one session: $1 to $3 name it, $4 is the address, $5 the metadata.
 var erasures = []struct {
@@ -395,10 +395,12 @@ func eraseMember(name string, value any, email string) any {
 	case "metadata":
 		members, _ := value.(map[string]any)
 		return keptMembers(members, email)
-	case "last4":
-		return ""
-	case "exp_month", "exp_year":
-		return 0
+	case "last4": // as in erasedMethod
+		return "0000"
+	case "exp_month":
+		return 1
+	case "exp_year":
+		return 2000
 	}
 	return eraseValue(value, email)
 }
