@@ -11,9 +11,20 @@ import (
 	"example.com/checkout/storage"
 )
 
-// DeleteFinishedInput holds the age at which finished deliveries are deleted.
+// DeleteFinishedInput holds the ages at which rows are deleted. 0 means never, except for Age.
 type DeleteFinishedInput struct {
-	Age time.Duration `json:"age"`
+	Age     time.Duration `json:"age"` // of finished deliveries
+	Session time.Duration `json:"session,omitempty"`
+	Audit   time.Duration `json:"audit,omitempty"`
+	Sandbox time.Duration `json:"sandbox,omitempty"`
+}
+
+// deleted counts what DeleteFinished has deleted so far. Its heartbeats show it.
+type deleted struct {
+	Log     int `json:"log"` // deliveries and events
+	Session int `json:"session"`
+	Audit   int `json:"audit"`
+	Sandbox int `json:"sandbox"`
 }
 
 // retentionPage is how many rows one statement deletes. When a statement reaches its time-out,
@@ -36,36 +47,62 @@ func (s *sweep) next() (more bool, err error) {
 	return more && err == nil, err
 }
 
+// deleteAll returns a sweep that ends when do deletes nothing. It adds the deleted rows to total.
+func deleteAll(total *int, do func(limit int) (int, error)) *sweep {
+	return &sweep{retentionPage, func(limit int) (bool, error) {
+		n, err := do(limit)
+		*total += n
+		return n > 0, err
+	}}
+}
+
+// deleteFrom returns a sweep that ends when do returns "". It gives do the last id that do returned.
+func deleteFrom(total *int, do func(after string, limit int) (last string, deleted int, err error)) *sweep {
+	after := ""
+	return &sweep{retentionPage, func(limit int) (bool, error) {
+		last, n, err := do(after, limit)
+		if err == nil {
+			after = last
+		}
+		*total += n
+		return last != "", err
+	}}
+}
+
 // DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
-// It also deletes old idempotent requests, token buckets and secrets that waited for their page.
-// The kinds take turns, one page each, so an error or a backlog of one kind does not block the
-// others. It returns the number of deleted deliveries and events.
+// It also deletes old idempotent requests, token buckets and secrets that waited for their page, and
+// sessions, audit entries and rows of the sandbox whose age in in is not 0. The kinds take turns, one
+// page each, so an error or a backlog of one kind does not block the others. It returns the number of
+// deleted deliveries and events.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
 	var (
-		total     int
-		lastEvent string
-		bucket    storage.Bucket
-		errs      []error
+		gone deleted
+		errs []error
 	)
+	for parts := h.sweeps(ctx, in, &gone); len(parts) > 0 && ctx.Err() == nil; {
+		parts = slices.DeleteFunc(parts, func(s *sweep) bool {
+			activity.RecordHeartbeat(ctx, gone)
+			more, err := s.next()
+			errs = append(errs, err)
+			return !more
+		})
+	}
+	if gone != (deleted{}) {
+		logger(ctx).InfoContext(ctx, "old rows deleted", "deliveries_and_events", gone.Log,
+			"sessions", gone.Session, "audit_entries", gone.Audit, "sandbox_rows", gone.Sandbox)
+	}
+	return gone.Log, asFinal(ctx, errors.Join(append(errs, ctx.Err())...), "")
+}
 
+// sweeps returns the sweeps of all kinds. An event goes after its deliveries, a session after its events.
+func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone *deleted) []*sweep {
+	var bucket storage.Bucket
 	parts := []*sweep{
-		{retentionPage, func(limit int) (bool, error) {
-			n, err := h.Store.DeleteFinished(ctx, in.Age, limit)
-			total += n
-			return n > 0, err
-		}},
-		{retentionPage, func(limit int) (bool, error) {
-			last, n, err := h.Store.DeleteUnsentEvents(ctx, in.Age, lastEvent, limit)
-			if err == nil {
-				lastEvent = last
-			}
-			total += n
-			return last != "", err
-		}},
-		{retentionPage, func(limit int) (bool, error) {
-			n, err := h.Store.DeleteOldRequests(ctx, limit)
-			return n > 0, err
-		}},
+		deleteAll(&gone.Log, func(limit int) (int, error) { return h.Store.DeleteFinished(ctx, in.Age, limit) }),
+		deleteFrom(&gone.Log, func(after string, limit int) (string, int, error) {
+			return h.Store.DeleteUnsentEvents(ctx, in.Age, after, limit)
+		}),
+		deleteAll(new(int), func(limit int) (int, error) { return h.Store.DeleteOldRequests(ctx, limit) }),
 		{retentionPage, func(limit int) (bool, error) {
 			last, err := h.Store.DeleteOldBuckets(ctx, in.Age, bucket, limit)
 			if err == nil {
@@ -75,14 +112,22 @@ func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInpu
 		}},
 		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
 	}
-
-	for len(parts) > 0 && ctx.Err() == nil {
-		parts = slices.DeleteFunc(parts, func(s *sweep) bool {
-			activity.RecordHeartbeat(ctx, total)
-			more, err := s.next()
-			errs = append(errs, err)
-			return !more
-		})
+	if in.Session > 0 {
+		parts = append(parts, deleteFrom(&gone.Session, func(after string, limit int) (string, int, error) {
+			return h.Store.DeleteOldSessions(ctx, in.Session, after, limit)
+		}))
 	}
-	return total, asFinal(ctx, errors.Join(append(errs, ctx.Err())...), "")
+	if in.Audit > 0 {
+		parts = append(parts, deleteAll(&gone.Audit, func(limit int) (int, error) {
+			return h.Store.DeleteOldAuditEntries(ctx, in.Audit, limit)
+		}))
+	}
+	if in.Sandbox > 0 {
+		for _, table := range storage.SandboxTables {
+			parts = append(parts, deleteAll(&gone.Sandbox, func(limit int) (int, error) {
+				return h.Store.DeleteOldSandbox(ctx, table, in.Sandbox, limit)
+			}))
+		}
+	}
+	return parts
 }

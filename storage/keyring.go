@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrWrongMasterKey: the master key with this id is missing, or it is not the key that sealed a
-// value in the database. A process that gets this error at its start must stop, because it would
+// ErrWrongMasterKey: the master key with this id is missing and needed, or it is not the key that
+// sealed a value in the database. A process that gets this error at its start must stop, because it would
 // sign with wrong secrets. A running process gets it when another process with a newer key has
 // sealed a value since; Unavailable then reports true.
 var ErrWrongMasterKey = errors.New("wrong master key")
@@ -95,7 +95,7 @@ func (k *Keyring) unseal(keyID, owner string, sealed []byte) ([]byte, error) {
 // keyCheck is the plain text of master_key.check_value.
 const keyCheck = "checkout master key"
 
-// checkKeys proves that the keyring holds every key that sealed a value here. Only then it
+// checkKeys proves that the keyring holds every key that something here still needs. Only then it
 // registers the current key: a refused process must not register a key that would make the right
 // process fail. It checks again afterwards, because another process may register a key at the same
 // time.
@@ -106,7 +106,8 @@ func (s *Store) checkKeys(ctx context.Context) error {
 		}
 		id, sealed := s.keys.seal("", []byte(keyCheck))
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO master_key (id, check_value) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+			INSERT INTO master_key (id, check_value) VALUES ($1, $2)
+			ON CONFLICT (id) DO UPDATE SET retired_at = NULL WHERE master_key.retired_at IS NOT NULL`,
 			id, sealed); err != nil {
 			return err
 		}
@@ -118,21 +119,48 @@ func (s *Store) checkKeys(ctx context.Context) error {
 	return nil
 }
 
+// registeredKey is a row of master_key.
+type registeredKey struct {
+	ID         string
+	CheckValue []byte
+	Retired    bool
+}
+
 func (s *Store) proveKeys(ctx context.Context, tx pgx.Tx) error {
-	rows, err := tx.Query(ctx, `SELECT id, check_value FROM master_key`)
+	rows, err := tx.Query(ctx, `SELECT id, check_value, retired_at IS NOT NULL FROM master_key ORDER BY id`)
 	if err != nil {
 		return err
 	}
-	var (
-		id    string
-		value []byte
-	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &value}, func() error {
-		plain, err := s.keys.unseal(id, "", value)
-		if err == nil && subtle.ConstantTimeCompare(plain, []byte(keyCheck)) != 1 {
-			err = ErrWrongMasterKey
+	keys, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registeredKey])
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := s.proveKey(ctx, tx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proveKey returns ErrWrongMasterKey unless the keyring holds the key, or the key is retired and has sealed
+// nothing since.
+func (s *Store) proveKey(ctx context.Context, tx pgx.Tx, key registeredKey) error {
+	if s.keys.aeads[key.ID] == nil {
+		if !key.Retired {
+			return fmt.Errorf("%w: key %q is missing, and no reseal has retired it", ErrWrongMasterKey, key.ID)
+		}
+		used, err := keyUsed(ctx, tx, key.ID)
+		if used {
+			err = fmt.Errorf("%w: key %q is missing, and has sealed something since it was retired",
+				ErrWrongMasterKey, key.ID)
 		}
 		return err
-	})
-	return err
+	}
+	plain, err := s.keys.unseal(key.ID, "", key.CheckValue)
+	if err != nil || subtle.ConstantTimeCompare(plain, []byte(keyCheck)) != 1 {
+		return fmt.Errorf("%w: key %q is another key than the one that this database knows by this id",
+			ErrWrongMasterKey, key.ID)
+	}
+	return nil
 }

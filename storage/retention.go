@@ -73,6 +73,90 @@ func (s *Store) DeleteUnsentEvents(
 	return last, deleted, nil
 }
 
+// DeleteOldSessions looks at up to limit sessions, with ids after the id after, that ended more than age
+// ago. It deletes them with their payments and payouts and the secrets of their webhook_url. A session
+// stays when a real card network or chain knows a payment of it, because the ledger and the comparison
+// with that network need it. It also stays while the log has an event of it, or its payout is pending. It
+// returns the last id it looked at, "" when no session is left, and the number of deleted sessions.
+func (s *Store) DeleteOldSessions(
+	ctx context.Context, age time.Duration, after string, limit int,
+) (last string, deleted int, err error) {
+	err = s.pool.QueryRow(ctx, deleteOldSessions,
+		after, oldID(checkout.PrefixSession, age), age, limit).Scan(&last, &deleted)
+	if err != nil {
+		return "", 0, fmt.Errorf("delete old sessions: %w", err)
+	}
+	return last, deleted, nil
+}
+
+// deleteOldSessions works for all merchants and both modes. The foreign keys are checked at the end of
+// the statement.
+const deleteOldSessions = `
+	WITH old AS MATERIALIZED (
+		SELECT id FROM checkout_session
+		WHERE id > $1 AND id < $2 AND status <> 'pending' AND (mode = 'test' OR status <> 'completed')
+			AND ended_at < clock_timestamp() - $3::interval
+		ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED
+	), removable AS MATERIALIZED (
+		SELECT old.id FROM old
+		WHERE NOT EXISTS (SELECT FROM transaction t WHERE t.session_id = old.id AND t.acquirer_ref IS NOT NULL
+				AND (` + acquirerOf + ` <> 'sandbox' OR ` + chainOf + ` <> 'sandbox'))
+			AND NOT EXISTS (SELECT FROM payout p WHERE p.session_id = old.id AND p.status = 'pending')
+			AND NOT EXISTS (SELECT FROM event e WHERE e.session_id = old.id)
+	), no_payout AS (
+		DELETE FROM payout p USING removable r WHERE p.session_id = r.id
+	), no_payment AS (
+		DELETE FROM transaction t USING removable r WHERE t.session_id = r.id
+	), no_secret AS (
+		DELETE FROM webhook_endpoint w USING removable r WHERE w.session_id = r.id
+	), gone AS (
+		DELETE FROM checkout_session s USING removable r WHERE s.id = r.id RETURNING s.id
+	)
+	SELECT coalesce((SELECT max(id) FROM old), ''), (SELECT count(*) FROM gone)`
+
+// DeleteOldAuditEntries deletes up to limit entries of the audit log that are older than age, oldest
+// first. It returns their number; 0 means that none is left.
+func (s *Store) DeleteOldAuditEntries(ctx context.Context, age time.Duration, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		WITH old AS (
+			SELECT id FROM audit_entry WHERE id < $1 AND created_at < clock_timestamp() - $2::interval
+			ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM audit_entry a USING old WHERE a.id = old.id`,
+		oldID(checkout.PrefixAuditEntry, age), age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old audit entries: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// SandboxTables are the tables of the sandbox whose old rows may be deleted.
+var SandboxTables = []string{"sandbox_card", "sandbox_charge", "sandbox_transfer"}
+
+// DeleteOldSandbox deletes up to limit rows older than age from one of SandboxTables, oldest first. A
+// charge that still owes a callback stays. It returns the number of rows; 0 means that none is left.
+func (s *Store) DeleteOldSandbox(
+	ctx context.Context, table string, age time.Duration, limit int,
+) (int, error) {
+	key := map[string]string{
+		"sandbox_card": "token", "sandbox_charge": "transaction_id", "sandbox_transfer": "tx_hash",
+	}[table]
+	settled := ""
+	if table == "sandbox_charge" {
+		settled = "AND callbacks = 0"
+	}
+	tag, err := s.pool.Exec(ctx, fmt.Sprintf(`
+		WITH old AS (
+			SELECT %[2]s AS key FROM %[1]s WHERE created_at < clock_timestamp() - $1::interval %[3]s
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM %[1]s t USING old WHERE t.%[2]s = old.key`, table, key, settled), age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old rows of %s: %w", table, err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
 // oldID returns an id that sorts after the ids of rows older than age.
 func oldID(prefix string, age time.Duration) string {
 	return checkout.FirstID(prefix, time.Now().Add(-age+clockSkew))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
@@ -102,4 +103,103 @@ func TestDeleteFinished_TakesTheLimitAtATime(t *testing.T) {
 	}
 	require.Equal(t, 5, total)
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event`))
+}
+
+// oldSession creates a session that is a hundred days old.
+func (f fixture) oldSession(t *testing.T, mode checkout.Mode) checkout.Session {
+	t.Helper()
+	n := f.newSession()
+	fresh := checkout.NewID(checkout.PrefixSession)
+	n.Ref = f.merchant.Owner(mode).Ref(checkout.FirstID(checkout.PrefixSession, time.Now().AddDate(0, 0, -100))[:12] + fresh[12:])
+	n.OrderID = nil
+	return f.create(t, n)
+}
+
+// endOld makes the ends of all sessions a hundred days old.
+func (f fixture) endOld(t *testing.T) {
+	t.Helper()
+	f.exec(t, `UPDATE checkout_session SET ended_at = ended_at - interval '100 days' WHERE ended_at IS NOT NULL`)
+}
+
+func TestDeleteOldSessions_KeepsWhatIsNeededElsewhere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.NoError(t, f.CreateMerchant(t.Context(), f.merchant, checkout.ModeLive, nil))
+	expire := func(s checkout.Session) checkout.Session {
+		_, err := f.ExpireSession(t.Context(), s.Ref, storage.Expiry{At: s.ExpiresAt, Early: true})
+		require.NoError(t, err)
+		return s
+	}
+	failed := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	succeeded := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
+
+	paid := f.oldSession(t, checkout.ModeTest)
+	_, settled := f.pay(t, paid, succeeded)
+	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
+	unpaid := expire(f.oldSession(t, checkout.ModeTest))
+	unpaidLive := expire(f.oldSession(t, checkout.ModeLive))
+
+	kept := map[string]checkout.Session{}
+	kept["its payout is pending"] = f.oldSession(t, checkout.ModeTest)
+	f.pay(t, kept["its payout is pending"], succeeded)
+	kept["the card network knows a payment"] = f.oldSession(t, checkout.ModeLive)
+	f.pay(t, kept["the card network knows a payment"], failed)
+	expire(kept["the card network knows a payment"])
+	kept["it is paid in live mode"] = f.oldSession(t, checkout.ModeLive)
+	f.pay(t, kept["it is paid in live mode"], succeeded)
+	kept["it is pending"] = f.oldSession(t, checkout.ModeTest)
+	f.exec(t, `DELETE FROM event`) // Retention deletes those that no address got
+	kept["the log has an event"] = f.oldSession(t, checkout.ModeTest)
+	_, logged := f.pay(t, kept["the log has an event"], succeeded)
+	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, logged.PayoutID)
+	f.endOld(t)
+	kept["it ended lately"] = expire(f.oldSession(t, checkout.ModeTest))
+	ledger := f.query(t, `SELECT count(*) FROM ledger_entry`)
+	require.NotZero(t, ledger)
+
+	deleted := 0
+	for after := ""; ; {
+		last, n, err := f.DeleteOldSessions(t.Context(), 90*24*time.Hour, after, 2)
+		require.NoError(t, err)
+		deleted += n
+		if last == "" {
+			break
+		}
+		after = last
+	}
+	require.Equal(t, 3, deleted)
+	for _, s := range []checkout.Session{paid, unpaid, unpaidLive} {
+		_, err := f.Session(t.Context(), s.Ref)
+		require.ErrorIs(t, err, checkout.ErrNotFound)
+	}
+	for why, s := range kept {
+		_, err := f.Session(t.Context(), s.Ref)
+		require.NoError(t, err, why)
+	}
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transaction WHERE session_id = $1`, paid.ID))
+	require.Equal(t, ledger, f.query(t, `SELECT count(*) FROM ledger_entry`))
+}
+
+func TestDeleteOldAuditEntries_AndSandbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	old := checkout.FirstID(checkout.PrefixAuditEntry, time.Now().AddDate(0, 0, -400))
+	for _, id := range []string{old, checkout.NewID(checkout.PrefixAuditEntry)} {
+		require.NoError(t, f.Audit(t.Context(), checkout.AuditEntry{ID: id, MerchantID: f.merchant.ID, Actor: "operator"}))
+	}
+	f.exec(t, `UPDATE audit_entry SET created_at = now() - interval '400 days' WHERE id = $1`, old)
+	n, err := f.DeleteOldAuditEntries(t.Context(), 365*24*time.Hour, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+
+	f.exec(t, `INSERT INTO sandbox_card (token, behavior, method, created_at) VALUES ('old', '', '{}', now() - interval '40 days'), ('new', '', '{}', now())`)
+	f.exec(t, `INSERT INTO sandbox_charge (transaction_id, session_id, behavior, method, amount, currency, outcome, return_url, callbacks, created_at)
+		SELECT id, '', '', '{}', 1, 'EUR', '', '', callbacks, now() - interval '40 days' FROM (VALUES ('old', 0), ('owed', 1)) v (id, callbacks)`)
+	f.exec(t, `INSERT INTO sandbox_transfer (tx_hash, payout_id, created_at) VALUES ('old', 'a', now() - interval '40 days'), ('new', 'b', now())`)
+	for _, table := range storage.SandboxTables {
+		n, err := f.DeleteOldSandbox(t.Context(), table, 30*24*time.Hour, 10)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, table)
+		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM `+table))
+	}
 }

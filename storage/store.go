@@ -8,23 +8,16 @@ package storage
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/jackc/puddle/v2"
-	"github.com/pressly/goose/v3"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Options of Open.
 type Options struct {
@@ -108,39 +101,6 @@ func commitForGood(ctx context.Context, conn *pgx.Conn) error {
 
 // Ping reports whether PostgreSQL answers.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
-
-// Migrate updates the schema at url. When several processes call it at once, one works and the
-// others wait.
-func Migrate(ctx context.Context, url string) error {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		// The parser's error may quote the password.
-		return errors.New("the database URL is malformed")
-	}
-
-	db := stdlib.OpenDB(*cfg)
-	defer func() { _ = db.Close() }() // nothing is left to write
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-
-	locker, err := newMigrationLock()
-	if err != nil {
-		return err
-	}
-
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithSessionLocker(locker))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
-}
 
 // Unavailable reports whether PostgreSQL could not answer now: it is down, full, read-only or
 // refuses connections, or a lock or time-out ran out. It also reports true when this process stops

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"strings"
-	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/workflow"
@@ -87,20 +86,17 @@ func restart(ctx workflow.Context, o activities.Orphan) workflow.ChildWorkflowFu
 		o.EventType, ref)
 }
 
-// RetentionInput holds the age at which finished deliveries leave the log.
-type RetentionInput struct {
-	Age time.Duration `json:"age"`
-}
+// RetentionInput holds the ages at which old rows are deleted.
+type RetentionInput = activities.DeleteFinishedInput
 
-// Retention deletes finished deliveries and old events from the log. A schedule runs it every hour.
-// It returns the number of deleted deliveries and events.
+// Retention deletes finished deliveries and old events from the log, and what else is old by in. A
+// schedule runs it every hour. It returns the number of deleted deliveries and events.
 func Retention(ctx workflow.Context, in RetentionInput) (int, error) {
 	var (
 		h       *activities.Housekeeping
 		deleted int
 	)
 	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	err := workflow.ExecuteActivity(ctx, h.DeleteFinished,
-		activities.DeleteFinishedInput{Age: in.Age}).Get(ctx, &deleted)
+	err := workflow.ExecuteActivity(ctx, h.DeleteFinished, in).Get(ctx, &deleted)
 	return deleted, err
 }

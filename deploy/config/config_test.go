@@ -60,7 +60,8 @@ func TestLoadSetup_NamesEverySettingThatIsWrongAndNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{
 		"DATABASE_URL=", "TEMPORAL_ADDRESS=canary", "CHECKOUT_RECONCILE_INTERVAL=canary", "CHECKOUT_RECONCILE_INTERVAL=1ms",
-		"CHECKOUT_DELIVERY_RETENTION=canary", "CHECKOUT_DELIVERY_RETENTION=1h",
+		"CHECKOUT_DELIVERY_RETENTION=canary", "CHECKOUT_DELIVERY_RETENTION=1h", "CHECKOUT_SESSION_RETENTION=719h",
+		"CHECKOUT_SESSION_RETENTION=-1h", "CHECKOUT_AUDIT_RETENTION=720h", "CHECKOUT_SANDBOX_RETENTION=1h",
 	} {
 		_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", bad})
 		name, _, _ := strings.Cut(bad, "=")
@@ -69,6 +70,16 @@ func TestLoadSetup_NamesEverySettingThatIsWrongAndNeedsNoKey(t *testing.T) {
 	}
 	_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"})
 	require.NoError(t, err)
+}
+
+func TestRetention_OfSessionsOutlastsTheLog(t *testing.T) {
+	t.Parallel()
+	_, err := config.LoadSetup(good("CHECKOUT_SESSION_RETENTION=800h", "CHECKOUT_DELIVERY_RETENTION=801h"))
+	require.ErrorContains(t, err, "CHECKOUT_SESSION_RETENTION must be at least CHECKOUT_DELIVERY_RETENTION, 801h0m0s: the log names sessions")
+	kept, err := config.LoadSetup(good())
+	require.NoError(t, err)
+	require.Zero(t, kept.Schedules.SessionRetention, "without a setting nothing of the books is deleted")
+	require.Zero(t, kept.Schedules.AuditRetention)
 }
 
 func TestRetention_OutlastsADelivery(t *testing.T) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"example.com/checkout/workflows/checkout"
@@ -12,15 +13,49 @@ type Schedules struct {
 	ReconcileEvery time.Duration `env:"CHECKOUT_RECONCILE_INTERVAL" envDefault:"1m"`
 	// How long finished deliveries and their events stay in the log; at least 24h.
 	DeliveryRetention time.Duration `env:"CHECKOUT_DELIVERY_RETENTION" envDefault:"720h"`
+	// How long ended sessions stay, with their payments and payouts; at least 720h and as long as the log.
+	// Without it they stay for ever. Those that a real card network or chain knows always do.
+	SessionRetention time.Duration `env:"CHECKOUT_SESSION_RETENTION"`
+	// How long entries of the audit log stay; at least 8760h. Without it they stay for ever.
+	AuditRetention time.Duration `env:"CHECKOUT_AUDIT_RETENTION"`
+	// How long the sandbox's cards, charges and transfers stay; at least 720h. `0` keeps them for ever.
+	SandboxRetention time.Duration `env:"CHECKOUT_SANDBOX_RETENTION" envDefault:"720h"`
 }
 
-// minRetention is longer than a delivery can take, so that a merchant can always see how the
-// delivery ended.
-const minRetention = 24 * time.Hour
+const (
+	// minRetention is longer than a delivery can take, so that a merchant can always see how the
+	// delivery ended. Idempotent answers name objects for as long, see storage.KeepAnswers.
+	minRetention = 24 * time.Hour
+	// minSessionRetention is the longest time for which something else asks for a session: the dashboard
+	// adds up 30 days, Temporal keeps closed runs for a week, an old secret explains signatures for a
+	// week, and the sandbox's payouts may be retried.
+	minSessionRetention = 30 * 24 * time.Hour
+	// minAuditRetention is what PCI DSS 4.0.1 asks for, requirement 10.5.1.
+	minAuditRetention = 365 * 24 * time.Hour
+)
 
 func (s Schedules) check(note func(name string, err error)) {
 	note("CHECKOUT_RECONCILE_INTERVAL", atLeast(s.ReconcileEvery, time.Second))
 	note("CHECKOUT_DELIVERY_RETENTION", atLeast(s.DeliveryRetention, minRetention))
+	note("CHECKOUT_SESSION_RETENTION", keptFor(s.SessionRetention, minSessionRetention,
+		"the dashboard shows 30 days, and Temporal keeps the runs of sessions for 7"))
+	if s.SessionRetention != 0 && s.SessionRetention < s.DeliveryRetention {
+		note("CHECKOUT_SESSION_RETENTION", fmt.Errorf(
+			"must be at least CHECKOUT_DELIVERY_RETENTION, %s: the log names sessions", s.DeliveryRetention))
+	}
+	note("CHECKOUT_AUDIT_RETENTION", keptFor(s.AuditRetention, minAuditRetention,
+		"rules for card payments ask for the changes of a year"))
+	note("CHECKOUT_SANDBOX_RETENTION", keptFor(s.SandboxRetention, minSessionRetention,
+		"payments of test mode may still be looked at"))
+}
+
+// keptFor returns an error if rows would be deleted before least is over, and says why that is too soon.
+// 0 keeps them for ever.
+func keptFor(age, least time.Duration, why string) error {
+	if age != 0 && age < least {
+		return fmt.Errorf("must be at least %s, or 0 to keep all: %s", least, why)
+	}
+	return nil
 }
 
 // Setup holds the settings of `checkout setup`. It needs no key: its only secrets are those of the

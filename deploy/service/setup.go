@@ -10,6 +10,7 @@ import (
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/runs"
 )
 
@@ -51,7 +52,10 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
 
 	err = flows.EnsureSchedules(ctx, runs.Schedules{
-		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: cfg.Schedules.DeliveryRetention,
+		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: workflows.RetentionInput{
+			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
+			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
+		},
 		Cards: cfg.Cards(), Chains: cfg.Chains(),
 	})
 	if err != nil {

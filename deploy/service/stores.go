@@ -48,7 +48,7 @@ func openStore(ctx context.Context, cfg config.Config, passing func(error) bool)
 		return err
 	}, passing)
 	if errors.Is(err, storage.ErrWrongMasterKey) {
-		err = fmt.Errorf("CHECKOUT_MASTER_KEYS lacks the key that sealed what is in the database: %w", err)
+		err = fmt.Errorf("CHECKOUT_MASTER_KEYS: %w", err)
 	}
 	return store, err
 }

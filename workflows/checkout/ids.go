@@ -33,6 +33,7 @@ const (
 	PrefixTest        = "test" // subject of a test event
 	PrefixTreasury    = "tre"
 	PrefixTransfer    = "tr"
+	PrefixMasterKey   = "mk"
 )
 
 // idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids

@@ -26,7 +26,7 @@ const (
 // Schedules holds the settings of the schedules.
 type Schedules struct {
 	ReconcileEvery time.Duration
-	Retention      time.Duration // age at which finished deliveries leave the log
+	Retention      workflows.RetentionInput
 	// Chains and Cards are the modes with real chains and with a real card network.
 	Chains, Cards []checkout.Mode
 }
@@ -49,7 +49,7 @@ type schedule struct {
 func (s Schedules) all() []schedule {
 	all := []schedule{
 		{ScheduleReconcile, s.ReconcileEvery, workflows.TypeReconcile, nil},
-		{ScheduleRetention, time.Hour, workflows.TypeRetention, []any{workflows.RetentionInput{Age: s.Retention}}},
+		{ScheduleRetention, time.Hour, workflows.TypeRetention, []any{s.Retention}},
 	}
 	for _, mode := range s.Chains {
 		all = append(all, ofMode(mode, ScheduleTreasury, treasuryEvery, workflows.TypeTreasurySync))

@@ -1,0 +1,437 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Erasure is what EraseCustomer did, or would do.
+type Erasure struct {
+	Sessions []checkout.Ref // whose customer was erased
+	Rows     map[string]int // changed rows by table
+	Open     []OpenData     // what cannot be erased yet
+	Members  []string       // ids of merchants' people who have the address; they are no customers
+}
+
+// OpenData is data of a customer that is still needed.
+type OpenData struct {
+	checkout.Ref        // cs_…; an idempotent request has no id
+	Why          string // in words
+	Until        *time.Time
+}
+
+// errDryRun rolls a transaction back after it has counted its rows.
+var errDryRun = errors.New("dry run")
+
+// customerPage is how many sessions a statement looks at.
+const customerPage = 1000
+
+// EraseCustomer removes the data of the customer with an e-mail address from the sessions of a merchant, of
+// both modes, and from all that hangs on them: payments, events, attempts, idempotent answers and the
+// sandbox's charges. Amounts, ids, times and states stay. A session that is not over in every respect is
+// not erased but listed. Each session is erased in a transaction of its own, with the audit entry that
+// audited returns. Without apply nothing changes, and the result says what would. A repeat finds nothing.
+// The address is compared without regard to upper and lower case.
+func (s *Store) EraseCustomer(
+	ctx context.Context, merchantID, email string, apply bool, audited func(checkout.Ref) checkout.AuditEntry,
+) (Erasure, error) {
+	e := eraser{s, strings.ToLower(email), apply, audited, Erasure{Rows: map[string]int{}}}
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		owner := checkout.Owner{MerchantID: merchantID, Mode: mode}
+		if err := e.eraseSessions(ctx, owner); err != nil {
+			return e.done, fmt.Errorf("erase customer: %w", err)
+		}
+		if err := e.eraseAnswers(ctx, owner); err != nil {
+			return e.done, fmt.Errorf("erase customer from idempotent answers: %w", err)
+		}
+	}
+	rows, err := s.pool.Query(ctx, `
+		SELECT id FROM member WHERE merchant_id = $1 AND lower(email) = $2 ORDER BY id`, merchantID, e.email)
+	if err != nil {
+		return e.done, fmt.Errorf("erase customer: %w", err)
+	}
+	members, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	e.done.Members = append(e.done.Members, members...)
+	return e.done, err
+}
+
+// eraser is one call of EraseCustomer.
+type eraser struct {
+	*Store
+	email   string // in lower case
+	apply   bool
+	audited func(checkout.Ref) checkout.AuditEntry
+	done    Erasure
+}
+
+// inRun runs f in a transaction that counts only when the rows shall change.
+func (e *eraser) inRun(ctx context.Context, f func(tx pgx.Tx) error) error {
+	err := e.inTx(ctx, func(tx pgx.Tx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		if !e.apply {
+			return errDryRun
+		}
+		return nil
+	})
+	if errors.Is(err, errDryRun) {
+		err = nil
+	}
+	return err
+}
+
+// names is SQL that says whether a text has the address $4, also in a URL.
+func names(column string) string {
+	return `strpos(replace(replace(lower(coalesce(` + column + `, '')), '%40', '@'), '%2b', '+'), $4) > 0`
+}
+
+// findCustomer pages through the sessions of one merchant and mode. No index knows what merchants write
+// into metadata and URLs, so it looks at every session.
+var findCustomer = `
+	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = $4
+		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = $4)
+		OR ` + names("s.metadata::jsonb::text") + ` OR ` + names("s.redirect_url") + ` OR ` + names("s.webhook_url") + `
+	FROM checkout_session s WHERE s.merchant_id = $1 AND s.mode = $2 AND s.id > $3 ORDER BY s.id LIMIT $5`
+
+func (e *eraser) eraseSessions(ctx context.Context, owner checkout.Owner) error {
+	for after := ""; ; {
+		rows, err := e.pool.Query(ctx, findCustomer, owner.MerchantID, owner.Mode, after, e.email, customerPage)
+		if err != nil {
+			return err
+		}
+		var (
+			found []string
+			match bool
+		)
+		looked := 0
+		_, err = pgx.ForEachRow(rows, []any{&after, &match}, func() error {
+			looked++
+			if match {
+				found = append(found, after)
+			}
+			return nil
+		})
+		if err != nil || looked == 0 {
+			return err
+		}
+		for _, id := range found {
+			if err := e.eraseSession(ctx, owner.Ref(id)); err != nil {
+				return fmt.Errorf("%s: %w", id, err)
+			}
+		}
+	}
+}
+
+// eraseSession erases the customer of one session, unless the session is open.
+func (e *eraser) eraseSession(ctx context.Context, ref checkout.Ref) error {
+	rows := map[string]int{}
+	var open []OpenData
+	err := e.inRun(ctx, func(tx pgx.Tx) error {
+		var metadata json.RawMessage
+		err := tx.QueryRow(ctx, `
+			SELECT metadata FROM checkout_session WHERE id = $1 AND merchant_id = $2 AND mode = $3
+			FOR NO KEY UPDATE`, ref.ID, ref.MerchantID, ref.Mode).Scan(&metadata)
+		if errors.Is(err, pgx.ErrNoRows) { // Retention deleted it just now
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if open, err = openData(ctx, tx, ref); err != nil || len(open) > 0 {
+			return err
+		}
+		if err := e.eraseEvents(ctx, tx, ref, rows); err != nil {
+			return err
+		}
+		for _, change := range erasures {
+			args := []any{ref.ID, ref.MerchantID, ref.Mode, e.email}
+			if change.table == "checkout_session" {
+				args = append(args, keptMetadata(metadata, e.email))
+			}
+			tag, err := tx.Exec(ctx, change.sql, args[:change.args]...)
+			if err != nil {
+				return fmt.Errorf("%s: %w", change.table, err)
+			}
+			rows[change.table] += int(tag.RowsAffected())
+		}
+		return audit(ctx, tx, e.audited(ref))
+	})
+	if err != nil {
+		return err
+	}
+	e.done.Open = append(e.done.Open, open...)
+	if len(open) == 0 {
+		e.done.Sessions = append(e.done.Sessions, ref)
+	}
+	for table, n := range rows {
+		e.done.Rows[table] += n
+	}
+	return nil
+}
+
+// longestDelivery is how long a delivery goes on by itself.
+func longestDelivery() (all time.Duration) {
+	for _, delay := range webhook.RetrySchedule {
+		all += delay + webhook.AttemptTimeout
+	}
+	return all + webhook.AttemptTimeout
+}
+
+// openData returns what of a session is still needed.
+func openData(ctx context.Context, tx pgx.Tx, ref checkout.Ref) ([]OpenData, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT 'the session is pending', expires_at FROM checkout_session
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+		UNION ALL SELECT 'payout ' || id || ' is pending', NULL FROM payout
+			WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'
+		UNION ALL SELECT 'delivery ' || d.id || ' is not delivered', d.created_at + $4::interval
+			FROM event e JOIN webhook_delivery d ON d.event_id = e.id
+			WHERE e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND d.status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, longestDelivery())
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (OpenData, error) {
+		open := OpenData{Ref: ref}
+		err := row.Scan(&open.Why, &open.Until)
+		return open, err
+	})
+}
+
+// erasedURL takes the place of an address that held the e-mail address.
+const erasedURL = "https://erased.invalid/"
+
+// erasedMethod replaces members of a payment method by values that the API's contract allows. The brand and
+// the issuer's country stay: they decide what a charge cost.
+const erasedMethod = `'{"last4": "0000", "exp_month": 1, "exp_year": 2000}'::jsonb`
+
+// erasures are the changes for one session: $1 to $3 name it, $4 is the address, $5 the metadata.
+var erasures = []struct {
+	table string
+	sql   string
+	args  int
+}{
+	{"transaction", `
+		UPDATE transaction SET customer_email = NULL, card_token = NULL, action_url = NULL,
+			payment_method = (payment_method::jsonb || ` + erasedMethod + `)::json
+		WHERE session_id = $1 AND merchant_id = $2 AND mode = $3`, 3},
+	{"webhook_attempt", `
+		UPDATE webhook_attempt a SET response_body = NULL FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+		WHERE a.delivery_id = d.id AND e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3
+			AND a.response_body IS NOT NULL`, 3},
+	{"webhook_delivery", `
+		UPDATE webhook_delivery d SET url = '` + erasedURL + `' FROM event e
+		WHERE e.id = d.event_id AND e.session_id = $1 AND e.merchant_id = $2 AND e.mode = $3 AND ` + names("d.url"), 4},
+	{"webhook_endpoint", `
+		UPDATE webhook_endpoint w SET url = '` + erasedURL + `'
+		WHERE w.session_id = $1 AND w.merchant_id = $2 AND w.mode = $3 AND ` + names("w.url"), 4},
+	{"sandbox_charge", `
+		UPDATE sandbox_charge c SET method = (method::jsonb || ` + erasedMethod + `)::json, return_url = ''
+		FROM transaction t
+		WHERE c.transaction_id = t.id AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3`, 3},
+	{"checkout_session", `
+		UPDATE checkout_session s SET customer_email = NULL, metadata = $5,
+			order_id = CASE WHEN ` + names("s.order_id") + ` THEN NULL ELSE s.order_id END,
+			redirect_url = CASE WHEN ` + names("s.redirect_url") + ` THEN NULL ELSE s.redirect_url END,
+			webhook_url = CASE WHEN ` + names("s.webhook_url") + ` THEN '` + erasedURL + `' ELSE s.webhook_url END
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, 5},
+}
+
+// eraseEvents rewrites the bytes of a session's events.
+func (e *eraser) eraseEvents(ctx context.Context, tx pgx.Tx, ref checkout.Ref, counted map[string]int) error {
+	rows, err := tx.Query(ctx, `
+		SELECT id, body FROM event WHERE session_id = $1 AND merchant_id = $2 AND mode = $3`,
+		ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return err
+	}
+	bodies := map[string][]byte{}
+	var (
+		id   string
+		body []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &body}, func() error {
+		bodies[id] = eraseJSON(body, e.email)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, body := range bodies {
+		_, err := tx.Exec(ctx, `UPDATE event SET body = $4 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			id, ref.MerchantID, ref.Mode, body)
+		if err != nil {
+			return err
+		}
+		counted["event"]++
+	}
+	return nil
+}
+
+// eraseAnswers erases the customer from the idempotent answers about erased sessions, and from others that
+// have the address. An answer about an open session stays. A key with the address cannot change: it is
+// listed.
+func (e *eraser) eraseAnswers(ctx context.Context, owner checkout.Owner) error {
+	var open []string
+	for _, o := range e.done.Open {
+		open = append(open, o.ID)
+	}
+	route, key := "", ""
+	for {
+		rows, err := e.pool.Query(ctx, `
+			SELECT route, key, created_at, coalesce(answer, ''), master_key_id FROM idempotent_request
+			WHERE merchant_id = $1 AND mode = $2 AND (route, key) > ($3, $4)
+			ORDER BY route, key LIMIT $5`, owner.MerchantID, owner.Mode, route, key, customerPage)
+		if err != nil {
+			return err
+		}
+		page, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storedAnswer])
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, kept := range page {
+			route, key = kept.Route, kept.Key
+			if err := e.eraseAnswer(ctx, owner, kept, open); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// storedAnswer is the sealed answer to an idempotent request; empty when it has none.
+type storedAnswer struct {
+	Route, Key string
+	CreatedAt  time.Time
+	Answer     []byte
+	KeyID      string
+}
+
+func (e *eraser) eraseAnswer(
+	ctx context.Context, owner checkout.Owner, kept storedAnswer, open []string,
+) error {
+	if strings.Contains(strings.ToLower(kept.Key), e.email) {
+		until := kept.CreatedAt.Add(KeepAnswers)
+		e.done.Open = append(e.done.Open, OpenData{owner.Ref(""), "an Idempotency-Key has the address", &until})
+	}
+	if len(kept.Answer) == 0 {
+		return nil
+	}
+	request := IdempotentRequest{Owner: owner, Route: kept.Route, Key: kept.Key}
+	plain, err := e.keys.unseal(kept.KeyID, request.owner(), kept.Answer)
+	if err != nil {
+		return err
+	}
+	names := func(id string) bool { return bytes.Contains(plain, []byte(id)) }
+	erased := slices.ContainsFunc(e.done.Sessions, func(ref checkout.Ref) bool { return names(ref.ID) })
+	if slices.ContainsFunc(open, names) || !erased && !bytes.Contains(bytes.ToLower(plain), []byte(e.email)) {
+		return nil
+	}
+	location, body, _ := bytes.Cut(plain, []byte("\n"))
+	fresh := eraseJSON(body, e.email)
+	if bytes.Equal(fresh, body) {
+		return nil
+	}
+	keyID, sealed := e.keys.seal(request.owner(), slices.Concat(location, []byte("\n"), fresh))
+	return e.inRun(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE idempotent_request SET answer = $5, master_key_id = $6
+			WHERE merchant_id = $1 AND mode = $2 AND route = $3 AND key = $4 AND answer = $7`,
+			owner.MerchantID, owner.Mode, kept.Route, kept.Key, sealed, keyID, kept.Answer)
+		e.done.Rows["idempotent_request"] += int(tag.RowsAffected())
+		return err
+	})
+}
+
+// eraseJSON returns a JSON text without a customer's data: metadata but for its order id, the e-mail
+// address, and what tells one card from another. Members keep their type. A text that is not JSON becomes
+// null.
+func eraseJSON(text []byte, email string) json.RawMessage {
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if len(text) == 0 {
+		return text
+	}
+	if decoder.Decode(&value) != nil {
+		return json.RawMessage("null")
+	}
+	return encoded(eraseValue(value, email))
+}
+
+func eraseValue(value any, email string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, member := range v {
+			v[name] = eraseMember(name, member, email)
+		}
+	case []any:
+		for i := range v {
+			v[i] = eraseValue(v[i], email)
+		}
+	case string:
+		if namesAddress(v, email) {
+			return "[erased]"
+		}
+	}
+	return value
+}
+
+func eraseMember(name string, value any, email string) any {
+	switch name {
+	case "customer_email":
+		return nil
+	case "metadata":
+		members, _ := value.(map[string]any)
+		return keptMembers(members, email)
+	case "last4": // as in erasedMethod
+		return "0000"
+	case "exp_month":
+		return 1
+	case "exp_year":
+		return 2000
+	}
+	return eraseValue(value, email)
+}
+
+// keptMetadata returns the part of a session's metadata that belongs to the books: the order id.
+func keptMetadata(metadata json.RawMessage, email string) json.RawMessage {
+	var members map[string]any
+	if json.Unmarshal(metadata, &members) != nil {
+		members = nil
+	}
+	return encoded(keptMembers(members, email))
+}
+
+func keptMembers(members map[string]any, email string) map[string]any {
+	kept := map[string]any{}
+	if id, ok := members["order_id"].(string); ok && !namesAddress(id, email) {
+		kept["order_id"] = id
+	}
+	return kept
+}
+
+// namesAddress is names in Go.
+func namesAddress(text, email string) bool {
+	text = strings.NewReplacer("%40", "@", "%2b", "+").Replace(strings.ToLower(text))
+	return strings.Contains(text, email)
+}
+
+func encoded(value any) json.RawMessage {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return json.RawMessage("null") // cannot happen: the value came from JSON
+	}
+	return text
+}

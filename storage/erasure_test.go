@@ -1,0 +1,177 @@
+package storage_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// tablesWith returns the tables that have a text in any column, of whatever type.
+func (f fixture) tablesWith(t *testing.T, text string) (tables []string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }()
+	rows, err := conn.Query(t.Context(), `
+		SELECT c.table_name, array_agg(c.column_name::text) FILTER (WHERE c.data_type = 'bytea')
+		FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+		WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' GROUP BY 1 ORDER BY 1`)
+	require.NoError(t, err)
+	bytesOf := map[string][]string{}
+	var (
+		table   string
+		columns []string
+	)
+	_, err = pgx.ForEachRow(rows, []any{&table, &columns}, func() error {
+		bytesOf[table] = columns
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(bytesOf), 25)
+	for table, columns := range bytesOf {
+		where := `strpos(replace(lower(r::text), '%40', '@'), $1) > 0`
+		for _, column := range columns {
+			where += fmt.Sprintf(` OR strpos(lower(encode(%s, 'escape')), $1) > 0`, column)
+		}
+		var found bool
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM `+table+` r WHERE `+where+`)`, text).Scan(&found))
+		if found {
+			tables = append(tables, table)
+		}
+	}
+	return tables
+}
+
+const erasedEmail = "Ann.Canary@example.com"
+
+// customer creates a paid session with the customer's address wherever it can be, its delivery delivered.
+func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
+	t.Helper()
+	n := f.newSession()
+	email, order := erasedEmail, "order-77"
+	redirect, hook := "https://shop.example/thanks?for=ann.canary%40example.com", "https://shop.example/hook?for="+erasedEmail
+	n.CustomerEmail, n.RedirectURL, n.WebhookURL, n.OrderID = &email, &redirect, &hook, &order
+	n.Metadata = json.RawMessage(`{"order_id": "order-77", "who": ["Ann.Canary@example.com"], "phone": "5551234"}`)
+	n.Secret = webhook.NewSecret()
+	s := f.create(t, n)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 7, ExpYear: 2031, Country: "DE"}
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
+		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: method, CustomerEmail: &email,
+	}))
+	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
+	require.NoError(t, err)
+	_, err = f.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
+		TransactionID: id, SessionID: s.ID, Method: method, Amount: s.Amount, Currency: s.Currency, ReturnURL: redirect,
+	})
+	require.NoError(t, err)
+	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	settled, err := f.FinishPayment(t.Context(), s.Ref, id)
+	require.NoError(t, err)
+	f.exec(t, `UPDATE payout SET status = 'sent', sent_at = now() WHERE id = $1`, settled.PayoutID)
+	request := storage.IdempotentRequest{Owner: s.Owner, Route: "POST /v1/checkout", Key: s.ID}
+	_, _, err = f.ClaimRequest(t.Context(), request, []byte("body"))
+	require.NoError(t, err)
+	body, err := json.Marshal(map[string]any{"id": s.ID, "amount": 10.5, "customer_email": email})
+	require.NoError(t, err)
+	require.NoError(t, f.KeepAnswer(t.Context(), request, storage.KeptAnswer{Status: 201, Location: "/v1/checkout/" + s.ID, Body: body}))
+	return s
+}
+
+// deliver ends the deliveries of a session. The receiver says whose they were.
+func (f fixture) deliver(t *testing.T, s checkout.Session) {
+	t.Helper()
+	id := f.query(t, `SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1`, s.ID).(string)
+	ref := s.Owner.Ref(id)
+	f.begin(t, ref, "run-"+id, 1)
+	require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{
+		Run: 1, Number: 1, Finished: true, StatusCode: 200, ResponseBody: []byte("thanks, " + erasedEmail),
+	}, 0))
+}
+
+func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.CheckoutCompleted)
+	done := f.customer(t, e)
+	f.deliver(t, done)
+	f.exec(t, `UPDATE checkout_session SET order_id = 'order-78'`)
+	waiting := f.customer(t, e) // its delivery is not delivered
+	f.exec(t, `UPDATE checkout_session SET order_id = 'order-79' WHERE id = $1`, waiting.ID)
+	pending := f.newSession()
+	email := strings.ToUpper(erasedEmail)
+	pending.CustomerEmail = &email
+	open := f.create(t, pending)
+	other := f.newSession()
+	neighbour := "ben@example.com"
+	other.CustomerEmail = &neighbour
+	kept := f.create(t, other)
+
+	erase := func(apply bool) storage.Erasure {
+		got, err := f.EraseCustomer(t.Context(), f.merchant.ID, erasedEmail, apply, func(ref checkout.Ref) checkout.AuditEntry {
+			return checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: ref.MerchantID, Mode: &ref.Mode,
+				Actor: "operator", Action: "customer.erased", Subject: ref.ID}
+		})
+		require.NoError(t, err)
+		return got
+	}
+	canary := strings.ToLower(erasedEmail)
+	full := []string{"checkout_session", "event", "sandbox_charge", "transaction", "webhook_attempt", "webhook_delivery", "webhook_endpoint"}
+	require.ElementsMatch(t, full, f.tablesWith(t, canary), "the search works")
+	want := map[string]int{"checkout_session": 1, "transaction": 1, "event": 1, "sandbox_charge": 1,
+		"webhook_attempt": 1, "webhook_delivery": 1, "webhook_endpoint": 1, "idempotent_request": 1}
+
+	dry := erase(false)
+	require.Equal(t, want, dry.Rows)
+	require.ElementsMatch(t, full, f.tablesWith(t, canary), "a dry run changes nothing")
+
+	first := erase(true)
+	require.Equal(t, dry, first, "the dry run told the truth")
+	require.Equal(t, []checkout.Ref{done.Ref}, first.Sessions)
+	require.Len(t, first.Open, 2)
+	require.Contains(t, first.Open[0].Why, "is not delivered")
+	require.Equal(t, waiting.ID, first.Open[0].ID)
+	require.NotNil(t, first.Open[0].Until)
+	require.Equal(t, "the session is pending", first.Open[1].Why)
+	require.True(t, open.ExpiresAt.Equal(*first.Open[1].Until))
+
+	again := erase(true)
+	require.Empty(t, again.Sessions)
+	require.Equal(t, first.Open, again.Open)
+
+	f.deliver(t, waiting)
+	_, err := f.ExpireSession(t.Context(), open.Ref, storage.Expiry{At: open.ExpiresAt, Early: true})
+	require.NoError(t, err)
+	require.Len(t, erase(true).Sessions, 2)
+	require.Empty(t, f.tablesWith(t, canary))
+	require.Empty(t, f.tablesWith(t, "5551234"), "metadata")
+	require.Equal(t, storage.Erasure{Rows: map[string]int{}}, erase(true), "a repeat finds nothing")
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'customer.erased'`))
+
+	// The books, the order id and the neighbour are as before.
+	got, err := f.Session(t.Context(), done.Ref)
+	require.NoError(t, err)
+	require.EqualValues(t, 1050, got.Amount)
+	require.JSONEq(t, `{"order_id": "order-77"}`, string(got.Metadata))
+	require.Equal(t, "visa", f.query(t, `SELECT payment_method->>'brand' FROM transaction WHERE session_id = $1`, done.ID))
+	require.Equal(t, "0000", f.query(t, `SELECT payment_method->>'last4' FROM transaction WHERE session_id = $1`, done.ID))
+	body := f.query(t, `SELECT body FROM event WHERE session_id = $1`, done.ID).([]byte)
+	require.Contains(t, string(body), `"amount":10.50`)
+	require.NotContains(t, string(body), "4242")
+	answer, _, err := f.ClaimRequest(t.Context(),
+		storage.IdempotentRequest{Owner: done.Owner, Route: "POST /v1/checkout", Key: done.ID}, []byte("body"))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id": "`+done.ID+`", "amount": 10.5, "customer_email": null}`, string(answer.Body))
+	got, err = f.Session(t.Context(), kept.Ref)
+	require.NoError(t, err)
+	require.Equal(t, &neighbour, got.CustomerEmail)
+	require.NotEmpty(t, f.tablesWith(t, neighbour))
+}

@@ -1,0 +1,218 @@
+package storage_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// restart opens a store as a process that starts with these master keys.
+func (f fixture) restart(t *testing.T, keys ...string) (fixture, error) {
+	t.Helper()
+	ring, err := storage.ParseKeyring(strings.Join(keys, ","))
+	require.NoError(t, err)
+	f.Store, err = storage.Open(t.Context(), storage.Options{URL: f.url, Keys: ring, MaxConns: 2})
+	if err == nil {
+		t.Cleanup(f.Store.Close)
+	}
+	return f, err
+}
+
+// rotate gives a registration a second secret. The first one signs beside it.
+func (f fixture) rotate(t *testing.T, e webhook.Endpoint) (digests [][]byte) {
+	t.Helper()
+	second := webhook.NewSecret()
+	_, err := f.RotateSecret(t.Context(), e.Ref, second, time.Hour)
+	require.NoError(t, err)
+	return [][]byte{webhook.SecretDigest(second), webhook.SecretDigest(e.Secret)}
+}
+
+// TestReseal_NoDeliveryStopsWhileAKeyIsReplaced follows the documented steps with two processes. One
+// starts again before the other in each step, and each signs what the other has sealed.
+func TestReseal_NoDeliveryStopsWhileAKeyIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	old, fresh := f.masterKey, storage.NewMasterKey("k2")
+	registration := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+	first := f.rotate(t, registration)
+
+	signs := func(process fixture, e webhook.Endpoint, want [][]byte, step string) {
+		_, ref := process.publishTest(t, e, webhook.PayoutSent)
+		require.Equal(t, want, process.begin(t, ref, "run", 1).Digests, step)
+	}
+	one, err := f.restart(t, old)
+	require.NoError(t, err)
+	other, err := f.restart(t, old)
+	require.NoError(t, err)
+	for _, step := range [][]string{{old, fresh}, {fresh, old}} {
+		for _, process := range []*fixture{&one, &other} {
+			*process, err = f.restart(t, step...)
+			require.NoError(t, err)
+			for _, writer := range []fixture{one, other} {
+				e := writer.endpoint(t, "https://shop.example/b", webhook.MerchantUpdated)
+				digests := writer.rotate(t, e)
+				for _, reader := range []fixture{one, other} {
+					signs(reader, e, digests, "sealed now")
+					signs(reader, registration, first, "sealed before")
+				}
+			}
+		}
+	}
+
+	_, err = f.restart(t, fresh)
+	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorContains(t, err, `key "k1" is missing`)
+	require.NotContains(t, err.Error(), strings.TrimPrefix(old, "k1:"))
+
+	stop := make(chan struct{})
+	var deliveries sync.WaitGroup
+	deliveries.Go(func() { // what is delivered while everything is sealed again
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				signs(other, registration, first, "during reseal")
+			}
+		}
+	})
+	done, err := one.Reseal(t.Context(), func(string, int) {})
+	close(stop)
+	deliveries.Wait()
+	require.NoError(t, err)
+	require.Equal(t, []string{"k1"}, done.Retired)
+	require.Empty(t, done.Used)
+
+	for _, process := range []*fixture{&one, &other} {
+		*process, err = f.restart(t, fresh)
+		require.NoError(t, err, "nothing needs the old key")
+		signs(one, registration, first, "the old key is gone")
+		signs(other, registration, first, "the old key is gone")
+	}
+}
+
+func TestReseal_KnowsEverySealedValue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	owner := f.merchant.Owner(checkout.ModeTest)
+	f.rotate(t, f.endpoint(t, "https://shop.example/a", webhook.PayoutSent))
+	begun := storage.IdempotentRequest{Owner: owner, Route: "POST /v1/a", Key: "begun"}
+	_, seed, err := f.ClaimRequest(t.Context(), begun, []byte("body"))
+	require.NoError(t, err)
+	require.NoError(t, f.ReleaseRequest(t.Context(), begun, false))
+	answered := storage.IdempotentRequest{Owner: owner, Route: "POST /v1/a", Key: "answered"}
+	_, _, err = f.ClaimRequest(t.Context(), answered, []byte("body"))
+	require.NoError(t, err)
+	answer := storage.KeptAnswer{Status: 201, Location: "/v1/a/1", Body: []byte(`{"a":1}`)}
+	require.NoError(t, f.KeepAnswer(t.Context(), answered, answer))
+	shown := storage.Reveal{Browser: []byte("browser"), Form: "form", Owner: owner, Subject: "key_1", Secret: "sk_test_1"}
+	f.exec(t, `INSERT INTO member (id, merchant_id, email, role) VALUES ('usr_1', $1, 'ann@shop.example', 'owner')`, f.merchant.ID)
+	f.exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
+	_, _, err = f.KeepReveal(t.Context(), shown)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM information_schema.columns
+		WHERE table_schema = 'public' AND column_name LIKE '%master_key_id'`), "a new sealed value: add it to sealings")
+
+	newer := f.newerKey(t)
+	seen := map[string]int{}
+	done, err := newer.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows })
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{
+		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1,
+	}, done.Values)
+	require.Equal(t, done.Values, seen)
+	require.Equal(t, []string{"k1"}, done.Retired)
+
+	_, again, err := newer.ClaimRequest(t.Context(), begun, []byte("body"))
+	require.NoError(t, err)
+	require.Equal(t, seed, again)
+	kept, _, err := newer.ClaimRequest(t.Context(), answered, []byte("body"))
+	require.NoError(t, err)
+	require.Equal(t, &answer, kept)
+	secret, err := newer.TakeReveal(t.Context(), shown)
+	require.NoError(t, err)
+	require.Equal(t, shown.Secret, secret)
+
+	done, err = newer.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") })
+	require.NoError(t, err)
+	require.Equal(t, []string{"k1"}, done.Retired, "a repeat says the same")
+}
+
+func TestReseal_SeveralAtOnceInPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	e := f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+	for range 30 {
+		_, _, err := f.ClaimRequest(t.Context(), storage.IdempotentRequest{
+			Owner: e.Owner, Route: "POST /v1/a", Key: checkout.NewID("test"),
+		}, []byte("body"))
+		require.NoError(t, err)
+	}
+	f.exec(t, `INSERT INTO webhook_endpoint (id, merchant_id, mode, url, events, status, master_key_id, sealed_digest, created_at)
+		SELECT $1 || n, merchant_id, mode, url, events, status, master_key_id, '', created_at
+		FROM webhook_endpoint, generate_series(1, 1200) n`, checkout.NewID(checkout.PrefixEndpoint))
+	newer := f.newerKey(t)
+	var (
+		group   sync.WaitGroup
+		rows    = make(chan int, 3)
+		retired = make(chan string, 3)
+	)
+	for range 3 {
+		group.Go(func() {
+			done, err := newer.Reseal(t.Context(), func(string, int) {})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			rows <- done.Values["webhook secrets"]
+			for _, id := range done.Retired {
+				retired <- id
+			}
+		})
+	}
+	group.Wait()
+	close(rows)
+	total := 0
+	for n := range rows {
+		total += n
+	}
+	require.Equal(t, 1201, total, "each row is sealed again once")
+	require.Equal(t, "k1", <-retired, "the last one retires the key")
+}
+
+func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	fresh := storage.NewMasterKey("k2")
+	newer, err := f.restart(t, fresh, f.masterKey)
+	require.NoError(t, err)
+	done, err := newer.Reseal(t.Context(), func(string, int) {})
+	require.NoError(t, err)
+	require.Equal(t, []string{"k1"}, done.Retired)
+
+	// A process that was forgotten still has the old key first.
+	e := f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
+	_, err = f.restart(t, fresh)
+	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorContains(t, err, `key "k1" is missing, and has sealed something since`)
+	_, ref := newer.publishTest(t, e, webhook.PayoutSent)
+	require.Equal(t, [][]byte{webhook.SecretDigest(e.Secret)}, newer.begin(t, ref, "run", 1).Digests)
+
+	// It starts again, and may seal at any time.
+	_, err = newer.Reseal(t.Context(), func(string, int) {})
+	require.NoError(t, err)
+	_, err = f.restart(t, f.masterKey, fresh)
+	require.NoError(t, err)
+	_, err = f.restart(t, fresh)
+	require.ErrorContains(t, err, `key "k1" is missing, and no reseal has retired it`)
+
+	_, err = f.restart(t, fresh, storage.NewMasterKey("k1"))
+	require.ErrorContains(t, err, `key "k1" is another key`)
+}

@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage/pgtemp"
+)
+
+// TestRetention_EachQueryHasAnIndex reads the plans of the queries that look for old rows. Tables of a test
+// are too small for an index, so sequential scans are switched off; a query without an index shows one
+// nevertheless.
+func TestRetention_EachQueryHasAnIndex(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), pgtemp.ForTest(t, Migrate))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }()
+	_, err = conn.Exec(t.Context(), `SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan`)
+	require.NoError(t, err)
+	sessions := strings.NewReplacer("$1", "''", "$2", "'cs_z'", "$3", "'30 days'", "$4", "1000").Replace(deleteOldSessions)
+	for query, index := range map[string]string{
+		sessions: "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
+		`SELECT id FROM audit_entry WHERE id < 'aud_z' ORDER BY id LIMIT 1000`:                           "audit_entry_pkey",
+		`SELECT token FROM sandbox_card WHERE created_at < now() ORDER BY created_at LIMIT 9`:            "sandbox_card_age",
+		`SELECT tx_hash FROM sandbox_transfer WHERE created_at < now() ORDER BY created_at LIMIT 9`:      "sandbox_transfer_age",
+		`SELECT transaction_id FROM sandbox_charge WHERE created_at < now() ORDER BY created_at LIMIT 9`: "sandbox_charge_age",
+		`SELECT FROM webhook_endpoint WHERE master_key_id = 'k'`:                                         "webhook_endpoint_master_key",
+		`SELECT FROM webhook_endpoint WHERE previous_master_key_id = 'k'`:                                "webhook_endpoint_previous_master_key",
+		`SELECT FROM idempotent_request WHERE master_key_id = 'k'`:                                       "idempotent_request_master_key",
+		`SELECT FROM checkout_session WHERE signing_endpoint_id = 'e'`:                                   "checkout_session_signing_endpoint",
+		`SELECT FROM payout WHERE transaction_id = 't'`:                                                  "payout_transaction",
+		`SELECT FROM transfer_payout WHERE payout_id = 'p'`:                                              "transfer_payout_payout",
+		`SELECT FROM charge_risk WHERE transaction_id = 't'`:                                             "charge_risk_transaction",
+		`SELECT FROM webhook_delivery WHERE endpoint_id = 'e'`:                                           "webhook_delivery_endpoint",
+		`SELECT FROM webhook_replay WHERE endpoint_id = 'e'`:                                             "webhook_replay_endpoint",
+	} {
+		rows, err := conn.Query(t.Context(), `EXPLAIN `+query)
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		plan := strings.Join(lines, "\n")
+		for name := range strings.FieldsSeq(index) {
+			require.Contains(t, plan, name)
+		}
+		if query == sessions {
+			t.Log(plan)
+		}
+	}
+}
