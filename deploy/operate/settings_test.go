@@ -20,11 +20,6 @@ import (
 // others are settings that libraries read.
 var others = []string{"SSL_CERT_FILE", "OTEL_METRICS_EXPORTER", "OTEL_EXPORTER_PROMETHEUS_HOST"}
 
-// expected are settings that the configuration is about to get.
-var expected = []string{
-	"CHECKOUT_HEALTH_ADDRESS", "CHECKOUT_STOP_DELAY", "TEMPORAL_WORKER_BUILD_ID",
-}
-
 // settings returns the names of all settings in a struct.
 func settings(of reflect.Type) (names []string) {
 	for _, field := range reflect.VisibleFields(of) {
@@ -42,7 +37,7 @@ func settings(of reflect.Type) (names []string) {
 // units.
 func TestSettings_OfWhatIsShippedAreKnown(t *testing.T) {
 	t.Parallel()
-	known := slices.Concat(settings(reflect.TypeFor[config.Config]()), settings(reflect.TypeFor[config.Setup]()), others, expected)
+	known := slices.Concat(settings(reflect.TypeFor[config.Config]()), settings(reflect.TypeFor[config.Setup]()), others)
 	shape := regexp.MustCompile(`\b(CHECKOUT|TEMPORAL|DATABASE|OTEL|SSL)_[A-Z0-9_]*[A-Z0-9]\b`)
 	found := map[string]bool{}
 	for _, dir := range []string{"chart/templates", "compose", "systemd"} {
