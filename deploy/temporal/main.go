@@ -23,7 +23,7 @@ import (
 )
 
 const usage = `usage:
-  temporal server CONFIG-FILE         runs the services of the configuration; who may do what is its global.authorization
+  temporal server [CONFIG-FILE]       runs the services of the configuration; who may do what is its global.authorization
   temporal sql ARGUMENTS              is temporal-sql-tool
   temporal ui CONFIG-DIRECTORY NAME   runs the UI with NAME.yaml of the directory`
 
@@ -38,6 +38,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "server":
 		return runServer(args[1])
+	case len(args) == 1 && args[0] == "server":
+		return runServer("")
 	case len(args) > 1 && args[0] == "sql":
 		return sql.RunTool(args)
 	case len(args) == 3 && args[0] == "ui":
@@ -46,9 +48,13 @@ func run(args []string) error {
 	return fmt.Errorf("%s", usage)
 }
 
-// runServer runs until it is interrupted.
+// runServer runs until it is interrupted. Without a file it is configured by the environment, as Temporal's image is.
 func runServer(configFile string) error {
-	cfg, err := config.Load(config.WithConfigFile(configFile))
+	source := config.WithEmbedded()
+	if configFile != "" {
+		source = config.WithConfigFile(configFile)
+	}
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	// Root certificates for a computer that has none, such as a container from scratch. Where the system has
+	// some, or SSL_CERT_FILE names some, these are not used.
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	"example.com/checkout/deploy/app"
 )
 

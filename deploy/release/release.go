@@ -1,0 +1,147 @@
+// Package release makes everything that a release hands out: programs, image, chart, and the files for
+// compose and systemd. The same source and the same Go give the same bytes.
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"example.com/checkout/deploy/build"
+)
+
+// A Platform is a GOOS and GOARCH, such as linux/amd64.
+type Platform struct{ OS, Arch string }
+
+// Platforms are all for which a release has a program. Those of Linux are in the image too.
+var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+
+func (p Platform) String() string { return p.OS + "/" + p.Arch }
+
+// sums is the file with the SHA-256 of the others, in the form of sha256sum.
+const sums = "SHA256SUMS"
+
+// Make writes a release into dir, which must be empty or absent. version is like 0.2.0; say is told each
+// step. The working directory must be inside the source tree. The errors are those of the go command and
+// of files.
+func Make(ctx context.Context, version, dir string, platforms []Platform, say func(step string)) error {
+	if !regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`).MatchString(version) {
+		return fmt.Errorf("%q is no version: one is like 0.2.0", version)
+	}
+	if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
+		return fmt.Errorf("%s is not empty", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // G301: public
+		return err
+	}
+	name := filepath.Join(dir, "checkout-"+version)
+	programs := map[Platform]string{}
+	for _, p := range platforms {
+		say("the program for " + p.String())
+		programs[p] = name + "-" + p.OS + "-" + p.Arch
+		if err := Program(ctx, p, programs[p]); err != nil {
+			return err
+		}
+		if err := writeSBOM(programs[p], version); err != nil {
+			return err
+		}
+	}
+	say("image, chart, files for compose and systemd")
+	source, err := build.Source("deploy", "README.md")
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writeImage(programs, version, name+"-image.tar"),
+		writeChart(filepath.Join(source, "chart"), version, name+".tgz"),
+		writeFiles(source, name+"-files.tar.gz"),
+		writeSums(dir),
+	)
+}
+
+// Program builds the program checkout for a platform. It is static and needs no file beside it.
+func Program(ctx context.Context, p Platform, path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	source, err := build.Source("deploy", "README.md")
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "./cmd/checkout"}
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: path is where the caller wants the program
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOFLAGS=", "GOWORK=off")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build for %s: %w:\n%s", p, err, said)
+	}
+	return nil
+}
+
+// writeChart packs the chart as Helm does, with the version of the release.
+func writeChart(source, version, path string) error {
+	var files []file
+	err := walk(source, "checkout", func(f file) {
+		if f.name == "checkout/Chart.yaml" {
+			f.content = regexp.MustCompile(`(?m)^version: .*$`).ReplaceAll(f.content, []byte("version: "+version))
+		}
+		files = append(files, f)
+	})
+	if err != nil {
+		return err
+	}
+	return writeArchive(path, files)
+}
+
+// writeFiles packs what compose, systemd and a bare Prometheus need, and the operators' guide.
+func writeFiles(source, path string) error {
+	var files []file
+	for _, part := range []string{"README.md", "compose", "container", "systemd", "chart/files"} {
+		err := walk(filepath.Join(source, part), "checkout/"+part, func(f file) { files = append(files, f) })
+		if err != nil {
+			return err
+		}
+	}
+	return writeArchive(path, files)
+}
+
+// walk calls each with the files below dir, in the order of their names, as if dir were called name.
+func walk(dir, name string, each func(file)) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // G304: a file of the source tree
+		if err != nil {
+			return err
+		}
+		each(file{filepath.ToSlash(filepath.Join(name, strings.TrimPrefix(path, dir))), 0o644, content})
+		return nil
+	})
+}
+
+func writeSums(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var lines []string
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name())) //nolint:gosec // G304: this package wrote it
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), entry.Name()))
+	}
+	slices.Sort(lines)
+	return os.WriteFile(filepath.Join(dir, sums), []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // G306: public
+}
