@@ -32,11 +32,11 @@ It needs DATABASE_URL and the settings of Temporal, and no master key. A hosted 
 make the namespace or the attributes: it then prints the commands that do.
 
 Several installations that share the merchants need a cell each: two characters that are in every id and
-key, so that a proxy knows where a request belongs. Give -cell before the first merchant; it cannot
+key, so that a proxy knows where a request belongs. Give --cell before the first merchant; it cannot
 change later.
 
 Temporal's visibility table on PostgreSQL has 74 indexes, and each start and end of a run writes to all
-of them. This service and searches in Temporal's UI need 14. -lean-visibility drops the others in the
+of them. This service and searches in Temporal's UI need 14. --lean-visibility drops the others in the
 database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that make them again. An upgrade
 of Temporal may make new ones: run it again then.`,
 		Args: words(),
@@ -54,7 +54,7 @@ func (c *call) setUp(ctx context.Context, cell checkout.Cell, lean bool) error {
 	err := prepared(ctx, c, "setup", config.LoadSetup, func(ctx context.Context, cfg config.Setup) error {
 		cfg.Cell, cfg.LeanVisibility = cell, lean
 		if lean && cfg.VisibilityURL == "" {
-			return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: -lean-visibility needs it")
+			return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: --lean-visibility needs it")
 		}
 		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })
 	})

@@ -34,7 +34,7 @@ type Setup struct {
 	TestCards        string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
 	TestChains       string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
-	// Temporal's visibility database on PostgreSQL, as a postgres:// URL. Only -lean-visibility needs it.
+	// Temporal's visibility database on PostgreSQL, as a postgres:// URL. Only --lean-visibility needs it.
 	VisibilityURL string `env:"CHECKOUT_TEMPORAL_VISIBILITY_URL"`
 
 	// Flags.
