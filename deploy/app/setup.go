@@ -16,7 +16,10 @@ import (
 )
 
 func (c *call) setupCommand() *cobra.Command {
-	var cell string
+	var (
+		cell string
+		lean bool
+	)
 	command := &cobra.Command{
 		Use:   "setup",
 		Short: "Make the schema, Temporal's namespace and its schedules",
@@ -29,21 +32,30 @@ It needs DATABASE_URL and the settings of Temporal, and no master key. A hosted 
 make the namespace or the attributes: it then prints the commands that do.
 
 Several installations that share the merchants need a cell each: two characters that are in every id and
-key, so that a proxy knows where a request belongs. Give -cell before the first merchant; it cannot
-change later.`,
+key, so that a proxy knows where a request belongs. Give --cell before the first merchant; it cannot
+change later.
+
+Temporal's visibility table on PostgreSQL has 74 indexes, and each start and end of a run writes to all
+of them. This service and searches in Temporal's UI need 14. --lean-visibility drops the others in the
+database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that make them again. An upgrade
+of Temporal may make new ones: run it again then.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
-			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell)) }
+			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell), lean) }
 			return nil
 		},
 	}
 	command.Flags().StringVar(&cell, "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
+	command.Flags().BoolVar(&lean, "lean-visibility", false, "drop indexes of Temporal's that nobody here needs")
 	return command
 }
 
-func (c *call) setUp(ctx context.Context, cell checkout.Cell) error {
+func (c *call) setUp(ctx context.Context, cell checkout.Cell, lean bool) error {
 	err := prepared(ctx, c, "setup", config.LoadSetup, func(ctx context.Context, cfg config.Setup) error {
-		cfg.Cell = cell
+		cfg.Cell, cfg.LeanVisibility = cell, lean
+		if lean && cfg.VisibilityURL == "" {
+			return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: --lean-visibility needs it")
+		}
 		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })
 	})
 	var notAllowed *runs.NotAllowedError

@@ -69,7 +69,12 @@ type Setup struct {
 	TestCards        string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
 	TestChains       string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
-	Cell checkout.Cell `env:"-"` // a flag; "" leaves what is there
+	// Temporal's visibility database on PostgreSQL, as a postgres:// URL. Only --lean-visibility needs it.
+	VisibilityURL string `env:"CHECKOUT_TEMPORAL_VISIBILITY_URL"`
+
+	// Flags.
+	Cell           checkout.Cell `env:"-"` // "" leaves what is there
+	LeanVisibility bool          `env:"-"`
 }
 
 // Cards returns the modes whose cards a real card network charges.
@@ -99,6 +104,9 @@ func (s *Setup) check(note func(name string, err error)) {
 	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
 	s.Temporal.check(note)
 	s.Schedules.check(note)
+	if s.VisibilityURL != "" {
+		note("CHECKOUT_TEMPORAL_VISIBILITY_URL", CheckDatabaseURL(s.VisibilityURL))
+	}
 	note("CHECKOUT_TEST_CARDS", oneOf(s.TestCards, sandbox, cardsStripe))
 	note("CHECKOUT_TEST_CHAINS", oneOf(s.TestChains, sandbox, chainsNetworks))
 }

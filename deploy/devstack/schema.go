@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/checkout/deploy/service"
 )
 
 // schemas are the versioned schemas in the SQL tool, by database.
@@ -42,7 +44,10 @@ func ensureSchema(ctx context.Context, program string, admin *url.URL) error {
 			return fmt.Errorf("database %s: %w", schema.database, err)
 		}
 	}
-	return nil
+	visibility := *admin
+	visibility.Path = "/" + visibilityDatabase
+	_, err = service.LeanVisibility(ctx, visibility.String())
+	return err
 }
 
 // createDatabase makes a database with its tables. The database gets its name only when it is

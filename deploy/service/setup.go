@@ -62,7 +62,15 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		return errors.Join(err, context.Cause(ctx))
 	}
 	say("Temporal has the schedules")
-	return nil
+	if !cfg.LeanVisibility {
+		return nil
+	}
+	undo, err := LeanVisibility(ctx, cfg.VisibilityURL)
+	say(fmt.Sprintf("-- Temporal's visibility table has %d indexes less. These statements make them again:", len(undo)))
+	for _, statement := range undo {
+		say(statement)
+	}
+	return err
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {
