@@ -72,6 +72,51 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 	p.hasType("webhook_attempt_duration_seconds", "histogram")
 	p.hasType("temporal_workflow_completed_total", "counter")
 	p.hasFewSeries()
+	p.fillsDashboard()
+}
+
+// fillsDashboard requires that each panel of the dashboard for Grafana says what it shows, and in which
+// unit, and that Prometheus has data for it. The panels of exchange rates need live mode.
+func (p *prometheus) fillsDashboard() {
+	p.t.Helper()
+	content, err := os.ReadFile(e2e.Path("deploy", "chart", "files", "dashboard.json"))
+	require.NoError(p.t, err)
+	var dashboard struct {
+		Panels []struct {
+			Type, Title, Description string
+			Datasource               struct{ UID string }
+			FieldConfig              struct{ Defaults struct{ Unit string } }
+			Targets                  []struct{ Expr string }
+		}
+	}
+	require.NoError(p.t, json.Unmarshal(content, &dashboard))
+	require.NotEmpty(p.t, dashboard.Panels)
+	for _, panel := range dashboard.Panels {
+		if panel.Type == "row" {
+			continue
+		}
+		require.NotEmpty(p.t, panel.Description, panel.Title)
+		require.NotEmpty(p.t, panel.FieldConfig.Defaults.Unit, panel.Title)
+		require.Equal(p.t, "${datasource}", panel.Datasource.UID, panel.Title)
+		require.NotEmpty(p.t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			if !strings.Contains(target.Expr, "checkout_rate_") {
+				p.awaitData(panel.Title, strings.ReplaceAll(target.Expr, "$__rate_interval", "1m"))
+			}
+		}
+	}
+}
+
+// awaitData waits until a query has an answer that is not empty.
+func (p *prometheus) awaitData(title, query string) {
+	p.t.Helper()
+	e2e.Await(p.t, title+": "+query, 20*time.Second, func() bool {
+		var data struct {
+			Result []struct{ Value [2]any }
+		}
+		p.get("/api/v1/query", url.Values{"query": {query}}, &data)
+		return len(data.Result) > 0
+	})
 }
 
 // ofMerchants matches what tells a merchant, a customer or one resource from
