@@ -178,7 +178,7 @@ func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	operator{t: t}.refused("DATABASE_URL is empty", "merchant", "list")
 	operator{t: t, url: "mysql://u:secret@h/d"}.refused("DATABASE_URL must begin with postgres://", "merchant", "list")
-	operator{t: t, url: pgtemp.ForTest(t, nil)}.refused("run checkout setup first", "merchant", "list")
+	operator{t: t, url: pgtemp.ForTest(t, nil)}.refused("run checkout setup", "merchant", "list")
 	away := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}
 	away.refused("open database", "merchant", "list")
 	_, _, err := away.run("merchant", "list")

@@ -2,40 +2,63 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
+	"example.com/checkout/workflows"
 )
 
 func (c *call) releaseCommand() *cobra.Command {
-	var runs bool
+	var (
+		runs, wait bool
+		drained    string
+	)
 	command := &cobra.Command{
-		Use:   "release {BUILD | --runs}",
+		Use:   "release {BUILD | --runs | --drained BUILD}",
 		Short: "Let new runs begin with the workers of a build",
-		Long: `Lets new runs begin with the workers whose CHECKOUT_BUILD_ID is BUILD. Runs that are open stay with
-their build, whose workers must live until these runs have ended: --runs counts them.`,
-		Example: `  checkout release 2026-11-22
-  checkout release --runs`,
+		Long: `Lets new runs begin with the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Runs that are open stay
+with their build, whose workers must live until these runs have ended: --runs counts them. A script asks
+with --drained, which ends with status 1 while the build is needed.`,
+		Example: `  checkout release 2026-11-22 --wait
+  checkout release --runs
+  checkout release --drained 2026-11-21`,
 		DisableFlagsInUseLine: true,
 		Args: func(command *cobra.Command, args []string) error {
-			if runs {
+			if runs || drained != "" {
 				return words()(command, args)
 			}
-			return words("BUILD, the CHECKOUT_BUILD_ID of workers that run, or --runs")(command, args)
+			return words("BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD")(command, args)
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			c.work = func(ctx context.Context) error {
 				return prepared(ctx, c, "release", config.LoadTemporal, func(ctx context.Context, cfg config.Temporal) error {
-					if runs {
-						return countRuns(ctx, cfg, c.out)
+					temporal, err := service.AwaitTemporal(ctx, cfg)
+					if err != nil {
+						return err
 					}
-					return release(ctx, cfg, args[0], c.out)
+					defer temporal.Close()
+					b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.out}
+					switch {
+					case runs:
+						return b.countRuns(ctx)
+					case drained != "":
+						return b.requireDrained(ctx, drained)
+					case wait:
+						err = b.awaitWorkers(ctx, args[0])
+					}
+					if err != nil {
+						return err
+					}
+					return b.release(ctx, args[0])
 				})
 			}
 			return nil
@@ -43,19 +66,95 @@ their build, whose workers must live until these runs have ended: --runs counts 
 	}
 
 	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
+	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
+	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
+	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
 	return command
 }
 
-// release makes new runs begin on build.
-func release(ctx context.Context, cfg config.Temporal, build string, out io.Writer) error {
-	temporal, err := service.AwaitTemporal(ctx, cfg)
+// builds are the builds of the workers' deployment in Temporal.
+type builds struct {
+	temporal   client.Client
+	deployment client.WorkerDeploymentHandle
+	name       string
+	out        io.Writer
+}
+
+// workersPatience is how long release --wait waits for workers.
+const workersPatience = 10 * time.Minute
+
+// awaitWorkers waits until workers of build have polled both task queues.
+func (b builds) awaitWorkers(ctx context.Context, build string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workersPatience,
+		fmt.Errorf("release %s: no worker of this build has polled both task queues for %v", build, workersPatience))
+	defer cancel()
+	for said := false; ; said = true {
+		version, err := b.deployment.DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
+		var notFound *serviceerror.NotFound
+		switch {
+		case err == nil && polls(version.Info.TaskQueuesInfos):
+			return nil
+		case err != nil && !errors.As(err, &notFound) && ctx.Err() == nil:
+			return fmt.Errorf("release %s: %w", build, err)
+		case !said:
+			if _, err := fmt.Fprintf(b.out, "Waiting for workers of build %s.\n", build); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// polls reports whether both task queues are there with workflows.
+func polls(queues []client.WorkerDeploymentTaskQueueInfo) bool {
+	seen := map[string]bool{}
+	for _, queue := range queues {
+		if queue.Type == client.TaskQueueTypeWorkflow {
+			seen[queue.Name] = true
+		}
+	}
+	return seen[workflows.TaskQueueCheckout] && seen[workflows.TaskQueueWebhooks]
+}
+
+// requireDrained returns an error while open runs need the workers of build, or new runs begin there.
+func (b builds) requireDrained(ctx context.Context, build string) error {
+	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
+		return fmt.Errorf("build %s: %w", build, err)
+	}
+	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+		return fmt.Errorf("build %s is needed: new runs begin with it", build)
+	}
+	open, err := b.openRuns(ctx, build)
+	if err == nil && open > 0 {
+		err = fmt.Errorf("build %s is needed: it has %d open runs", build, open)
+	}
 	if err != nil {
 		return err
 	}
-	defer temporal.Close()
+	_, err = fmt.Fprintf(b.out, "Build %s is not needed any more: it has no open run.\n", build)
+	return err
+}
 
-	deployment := temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName)
-	known, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+// openRuns counts the open runs of build.
+func (b builds) openRuns(ctx context.Context, build string) (int64, error) {
+	open, err := b.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", b.name, build),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count runs: %w", err)
+	}
+	return open.Count, nil
+}
+
+// release makes new runs begin on build.
+func (b builds) release(ctx context.Context, build string) error {
+	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
 	}
@@ -64,39 +163,29 @@ func release(ctx context.Context, cfg config.Temporal, build string, out io.Writ
 		before = "build " + current.BuildID
 	}
 
-	_, err = deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
+	_, err = b.deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
 		BuildID: build, ConflictToken: known.ConflictToken,
 	})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", build, err)
 	}
-	_, err = fmt.Fprintf(out, "New runs begin with build %s; until now with %s.\n", build, before)
+	_, err = fmt.Fprintf(b.out, "New runs begin with build %s; until now with %s.\n", build, before)
 	return err
 }
 
 // countRuns prints how many open runs each build has.
-func countRuns(ctx context.Context, cfg config.Temporal, out io.Writer) error {
-	temporal, err := service.AwaitTemporal(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer temporal.Close()
-
-	deployment := temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName)
-	got, err := deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+func (b builds) countRuns(ctx context.Context) error {
+	got, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
 	for _, version := range got.Info.VersionSummaries {
 		build := version.Version.BuildID
-		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-			Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'",
-				cfg.DeploymentName, build),
-		})
+		open, err := b.openRuns(ctx, build)
 		if err != nil {
-			return fmt.Errorf("count runs: %w", err)
+			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s\t%d open\n", build, open.Count); err != nil {
+		if _, err := fmt.Fprintf(b.out, "%s\t%d open\n", build, open); err != nil {
 			return err
 		}
 	}

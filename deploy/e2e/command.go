@@ -5,7 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/app"
 
@@ -26,7 +27,5 @@ func CheckoutCommand(t *testing.T, stack *devstack.Stack, args ...string) (strin
 // Release runs checkout release.
 func Release(t *testing.T, stack *devstack.Stack, build string) {
 	t.Helper()
-	Await(t, "build "+build+" is released", 30*time.Second, func() bool { // its workers are seen after a moment
-		return app.Main(t.Context(), []string{"release", build}, stack.Environment(), os.Stderr, os.Stderr) == nil
-	})
+	require.NoError(t, app.Main(t.Context(), []string{"release", build, "--wait"}, stack.Environment(), os.Stderr, os.Stderr))
 }
