@@ -114,7 +114,7 @@ func TestMain_NamesWhatIsWrongInOneLine(t *testing.T) {
 		{"--nonsense", "unknown flag: --nonsense; checkout --help explains"},
 		{"api --port=1", "api: unknown flag: --port; checkout api --help explains"},
 		{"api now", "api: too many words; quote what has spaces; checkout api --help explains"},
-		{"release", "release: BUILD, the CHECKOUT_BUILD_ID of workers that run, or --runs is missing; checkout release --help explains"},
+		{"release", "release: BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD is missing; checkout release --help explains"},
 		{"release -runs", "release: -runs is written --runs; checkout release --help explains"},
 		{"release --runs b1", "release: too many words; quote what has spaces; checkout release --help explains"},
 		{"replay cs_1", "replay: that is no id: one is whd_ and 26 characters, as checkout delivery failed shows it; checkout replay --help explains"},

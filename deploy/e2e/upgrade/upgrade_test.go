@@ -69,11 +69,15 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	require.Positive(t, builds["two"], "new runs begin with the new build")
 	require.Equal(t, len(paid)+1, builds["one"]+builds["two"])
 
+	out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
+	require.Error(t, err)
+	require.Contains(t, out, "build one is needed: it has 1 open runs", "the refused payment may be tried again")
+	failing.Must(http.StatusOK, http.MethodPost, "/v1/checkout/"+refused+"/expire", "")
 	e2e.Await(t, "the old build is drained", 60*time.Second, func() bool { // the index follows with a delay
 		out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "one")
 		return err == nil && strings.Contains(out, "Build one is not needed any more")
 	})
-	out, err := e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
+	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
 	require.Error(t, err)
 	require.Contains(t, out, "build two is needed: new runs begin with it")
 	require.NoError(t, stack.Worker.Stop(20*time.Second), "the old build is not needed any more")
