@@ -164,8 +164,8 @@ func findPrometheus() (string, error) {
 }
 
 // startPrometheus lets one scrape API and worker of a stack, as jobs of their
-// names, every second.
-func startPrometheus(t *testing.T, stack *devstack.Stack) *prometheus {
+// names, every second, and evaluate the rules of files.
+func startPrometheus(t *testing.T, stack *devstack.Stack, rules ...string) *prometheus {
 	t.Helper()
 	path, err := findPrometheus()
 	if err != nil && testing.Short() {
@@ -174,7 +174,9 @@ func startPrometheus(t *testing.T, stack *devstack.Stack) *prometheus {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	var config strings.Builder
-	config.WriteString("global: {scrape_interval: 1s}\nscrape_configs:\n")
+	files, err := json.Marshal(rules)
+	require.NoError(t, err)
+	fmt.Fprintf(&config, "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: %s\nscrape_configs:\n", files)
 	for _, name := range []string{"api", "worker"} {
 		fmt.Fprintf(&config, "- {job_name: %s, static_configs: [{targets: [%q]}]}\n", name, stack.MetricsAddress(name))
 	}
