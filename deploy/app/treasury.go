@@ -26,7 +26,7 @@ account signs nothing, in every process, from the next signature on. Transfers t
 are still followed.`,
 	}
 	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
-		c.treasuryCancelCommand())
+		c.treasuryCancelCommand(), c.treasuryRecoverCommand())
 	return command
 }
 
