@@ -170,7 +170,8 @@ func (r Recovered) finish(ctx context.Context, tx pgx.Tx, by checkout.AuditEntry
 		return err
 	}
 	for _, ref := range payouts {
-		by.ID, by.MerchantID, by.Mode, by.Subject = checkout.NewID(checkout.PrefixAuditEntry), ref.MerchantID, &ref.Mode, ref.ID
+		by.ID, by.Subject = checkout.NewID(checkout.PrefixAuditEntry), ref.ID
+		by.MerchantID, by.Mode = ref.MerchantID, &ref.Mode
 		if err := audit(ctx, tx, by); err != nil {
 			return err
 		}

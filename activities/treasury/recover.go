@@ -133,7 +133,7 @@ func (r *recovery) match(ctx context.Context, f *finding) error {
 	v, err := r.chain.Signed(ctx, f.Outflow)
 	if err != nil {
 		f.Why = err.Error()
-		return nil
+		return nil //nolint:nilerr // the report has it, and the other outflows are looked at
 	}
 	f.recovered = storage.Recovered{AccountID: r.account.ID, Outflow: f.Outflow, Version: v}
 	taken, err := r.Store.TransfersOf(ctx, r.account.ID, f.Nonce)
@@ -182,7 +182,9 @@ func (f *finding) isVersionOf(transfer storage.Transfer) {
 // fee returns what the merchant paid for the network when the version paid the payout, "" when it paid too
 // much for that. It fits when that is not more than the version could cost, at the present price: the
 // payout's row does not know the fee before the transfer is signed.
-func (r *recovery) fee(ctx context.Context, p checkout.Payout, v checkout.TransferVersion) (fee string, fits bool, err error) {
+func (r *recovery) fee(
+	ctx context.Context, p checkout.Payout, v checkout.TransferVersion,
+) (fee string, fits bool, err error) {
 	gross, err := storage.GrossPayout(p)
 	if err != nil {
 		return "", false, err

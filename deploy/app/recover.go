@@ -61,7 +61,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	report, err := service.RecoverTreasury(ctx, cfg, o)
 	switch {
 	case errors.Is(err, storage.ErrNotFrozen):
-		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: run checkout treasury freeze first", o.AccountID)
+		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: see checkout treasury freeze", o.AccountID)
 	case errors.Is(err, checkout.ErrNotFound):
 		return fmt.Errorf("there is no account %s; %s lists them", o.AccountID, listsTreasury)
 	case err != nil && report.Next == 0: // it looked at nothing
@@ -72,7 +72,8 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	clear, written := 0, 0
 	for _, r := range report.Found {
 		rows = append(rows, []string{
-			r.TxHash, fmt.Sprint(r.Nonce), r.Amount + " " + string(r.Currency), r.Destination, recoveredPayout(r), recoveryStep(r),
+			r.TxHash, fmt.Sprint(r.Nonce), r.Amount + " " + string(r.Currency), r.Destination, recoveredPayout(r),
+			recoveryStep(r),
 		})
 		if r.Why == "" {
 			clear++
@@ -83,7 +84,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	}
 	shown := console{out: c.out}
 	err = errors.Join(err, shown.printTable(rows...))
-	said := fmt.Sprintf("blocks %d to %d: %d unexplained, %d clear, %d written", report.From, int64(report.Next)-1, //nolint:gosec // a height
+	said := fmt.Sprintf("from block %d up to %d: %d unexplained, %d clear, %d written", report.From, report.Next,
 		len(report.Found), clear, written)
 	if report.NotFinal > 0 {
 		said += fmt.Sprintf("; %d more are not final yet: run this again", report.NotFinal)
