@@ -25,10 +25,10 @@ type awayTreasury struct {
 var errAway = errors.New("no node answers")
 
 // Transfer implements activities.PayoutSender.
-func (a *awayTreasury) Transfer(_ context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func (a *awayTreasury) Transfer(_ context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	a.tries++
 	if a.before != nil {
-		a.before(ref)
+		a.before(p.Ref)
 	}
 	return checkout.TransferOutcome{}, errAway
 }

@@ -41,18 +41,12 @@ var (
 	ErrNotTaken = errors.New("the network has not taken the transfer yet")
 )
 
-// Transfer sends a pending payout. The zero outcome means that the network has the transfer, now or
-// from an earlier call. Any error means that the outcome is unknown; a repeat is safe and signs no
-// second transfer. It returns checkout.ErrNotFound, checkout.ErrConflict when the payout changed
-// meanwhile, ErrNoChain and ErrNotTaken, among others.
-func (t *Treasury) Transfer(
-	ctx context.Context, ref checkout.Ref,
-) (checkout.TransferOutcome, error) {
-	p, _, err := t.Store.Payout(ctx, ref)
-	if err != nil {
-		return checkout.TransferOutcome{}, err
-	}
-	out, err := t.transfer(ctx, p)
+// Transfer sends a pending payout, which is as it was read before. The zero outcome means that the network
+// has the transfer, now or from an earlier call. Any error means that the outcome is unknown; a repeat is
+// safe and signs no second transfer. It returns checkout.ErrConflict when the payout changed meanwhile,
+// ErrNoChain and ErrNotTaken, among others.
+func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+	out, err := t.transfer(ctx, p.Payout)
 	out.Generation = p.Generation
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
@@ -57,8 +58,15 @@ func retryPayout(
 	}
 	defer temporal.Close()
 
+	begun := "its run has started"
+	retry := action.Payouts{
+		Store: store, Workflows: &runs.Client{Temporal: temporal},
+		LeftToReconcile: func(context.Context, error) {
+			begun = "its run starts within a minute, because Temporal did not answer"
+		},
+	}
 	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
-	p, err = store.RetryPayout(ctx, p.Ref, entry)
+	p, err = retry.RetryPayout(ctx, p.Ref, entry)
 	switch {
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
 		return fmt.Errorf("payout %s has not failed", payoutID)
@@ -68,11 +76,6 @@ func retryPayout(
 		return fmt.Errorf("the payment of payout %s is refunded", payoutID)
 	case err != nil:
 		return err
-	}
-	flows := &runs.Client{Temporal: temporal}
-	begun := "its run has started"
-	if flows.StartPayout(ctx, p.Ref) != nil {
-		begun = "its run starts within a minute, because Temporal did not answer"
 	}
 	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	return err

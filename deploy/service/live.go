@@ -98,12 +98,12 @@ func (l *lateTreasury) opened() (*treasury.Treasury, error) {
 }
 
 // Transfer implements activities.PayoutSender.
-func (l *lateTreasury) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	t, err := l.opened()
 	if err != nil {
 		return checkout.TransferOutcome{}, err
 	}
-	return t.Transfer(ctx, ref)
+	return t.Transfer(ctx, p)
 }
 
 // networks returns the networks beside those of the sandbox.
