@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
@@ -59,14 +58,11 @@ func retryPayout(
 	defer temporal.Close()
 
 	begun := "its run has started"
-	retry := action.Payouts{
-		Store: store, Workflows: &runs.Client{Temporal: temporal},
-		LeftToReconcile: func(context.Context, error) {
-			begun = "its run starts within a minute, because Temporal did not answer"
-		},
-	}
+	flows := &runs.Client{Temporal: temporal}
 	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
-	p, err = retry.RetryPayout(ctx, p.Ref, entry)
+	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
+		begun = "its run starts within a minute, because Temporal did not answer"
+	})
 	switch {
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
 		return fmt.Errorf("payout %s has not failed", payoutID)
