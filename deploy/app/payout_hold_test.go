@@ -134,14 +134,13 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	out, err = payout("show", held.ID)
 	require.NoError(t, err)
 	require.Contains(t, words(out)[1], "unsettled")
-	var all, notes bytes.Buffer
-	settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
-	require.NoError(t, app.Main(t.Context(), []string{"treasury", "show"}, settings, &all, &notes))
-	require.Contains(t, all.String(), "HELD")
-	require.Regexp(t, `unsettled +1 +20`, all.String())
+	all, err := command("treasury", "show")
+	require.NoError(t, err)
+	require.Contains(t, all, "HELD")
+	require.Regexp(t, `unsettled +1 +20`, all)
 	none := checkout.NewID(checkout.PrefixPayout)
-	for _, command := range []string{"release", "show"} {
-		_, err = payout(command, none)
+	for _, action := range []string{"release", "show"} {
+		_, err = payout(action, none)
 		require.ErrorContains(t, err, "there is no payout "+none)
 	}
 }
