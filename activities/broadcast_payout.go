@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -21,20 +22,18 @@ type BroadcastPayoutResult struct {
 func (a *Payments) BroadcastPayout(
 	ctx context.Context, in checkout.Ref,
 ) (BroadcastPayoutResult, error) {
-	name, err := a.Store.PayoutChain(ctx, in)
+	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
-	return a.broadcast(ctx, in, name)
+	return a.broadcast(ctx, p)
 }
 
-func (a *Payments) broadcast(
-	ctx context.Context, in checkout.Ref, chainName string,
-) (BroadcastPayoutResult, error) {
-	chain, err := a.chain(in.Mode, chainName)
+func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (BroadcastPayoutResult, error) {
+	chain, err := a.chain(p.Mode, p.Chain)
 	if err != nil {
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
-	got, err := chain.Payouts.Transfer(ctx, in)
+	got, err := chain.Payouts.Transfer(ctx, p)
 	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, ErrTypePayoutNotFound)
 }

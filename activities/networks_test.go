@@ -89,7 +89,7 @@ func (n noting) Cancel(context.Context, string, checkout.FailureCode) (checkout.
 	return checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureProcessingError}, nil
 }
 
-func (n noting) Transfer(context.Context, checkout.Ref) (checkout.TransferOutcome, error) {
+func (n noting) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	n.note("Transfer")
 	return checkout.TransferOutcome{}, nil
 }

@@ -52,8 +52,8 @@ type Chain struct {
 // PayoutSender sends payouts. A repeat never sends a payout twice. An error means that the outcome is
 // unknown and that the caller must repeat the call.
 type PayoutSender interface {
-	// Transfer sends a pending payout, or says why not. It returns checkout.ErrNotFound.
-	Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error)
+	// Transfer sends a payout that is pending, or says why not. The payout is as it was read before.
+	Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error)
 }
 
 // Payments holds the activities of sessions and payouts.

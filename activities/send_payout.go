@@ -16,15 +16,15 @@ const ErrTypePayoutTakesLonger = "PayoutTakesLonger"
 // fails with their errors. After an error it may be repeated, and so may each of the two. It fails with
 // PayoutTakesLonger for a payout on a real chain, and sends nothing.
 func (a *Payments) SendPayout(ctx context.Context, in checkout.Ref) (Settlement, error) {
-	name, err := a.Store.PayoutChain(ctx, in)
+	p, err := a.Store.PayoutToSend(ctx, in)
 	if err != nil {
 		return Settlement{}, asFinal(ctx, err, ErrTypePayoutNotFound)
 	}
-	if name != checkout.ChainSandbox {
+	if p.Chain != checkout.ChainSandbox {
 		return Settlement{}, temporal.NewNonRetryableApplicationError(
 			"the payout is on a real chain", ErrTypePayoutTakesLonger, nil)
 	}
-	sent, err := a.broadcast(ctx, in, name)
+	sent, err := a.broadcast(ctx, p)
 	if err != nil {
 		return Settlement{}, err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -41,8 +40,8 @@ func (s *Server) retryPayout(r *http.Request) (int, any, error) {
 	if err := readNothing(r); err != nil {
 		return 0, nil, err
 	}
-	retry := action.Payouts{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
-	p, err = retry.RetryPayout(r.Context(), p.Ref, audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail()))
+	entry := audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail())
+	p, err = s.Workflows.RetryPayout(r.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
 	return http.StatusAccepted, p, err
 }
 

@@ -46,6 +46,50 @@ func closeFindings(
 	return nil
 }
 
+// CloseFinding closes an open finding because an operator has settled it. why is kept with the finding, for
+// operators only. by is the entry in the audit log of the merchant whose charge it is about, without the
+// merchant; a charge that is not in the database has none. What still differs is found again.
+//
+// It returns checkout.ErrNotFound, and checkout.ErrConflict when the finding is closed.
+func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.AuditEntry) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			WITH closed AS (
+				UPDATE finding SET closed_at = date_trunc('milliseconds', clock_timestamp()), closed_why = $2
+				WHERE id = $1 AND closed_at IS NULL RETURNING id)
+			SELECT f.id, f.mode, f.kind, f.subject, f.detail, f.opened_at, f.closed_at FROM finding f
+			WHERE f.id = $1 AND (f.closed_at IS NOT NULL OR EXISTS (SELECT FROM closed))`, id, why)
+		if err != nil {
+			return err
+		}
+		f, err := exactlyOne[checkout.Finding](rows, "finding")
+		if err != nil {
+			return err
+		}
+		if f.ClosedAt != nil { // as it was before this statement
+			return fmt.Errorf("%w: the finding is closed", checkout.ErrConflict)
+		}
+		var merchants []string
+		err = tx.QueryRow(ctx, `
+			SELECT array_agg(t.merchant_id) FROM transaction t WHERE t.mode = $1 AND ($2 IN (t.id, t.acquirer_ref)
+				OR t.id = (SELECT transaction_id FROM charge_risk WHERE id = $2 AND mode = $1)
+				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`,
+			f.Mode, f.Subject).Scan(&merchants)
+		if err != nil {
+			return err
+		}
+		for _, merchantID := range merchants {
+			by.ID, by.MerchantID, by.Mode = checkout.NewID(checkout.PrefixAuditEntry), merchantID, &f.Mode
+			by.Subject, by.Detail = f.ID, string(f.Kind)+" of "+f.Subject
+			if err := audit(ctx, tx, by); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrap("close finding", err)
+}
+
 // OpenFindings lists the open findings of a mode, oldest first.
 func (s *Store) OpenFindings(ctx context.Context, mode checkout.Mode) ([]checkout.Finding, error) {
 	got, err := openFindings(ctx, s.pool, mode)

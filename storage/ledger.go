@@ -34,17 +34,18 @@ const (
 	entryCost         = "charge_cost"
 	entryRefund       = "refund"             // the opposite: the customer gets the money back
 	entryRefundFailed = "refund_failed"      // the customer does not
-	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next six
+	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next seven
 	entryFinal        = "transfer_confirmed" //
 	entryReverted     = "transfer_reverted"
 	entryDead         = "transfer_dead"
 	entryCanceled     = "transfer_canceled"
 	entryGas          = "transfer_gas" // of a transfer that paid nothing
 	entryReopened     = "transfer_reopened"
-	entryInflow       = "inflow"   // subject: the treasury account, as of the next two
-	entryOutflow      = "outflow"  // that no transfer explains
-	entryShortage     = "shortage" // that a person accepted
-	entryRisk         = "risk"     // subject: the charge's risk
+	entryRecovered    = "transfer_recovered" // it explains an outflow that was booked as one of nobody
+	entryInflow       = "inflow"             // subject: the treasury account, as of the next two
+	entryOutflow      = "outflow"            // that no transfer explains
+	entryShortage     = "shortage"           // that a person accepted
+	entryRisk         = "risk"               // subject: the charge's risk
 )
 
 // entry is a ledger entry to book. It is booked in the transaction that decided what it tells.

@@ -63,11 +63,11 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		require.EqualValues(t, want, f.query(t, `SELECT count(*) FROM ledger_entry WHERE mode = 'test' AND kind = 'charge'`), networks)
 
 		payout := s.Owner.Ref(got.PayoutID)
-		chain, err := f.PayoutChain(t.Context(), payout)
+		sending, err := f.PayoutToSend(t.Context(), payout)
 		require.NoError(t, err)
-		require.Equal(t, cmp.Or(networks.ChainRef, checkout.ChainSandbox), chain)
+		require.Equal(t, cmp.Or(networks.ChainRef, checkout.ChainSandbox), sending.Chain)
 		_, err = f.FinishPayout(t.Context(), payout, 0, "")
-		if chain == checkout.ChainSandbox {
+		if sending.Chain == checkout.ChainSandbox {
 			require.NoError(t, err)
 			continue
 		}

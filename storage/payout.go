@@ -58,17 +58,24 @@ func (s *Store) payout(ctx context.Context, where string, args ...any) (checkout
 	return got.Payout, got.Signed, nil
 }
 
-// PayoutChain returns the chain of the payout's payment, "" when an older build began a live one. It
-// returns checkout.ErrNotFound.
-func (s *Store) PayoutChain(ctx context.Context, ref checkout.Ref) (string, error) {
-	var chain string
-	err := s.pool.QueryRow(ctx, `
-		SELECT `+chainOf+` FROM payout p JOIN transaction t ON t.id = p.transaction_id
-		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode).Scan(&chain)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", checkout.ErrNotFound
+// PayoutToSend is a payout with what its chain needs to send it.
+type PayoutToSend struct {
+	checkout.Payout
+
+	Chain  string // of its payment; "" when an older build began a live one
+	Signed []byte // the sandbox's signed transfer; nil before RecordTransfer
+}
+
+// PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
+func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed, (
+			SELECT `+chainOf+` FROM transaction t WHERE t.id = p.transaction_id) AS chain`+payoutJoin+`
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return PayoutToSend{}, fmt.Errorf("payout to send: %w", err)
 	}
-	return chain, wrap("chain of a payout", err)
+	return exactlyOne[PayoutToSend](rows, "payout to send")
 }
 
 // GrossPayout converts a payout's source amount at its locked rate, before the network's fee. It rounds

@@ -49,9 +49,9 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 // fails with network_error, with its event, and a failed one stays as it is. Nothing can be signed for
 // the payout afterwards. The charge is booked back. The worker sends the refund.
 //
-// A repeat changes nothing and returns the refund as it is now. It returns checkout.ErrNotFound, and
-// checkout.ErrTransferStands when a signed transfer may still pay the merchant. by works as in
-// CreateEndpoint.
+// A repeat changes nothing and returns the refund as it is now. It returns checkout.ErrNotFound,
+// checkout.ErrTransferStands when a signed transfer may still pay the merchant, and checkout.ErrChainAhead.
+// by works as in CreateEndpoint.
 func (s *Store) RefundPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Refund, error) {
@@ -68,6 +68,9 @@ func (s *Store) RefundPayout(
 		if p.Standing || p.Status == checkout.PayoutSent {
 			return checkout.ErrTransferStands
 		}
+		if err := p.requireKnownChain(ctx, tx); err != nil {
+			return err
+		}
 		if got, err = p.refund(ctx, tx); err != nil {
 			return err
 		}
@@ -77,6 +80,21 @@ func (s *Store) RefundPayout(
 		return checkout.Refund{}, fmt.Errorf("refund payout: %w", err)
 	}
 	return got, nil
+}
+
+// requireKnownChain returns checkout.ErrChainAhead while the chain of the payout knows transfers of the
+// treasury that no row explains: after the restore of an old backup one of them may have paid it.
+func (p *lockedPayout) requireKnownChain(ctx context.Context, tx pgx.Tx) error {
+	var ahead bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM treasury_account a, transaction t
+			WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3
+				AND a.mode = $3 AND `+chainOf+` IN (a.chain_id, '') AND a.unexplained_block IS NOT NULL)`,
+		p.TransactionID, p.MerchantID, p.Mode).Scan(&ahead)
+	if err == nil && ahead {
+		err = checkout.ErrChainAhead
+	}
+	return err
 }
 
 // refund stores the refund of the payout's charge, ends the payout and books it.

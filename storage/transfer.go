@@ -89,6 +89,11 @@ func (s *Store) UndoneTransfers(
 		accountID, finalNonce, limit)
 }
 
+// TransfersOf returns the transfer of an account that has the nonce, or none.
+func (s *Store) TransfersOf(ctx context.Context, accountID string, nonce uint64) ([]Transfer, error) {
+	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.nonce = $2`, accountID, nonce)
+}
+
 func (s *Store) transfers(ctx context.Context, where string, args ...any) ([]Transfer, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT t.id, t.account_id, t.nonce, t.status, t.base, clock_timestamp() - (

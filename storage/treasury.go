@@ -23,12 +23,15 @@ type TreasuryAccount struct {
 	Live      int        // transfers whose end is not final
 	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
 	FrozenWhy string
-	CreatedAt time.Time
+	// UnexplainedBlock is the first block whose outflows the transfers may lack. It is set while the
+	// account is frozen and the chain knows more than they do, whatever froze it first.
+	UnexplainedBlock *uint64
+	CreatedAt        time.Time
 }
 
 const selectTreasury = `
 	SELECT a.id, a.mode, a.network, a.chain_id, a.address, a.next_nonce, a.next_block, a.frozen_at,
-		a.frozen_why, a.created_at,
+		a.frozen_why, a.unexplained_block, a.created_at,
 		(SELECT count(*) FROM transfer t WHERE t.account_id = a.id AND t.status = 'live') AS live
 	FROM treasury_account a `
 
@@ -101,7 +104,7 @@ func (s *Store) Thaw(ctx context.Context, accountID string, now checkout.Account
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
-				next_nonce = greatest(next_nonce, $2)
+				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2)
 			WHERE id = $1`, accountID, now.NextNonce)
 		return err
 	})
@@ -161,6 +164,16 @@ func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 	return err
 }
 
+// freezeBehind freezes the account because the chain knows more than the transfers, from its next block on.
+func (a *treasury) freezeBehind(ctx context.Context, tx pgx.Tx, why string) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block) WHERE id = $1`, a.ID)
+	if err != nil {
+		return err
+	}
+	return a.freeze(ctx, tx, why)
+}
+
 // CheckNonce freezes the account when the chain knows a nonce that no transfer has. It returns the
 // reason, "" when there is none.
 func (s *Store) CheckNonce(
@@ -172,7 +185,7 @@ func (s *Store) CheckNonce(
 			return err
 		}
 		why = a.foreignNonce(now.NextNonce)
-		return a.freeze(ctx, tx, why)
+		return a.freezeBehind(ctx, tx, why)
 	})
 	if err != nil {
 		return "", fmt.Errorf("check nonce: %w", err)

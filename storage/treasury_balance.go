@@ -191,7 +191,7 @@ func (s *Store) NoteOutflows(
 		}
 		if len(strange) > 0 {
 			why = fmt.Sprintf("no transfer explains the transaction %s of nonce %d", strange[0].TxHash, strange[0].Nonce)
-			if err := a.freeze(ctx, tx, why); err != nil {
+			if err := a.freezeBehind(ctx, tx, why); err != nil {
 				return err
 			}
 		}

@@ -39,7 +39,7 @@ func (b *quietBank) Payment(context.Context, string) (checkout.ChargeResult, err
 // emptyTreasury holds every payout.
 type emptyTreasury struct{ asked atomic.Int32 }
 
-func (e *emptyTreasury) Transfer(context.Context, checkout.Ref) (checkout.TransferOutcome, error) {
+func (e *emptyTreasury) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	e.asked.Add(1)
 	return checkout.TransferOutcome{Held: checkout.HoldFloat}, nil
 }

@@ -70,19 +70,10 @@ var cancelOptions = workflow.ActivityOptions{
 	},
 }
 
-// broadcastOptions are for test mode. They have no end: an unknown outcome never counts as a failure,
-// because the transfer may be on the chain.
+// broadcastOptions end after some minutes, in both modes and on every chain. The payout is then on hold: a
+// run that waits for days for a node would pin its build. Nothing is decided by that, because the transfer
+// may be on the chain.
 var broadcastOptions = workflow.ActivityOptions{
-	Summary:             "sign and broadcast the transfer",
-	StartToCloseTimeout: 30 * time.Second,
-	RetryPolicy: &temporal.RetryPolicy{
-		InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
-	},
-}
-
-// broadcastLiveOptions end after some minutes. The payout is then on hold: a run that waits for a node
-// that is away for days would pin its build. Nothing is decided by that.
-var broadcastLiveOptions = workflow.ActivityOptions{
 	Summary:                "sign and broadcast the transfer",
 	StartToCloseTimeout:    30 * time.Second,
 	ScheduleToCloseTimeout: 5 * time.Minute,

@@ -69,9 +69,6 @@ func TestOptions_AreThese(t *testing.T) {
 		}},
 		"followOptions": {ofActivity(followOptions), optionsRow{startToClose: 2 * time.Minute, attempts: 1}},
 		"broadcastOptions": {ofActivity(broadcastOptions), optionsRow{
-			startToClose: 30 * time.Second, first: time.Second, factor: 2, longest: time.Minute,
-		}},
-		"broadcastLiveOptions": {ofActivity(broadcastLiveOptions), optionsRow{
 			startToClose: 30 * time.Second, scheduleToClose: 5 * time.Minute, first: time.Second, factor: 2, longest: time.Minute,
 		}},
 		"sendPayoutOptions": {ofLocal(sendPayoutOptions("po_1")), optionsRow{startToClose: time.Second, attempts: 1}},

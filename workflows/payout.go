@@ -61,9 +61,10 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	once := workflow.WithLocalActivityOptions(ctx, sendPayoutOptions(in.ID))
 	err := workflow.ExecuteLocalActivity(once, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
-		err = broadcast(ctx, in).Get(ctx, &sent)
+		repeated := workflow.WithActivityOptions(ctx, broadcastOptions)
+		err = workflow.ExecuteActivity(repeated, a.BroadcastPayout, in.Ref).Get(ctx, &sent)
 	}
-	if err != nil && in.Mode.Live() && !isType(err, activities.ErrTypePayoutNotFound) {
+	if err != nil && !isType(err, activities.ErrTypePayoutNotFound) {
 		decide := workflow.WithLocalActivityOptions(ctx, decideOptions)
 		err = workflow.ExecuteLocalActivity(decide, a.HoldPayout, in.Ref).Get(ctx, &sent)
 	}
@@ -87,14 +88,4 @@ func Payout(ctx workflow.Context, in PayoutInput) (PayoutResult, error) {
 	}
 	return PayoutResult{Failure: sent.Failure},
 		awaitStarts(ctx, startDeliveries(ctx, in.Owner, settled.EventType, settled.Deliveries))
-}
-
-// broadcast repeats BroadcastPayout: without an end in test mode, for some minutes in live mode.
-func broadcast(ctx workflow.Context, in PayoutInput) workflow.Future {
-	var a *activities.Payments
-	options := broadcastOptions
-	if in.Mode.Live() {
-		options = broadcastLiveOptions
-	}
-	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), a.BroadcastPayout, in.Ref)
 }

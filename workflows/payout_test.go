@@ -25,10 +25,10 @@ type awayTreasury struct {
 var errAway = errors.New("no node answers")
 
 // Transfer implements activities.PayoutSender.
-func (a *awayTreasury) Transfer(_ context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func (a *awayTreasury) Transfer(_ context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	a.tries++
 	if a.before != nil {
-		a.before(ref)
+		a.before(p.Ref)
 	}
 	return checkout.TransferOutcome{}, errAway
 }
@@ -36,15 +36,21 @@ func (a *awayTreasury) Transfer(_ context.Context, ref checkout.Ref) (checkout.T
 // livePayout charges a live card and returns the payout of it.
 func (w *world) livePayout() checkout.Ref {
 	w.t.Helper()
-	ctx, owner := w.t.Context(), w.merchant.Owner(checkout.ModeLive)
-	require.NoError(w.t, w.CreateMerchant(ctx, w.merchant, checkout.ModeLive, nil))
+	require.NoError(w.t, w.CreateMerchant(w.t.Context(), w.merchant, checkout.ModeLive, nil))
+	return w.payout(checkout.ModeLive, "eip155:1")
+}
+
+// payout charges a card and returns the payout of it.
+func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
+	w.t.Helper()
+	ctx, owner := w.t.Context(), w.merchant.Owner(mode)
 	s, err := w.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
 		PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: json.RawMessage(`{}`),
 	}}, w.noWorkflow)
 	require.NoError(w.t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(w.t, w.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
+	require.NoError(w.t, w.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1", ChainRef: chain}))
 	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
 	require.NoError(w.t, err)
 	_, _, err = w.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
@@ -54,11 +60,12 @@ func (w *world) livePayout() checkout.Ref {
 	return owner.Ref(settled.PayoutID)
 }
 
-// runPayout runs the workflow of a live payout whose treasury is away. Each try takes 20 s. It returns
+// runPayout runs the workflow of a payout whose treasury is away. Each try takes 20 s. It returns
 // the result and what the workflow took.
 func (w *world) runPayout(ref checkout.Ref, away *awayTreasury) (workflows.PayoutResult, time.Duration) {
 	w.t.Helper()
 	w.payments.Live = activities.Networks{Chains: map[string]activities.Chain{"eip155:1": {Payouts: away}}}
+	w.payments.Test.Chains["eip155:31337"] = activities.Chain{Payouts: away}
 	env := w.env(ref.ID, time.Now())
 	env.OnActivity(w.payments.BroadcastPayout, mock.Anything, mock.Anything).Return(
 		func(ctx context.Context, ref checkout.Ref) (activities.BroadcastPayoutResult, error) {
@@ -93,6 +100,15 @@ func TestPayout_IsHeldWhenNoNodeAnswersForMinutes(t *testing.T) {
 	require.Len(t, late, 1, "Reconcile starts it again")
 	got, _ = w.runPayout(ref, away)
 	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got, "however long it lasts")
+}
+
+// On a test network too: a node may be away for days.
+func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	got, took := w.runPayout(w.payout(checkout.ModeTest, "eip155:31337"), &awayTreasury{})
+	require.Equal(t, workflows.PayoutResult{Held: checkout.HoldAway}, got)
+	require.LessOrEqual(t, took, 6*time.Minute, "of the workflow's time")
 }
 
 func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {

@@ -27,19 +27,14 @@ type Payouts struct {
 func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &PayoutNetwork{store}} }
 
 // Transfer signs the transfer, stores it and sends it. A repeat sends the stored transfer; the
-// network accepts the same transfer only once. It returns checkout.ErrNotFound.
-func (n *Payouts) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
-	p, signed, err := n.Store.Payout(ctx, ref)
-	if err != nil {
-		return checkout.TransferOutcome{}, err
-	}
-
-	if p.Status == checkout.PayoutPending && p.Failure == "" && signed == nil {
-		transfer, err := n.sign(ctx, p)
+// network accepts the same transfer only once.
+func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Signed == nil {
+		transfer, err := n.sign(ctx, p.Payout)
 		if err != nil {
 			return checkout.TransferOutcome{}, err
 		}
-		if signed, p.Failure, err = n.Store.RecordTransfer(ctx, p, transfer); err != nil {
+		if p.Signed, p.Failure, err = n.Store.RecordTransfer(ctx, p.Payout, transfer); err != nil {
 			return checkout.TransferOutcome{}, err
 		}
 	}
@@ -48,7 +43,7 @@ func (n *Payouts) Transfer(ctx context.Context, ref checkout.Ref) (checkout.Tran
 		// An earlier run or another process decided it.
 		return checkout.TransferOutcome{Failure: p.Failure, Generation: p.Generation}, nil
 	}
-	failure, err := n.Chain.Broadcast(ctx, ref.ID, signed)
+	failure, err := n.Chain.Broadcast(ctx, p.ID, p.Signed)
 	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 

@@ -543,6 +543,11 @@ func (c *fakeChain) Outflows(_ context.Context, from uint64) (checkout.Outflows,
 	return out, nil
 }
 
+// Signed is only of real chains: what is recovered is read from a real node.
+func (c *fakeChain) Signed(context.Context, checkout.Outflow) (checkout.TransferVersion, error) {
+	return checkout.TransferVersion{}, errNode
+}
+
 // paid returns the chain's payments by payout id. Payments that belong to no payout are under "".
 func (c *fakeChain) paid() (payments map[string][]fakeTx, gas *big.Int) {
 	c.mu.Lock()

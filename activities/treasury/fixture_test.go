@@ -106,6 +106,19 @@ func (f fixture) usdc(t *testing.T) checkout.Ref {
 	return f.payout(t, f.owner, 10_000, checkout.USDC)
 }
 
+// Transfer reads a payout and sends it.
+func (f fixture) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	return transfer(ctx, f.Treasury, ref)
+}
+
+func transfer(ctx context.Context, t *treasury.Treasury, ref checkout.Ref) (checkout.TransferOutcome, error) {
+	p, err := t.Store.PayoutToSend(ctx, ref)
+	if err != nil {
+		return checkout.TransferOutcome{}, err
+	}
+	return t.Transfer(ctx, p)
+}
+
 // send transfers a payout and finishes it.
 func (f fixture) send(t *testing.T, ref checkout.Ref) {
 	t.Helper()

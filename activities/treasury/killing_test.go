@@ -163,7 +163,7 @@ func (k *killing) handle(ctx context.Context, process *treasury.Treasury, p chec
 		k.retried.Add(1)
 		return nil
 	}
-	got, err := process.Transfer(ctx, p.Ref)
+	got, err := transfer(ctx, process, p.Ref)
 	if err != nil {
 		return err
 	}

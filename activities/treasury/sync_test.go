@@ -69,7 +69,7 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	require.Equal(t, 0, got.Bumped)
 	require.Contains(t, got.Alarms[0], "is stuck, and its account is frozen")
 	other := f.usdc(t)
-	held, err := f.process(t).Transfer(t.Context(), other)
+	held, err := transfer(t.Context(), f.process(t), other)
 	require.NoError(t, err)
 	require.Equal(t, checkout.HoldFrozen, held.Held, "in every process")
 	f.chain.base = 10

@@ -41,18 +41,12 @@ var (
 	ErrNotTaken = errors.New("the network has not taken the transfer yet")
 )
 
-// Transfer sends a pending payout. The zero outcome means that the network has the transfer, now or
-// from an earlier call. Any error means that the outcome is unknown; a repeat is safe and signs no
-// second transfer. It returns checkout.ErrNotFound, checkout.ErrConflict when the payout changed
-// meanwhile, ErrNoChain and ErrNotTaken, among others.
-func (t *Treasury) Transfer(
-	ctx context.Context, ref checkout.Ref,
-) (checkout.TransferOutcome, error) {
-	p, _, err := t.Store.Payout(ctx, ref)
-	if err != nil {
-		return checkout.TransferOutcome{}, err
-	}
-	out, err := t.transfer(ctx, p)
+// Transfer sends a pending payout, which is as it was read before. The zero outcome means that the network
+// has the transfer, now or from an earlier call. Any error means that the outcome is unknown; a repeat is
+// safe and signs no second transfer. It returns checkout.ErrConflict when the payout changed meanwhile,
+// ErrNoChain and ErrNotTaken, among others.
+func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
+	out, err := t.transfer(ctx, p.Payout)
 	out.Generation = p.Generation
 	return out, err
 }
@@ -214,20 +208,25 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 // Thaw lets an account sign again. A person must have explained what froze it: the nonces and the
 // balances are then taken as they are. It returns checkout.ErrNotFound.
 func (t *Treasury) Thaw(ctx context.Context, accountID string) error {
-	accounts, err := t.Accounts(ctx)
+	_, chain, err := t.account(ctx, accountID)
 	if err != nil {
 		return err
 	}
+	now, err := chain.Standing(ctx)
+	if err != nil {
+		return fmt.Errorf("read the account: %w", err)
+	}
+	return t.Store.Thaw(ctx, accountID, now)
+}
+
+// account returns one of the accounts with its chain. It returns checkout.ErrNotFound.
+func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, checkout.Chain, error) {
+	accounts, err := t.Accounts(ctx)
 	for _, a := range accounts {
 		chain := t.Chains[a.Network]
-		if a.ID != accountID || chain == nil || chain.Account() != a.TreasuryAccount {
-			continue
+		if a.ID == id && chain != nil && chain.Account() == a.TreasuryAccount {
+			return a, chain, nil
 		}
-		now, err := chain.Standing(ctx)
-		if err != nil {
-			return fmt.Errorf("read the account: %w", err)
-		}
-		return t.Store.Thaw(ctx, accountID, now)
 	}
-	return checkout.ErrNotFound
+	return storage.TreasuryAccount{}, nil, errors.Join(err, checkout.ErrNotFound)
 }

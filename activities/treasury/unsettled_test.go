@@ -48,7 +48,7 @@ func TestUnsettled_HoldsWhenManyComeAtOnce(t *testing.T) {
 	for i := range 12 {
 		ref, from := f.usdc(t), []*treasury.Treasury{f.Treasury, second}[i%2]
 		group.Go(func() error {
-			_, err := from.Transfer(t.Context(), ref)
+			_, err := transfer(t.Context(), from, ref)
 			return err
 		})
 	}

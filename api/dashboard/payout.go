@@ -3,7 +3,6 @@ package dashboard
 import (
 	"errors"
 
-	"example.com/checkout/api/action"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -20,8 +19,8 @@ func (s *server) retryPayout(v visit) (answer, error) {
 		return answer{}, checkout.ErrNotFound
 	}
 
-	retry := action.Payouts{Store: s.Store, Workflows: s.Workflows, LeftToReconcile: s.leftToReconcile}
-	_, err = retry.RetryPayout(v.Context(), p.Ref, v.audit(checkout.PayoutRetried, p.ID, p.RetryDetail()))
+	entry := v.audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
+	_, err = s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
 	switch {
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
 		return s.sessionPage(v, "The payout has not failed, or it was retried already.")

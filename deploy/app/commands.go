@@ -47,7 +47,7 @@ Settings come from the environment; deploy/README.md, "Configuration", lists the
 	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand())
 	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
 		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
-		c.reportCommand(), c.customerCommand(), c.masterKeyCommand(), c.resealCommand())
+		c.findingCommand(), c.reportCommand(), c.customerCommand(), c.masterKeyCommand(), c.resealCommand())
 	addGroup(root, "For developers:", c.listenCommand())
 
 	root.InitDefaultHelpCmd()

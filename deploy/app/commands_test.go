@@ -13,11 +13,12 @@ import (
 // allCommands are all commands as people type them.
 var allCommands = []string{
 	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
-	"customer", "customer erase",
-	"delivery", "delivery failed", "help", "key", "key create", "key list", "key revoke", "listen", "master-key", "master-key new", "merchant",
+	"customer", "customer erase", "delivery", "delivery failed", "finding", "finding close", "finding list", "help",
+	"key", "key create", "key list", "key revoke", "listen", "master-key", "master-key new", "merchant",
 	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant show",
 	"payout", "payout release", "payout retry", "payout show", "refund", "release",
-	"replay", "report", "reseal", "setup", "treasury", "treasury cancel", "treasury freeze", "treasury show", "treasury thaw", "worker",
+	"replay", "report", "reseal", "setup", "treasury", "treasury cancel", "treasury freeze", "treasury recover",
+	"treasury show", "treasury thaw", "worker",
 }
 
 // run calls Main without settings.

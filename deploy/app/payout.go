@@ -57,8 +57,12 @@ func retryPayout(
 	}
 	defer temporal.Close()
 
+	begun := "its run has started"
+	flows := &runs.Client{Temporal: temporal}
 	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
-	p, err = store.RetryPayout(ctx, p.Ref, entry)
+	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
+		begun = "its run starts within a minute, because Temporal did not answer"
+	})
 	switch {
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
 		return fmt.Errorf("payout %s has not failed", payoutID)
@@ -68,11 +72,6 @@ func retryPayout(
 		return fmt.Errorf("the payment of payout %s is refunded", payoutID)
 	case err != nil:
 		return err
-	}
-	flows := &runs.Client{Temporal: temporal}
-	begun := "its run has started"
-	if flows.StartPayout(ctx, p.Ref) != nil {
-		begun = "its run starts within a minute, because Temporal did not answer"
 	}
 	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
 	return err

@@ -43,21 +43,69 @@ func (o operator) heldPayout(store *storage.Store) checkout.Ref {
 	return payout
 }
 
+// withStore returns a store of the operator's database, and what runs a command with its settings.
+func (o operator) withStore() (*storage.Store, func(command ...string) (string, error)) {
+	o.t.Helper()
+	key := storage.NewMasterKey("k1")
+	keys, err := storage.ParseKeyring(key)
+	require.NoError(o.t, err)
+	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
+	require.NoError(o.t, err)
+	o.t.Cleanup(store.Close)
+	return store, func(command ...string) (string, error) {
+		var out, notes bytes.Buffer
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
+		err := app.Main(o.t.Context(), command, settings, &out, &notes)
+		return out.String(), err
+	}
+}
+
+func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	store, command := o.withStore()
+	held := o.heldPayout(store)
+	_, err := store.OpenFinding(t.Context(), checkout.Finding{
+		Mode: checkout.ModeLive, Kind: checkout.FindingRefundFailed, Subject: "pi_1", Detail: "Refused.",
+	})
+	require.NoError(t, err)
+	_, err = store.OpenFinding(t.Context(), checkout.Finding{
+		Mode: checkout.ModeLive, Kind: checkout.FindingChargeUnknown, Subject: "pi_none", Detail: "Unknown.",
+	})
+	require.NoError(t, err)
+
+	out, err := command("finding", "list")
+	require.NoError(t, err)
+	shown := words(out)
+	require.Len(t, shown, 4)
+	for i, about := range []string{"du_1", "pi_1", "pi_none"} {
+		require.Equal(t, about, shown[i+1][3])
+		_, err = command("finding", "close", shown[i+1][0])
+		require.ErrorContains(t, err, "--reason is missing")
+		out, err = command("finding", "close", shown[i+1][0], "--reason", "settled by hand")
+		require.NoError(t, err)
+		require.Contains(t, out, "is closed")
+		_, err = command("finding", "close", shown[i+1][0], "--reason", "again")
+		require.ErrorContains(t, err, "is closed already")
+	}
+	left, err := store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	_, err = command("finding", "close", checkout.NewID(checkout.PrefixFinding), "--reason", "x")
+	require.ErrorContains(t, err, "there is no finding")
+
+	entries, err := store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "the unknown charge has no merchant")
+	require.Equal(t, []string{"finding.closed", shown[1][0], "charge_disputed of du_1"},
+		[]string{entries[1].Action, entries[1].Subject, entries[1].Detail})
+}
+
 func TestPayoutRelease_IsAudited(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	key := storage.NewMasterKey("k1")
-	keys, err := storage.ParseKeyring(key)
-	require.NoError(t, err)
-	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	payout := func(args ...string) (string, error) {
-		var out, notes bytes.Buffer
-		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
-		err := app.Main(t.Context(), append([]string{"payout"}, args...), settings, &out, &notes)
-		return out.String(), err
-	}
+	store, command := o.withStore()
+	payout := func(args ...string) (string, error) { return command(append([]string{"payout"}, args...)...) }
 
 	held := o.heldPayout(store)
 	out, err := payout("show", held.ID)
@@ -86,14 +134,13 @@ func TestPayoutRelease_IsAudited(t *testing.T) {
 	out, err = payout("show", held.ID)
 	require.NoError(t, err)
 	require.Contains(t, words(out)[1], "unsettled")
-	var all, notes bytes.Buffer
-	settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key}
-	require.NoError(t, app.Main(t.Context(), []string{"treasury", "show"}, settings, &all, &notes))
-	require.Contains(t, all.String(), "HELD")
-	require.Regexp(t, `unsettled +1 +20`, all.String())
+	all, err := command("treasury", "show")
+	require.NoError(t, err)
+	require.Contains(t, all, "HELD")
+	require.Regexp(t, `unsettled +1 +20`, all)
 	none := checkout.NewID(checkout.PrefixPayout)
-	for _, command := range []string{"release", "show"} {
-		_, err = payout(command, none)
+	for _, action := range []string{"release", "show"} {
+		_, err = payout(action, none)
 		require.ErrorContains(t, err, "there is no payout "+none)
 	}
 }

@@ -64,17 +64,27 @@ func orderRefund(ctx context.Context, store *storage.Store, transactionID string
 	if errors.Is(err, checkout.ErrTransferStands) {
 		err = fmt.Errorf("nothing is refunded: a transfer of %s is signed, and it may still pay the merchant", payout.ID)
 	}
+	if errors.Is(err, checkout.ErrChainAhead) {
+		err = fmt.Errorf("nothing is refunded: the chain knows transfers that the database lacks, and one may have paid %s;"+
+			" see checkout treasury recover", payout.ID)
+	}
 	return r, err
 }
 
-// hurryRefunds starts the schedule that sends refunds. It returns false when Temporal does not answer:
-// the schedule runs anyway.
+// hurryRefunds starts the schedules that send refunds and deliveries.
 func hurryRefunds(ctx context.Context, cfg config.Config) bool {
+	return hurry(ctx, cfg, (*runs.Client).BooksNow, (*runs.Client).ReconcileNow)
+}
+
+// hurry starts schedules. It returns false when Temporal does not answer: they run anyway.
+func hurry(ctx context.Context, cfg config.Config, schedules ...func(*runs.Client, context.Context) error) bool {
 	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return false
 	}
 	defer temporal.Close()
-	flows := &runs.Client{Temporal: temporal}
-	return errors.Join(flows.BooksNow(ctx), flows.ReconcileNow(ctx)) == nil
+	for _, start := range schedules {
+		err = errors.Join(err, start(&runs.Client{Temporal: temporal}, ctx))
+	}
+	return err == nil
 }

@@ -26,7 +26,7 @@ account signs nothing, in every process, from the next signature on. Transfers t
 are still followed.`,
 	}
 	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
-		c.treasuryCancelCommand())
+		c.treasuryCancelCommand(), c.treasuryRecoverCommand())
 	return command
 }
 
@@ -170,14 +170,9 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 	for _, b := range balances {
 		ledger = append(ledger, []string{b.Account, b.Asset, b.Amount})
 	}
-	differences := [][]string{{"FINDING", "SINCE", "ABOUT", "WHAT DIFFERS"}}
-	for _, f := range findings {
-		since := f.OpenedAt.UTC().Format(time.RFC3339)
-		differences = append(differences, []string{string(f.Kind), since, f.Subject, f.Detail})
-	}
 	shown := console{out: c.out}
 	return errors.Join(shown.printTable(rows...), shown.printTable(under...),
-		shown.printTable(waiting...), shown.printTable(ledger...), shown.printTable(differences...))
+		shown.printTable(waiting...), shown.printTable(ledger...), shown.printFindings(findings))
 }
 
 // mostShown is how many transfers of an account are listed, the oldest first: they block the others.

@@ -98,12 +98,12 @@ func (l *lateTreasury) opened() (*treasury.Treasury, error) {
 }
 
 // Transfer implements activities.PayoutSender.
-func (l *lateTreasury) Transfer(ctx context.Context, ref checkout.Ref) (checkout.TransferOutcome, error) {
+func (l *lateTreasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	t, err := l.opened()
 	if err != nil {
 		return checkout.TransferOutcome{}, err
 	}
-	return t.Transfer(ctx, ref)
+	return t.Transfer(ctx, p)
 }
 
 // networks returns the networks beside those of the sandbox.
@@ -302,6 +302,39 @@ func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
 // them now. It returns checkout.ErrNotFound when the settings are about another account.
 func ThawTreasury(ctx context.Context, cfg config.Config, accountID string) error {
+	return withTreasury(ctx, cfg, accountID, func(_ config.Networks, t *treasury.Treasury) error {
+		return t.Thaw(ctx, accountID)
+	})
+}
+
+// RecoverTreasury finds what the chain knows of an account and PostgreSQL lacks. It waits until there are
+// exchange rates. Its errors are those of treasury.Recover.
+func RecoverTreasury(
+	ctx context.Context, cfg config.Config, o treasury.RecoveryOrder,
+) (report treasury.RecoveryReport, err error) {
+	err = withTreasury(ctx, cfg, o.AccountID, func(n config.Networks, t *treasury.Treasury) error {
+		caller, _ := t.Chains[checkout.ETH.Network()].(rate.Caller)
+		rates, err := newRates(n, caller)
+		if err != nil {
+			return err
+		}
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		go rates.Run(ctx)
+		t.Rates = rates
+		return wait(ctx, "the exchange rates", func() (err error) {
+			report, err = t.Recover(ctx, o)
+			return err
+		}, func(err error) bool { return errors.Is(err, checkout.ErrNoRate) })
+	})
+	return report, err
+}
+
+// withTreasury calls act with the treasury that has the account. Nothing can be signed with it. It returns
+// checkout.ErrNotFound when the settings are about another account.
+func withTreasury(
+	ctx context.Context, cfg config.Config, accountID string, act func(config.Networks, *treasury.Treasury) error,
+) error {
 	store, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return err
@@ -312,29 +345,34 @@ func ThawTreasury(ctx context.Context, cfg config.Config, accountID string) erro
 		if n.EthereumTreasury == "" {
 			continue
 		}
-		if err = thaw(ctx, n, store, accountID); !errors.Is(err, checkout.ErrNotFound) {
+		var t *treasury.Treasury
+		if t, err = openTreasury(ctx, n, store, accountID); err == nil {
+			return act(n, t)
+		}
+		if !errors.Is(err, checkout.ErrNotFound) {
 			return err
 		}
 	}
 	return err
 }
 
-// thaw returns checkout.ErrNotFound when the account is not the one of n.
-func thaw(ctx context.Context, n config.Networks, store *storage.Store, accountID string) error {
+// openTreasury returns checkout.ErrNotFound when the account is not the one of n.
+func openTreasury(
+	ctx context.Context, n config.Networks, store *storage.Store, accountID string,
+) (*treasury.Treasury, error) {
 	accounts, err := store.TreasuryAccounts(ctx, n.Mode)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	of := func(a storage.TreasuryAccount) bool { return a.ID == accountID }
 	if !slices.ContainsFunc(accounts, of) { // the chain need not be asked
-		return checkout.ErrNotFound
+		return nil, checkout.ErrNotFound
 	}
 	chain := &lateChain{}
 	if err := chain.open(ctx, n, nil); err != nil {
-		return err
+		return nil, err
 	}
-	payer := &treasury.Treasury{
+	return &treasury.Treasury{
 		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain.opened.Load()},
-	}
-	return payer.Thaw(ctx, accountID)
+	}, nil
 }

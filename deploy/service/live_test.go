@@ -14,6 +14,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -85,7 +86,7 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	opened, err := openNetworks(ctx, n, nil)
 	require.NoError(t, err)
-	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, checkout.Ref{})
+	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{})
 	require.ErrorIs(t, err, errNoNodeYet)
 	_, err = opened.payer.follow(ctx)
 	require.ErrorIs(t, err, errNoNodeYet)

@@ -40,6 +40,9 @@ type Chain interface {
 	// Outflows returns the transfers out of the account that the chain has from block from on, up to
 	// its last final block, oldest first.
 	Outflows(ctx context.Context, from uint64) (Outflows, error)
+	// Signed returns the transaction of an outflow as the version that Sign made, without its Fee. It
+	// returns an error when Sign makes no such transaction.
+	Signed(ctx context.Context, o Outflow) (TransferVersion, error)
 }
 
 // ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as

@@ -29,6 +29,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrPayoutNotFailed: only a failed payout can be retried.
 	ErrPayoutNotFailed = fmt.Errorf("%w: the payout has not failed", ErrConflict)
+	// ErrChainAhead: the chain has transfers of the treasury that the database lacks; one may have paid the payout.
+	ErrChainAhead = fmt.Errorf("%w: the chain knows transfers of the treasury that the database lacks", ErrConflict)
 	// ErrTransferStands: a signed transfer of the payout may still pay it.
 	ErrTransferStands = fmt.Errorf("%w: a transfer of the payout may still pay it", ErrConflict)
 	// ErrPaymentRefunded: the customer gets the money back, so the merchant does not get it.

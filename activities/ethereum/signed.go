@@ -1,0 +1,63 @@
+package ethereum
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// Signed implements checkout.Chain. What the gas was estimated at follows from the gas. The budget is
+// what the version could cost: the budget of the plan is not in the transaction.
+func (c *Chain) Signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
+	v, err := c.signed(ctx, o)
+	if err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("ethereum: transaction %s: %w", o.TxHash, err)
+	}
+	return v, nil
+}
+
+func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
+	plan := checkout.TransferPlan{Currency: o.Currency, Destination: o.Destination, Amount: o.Amount}
+	p, err := c.payloadOf(plan)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	n, _, err := c.healthy(ctx)
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	var answer json.RawMessage
+	if err := n.call(ctx, &answer, "eth_getTransactionByHash", common.HexToHash(o.TxHash)); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	tx := new(types.Transaction)
+	if err := tx.UnmarshalJSON(answer); err != nil {
+		return checkout.TransferVersion{}, fmt.Errorf("%s does not show it", n.name)
+	}
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	hash, err := c.checkSigned(raw, &types.DynamicFeeTx{
+		ChainID: new(big.Int).SetUint64(c.chainID), Nonce: o.Nonce, GasTipCap: tx.GasTipCap(),
+		GasFeeCap: tx.GasFeeCap(), Gas: tx.Gas(), To: &p.to, Value: p.value, Data: p.data,
+	})
+	if err != nil || hash != common.HexToHash(o.TxHash) {
+		return checkout.TransferVersion{}, errors.New("it does something else than a transfer of a payout")
+	}
+
+	t := terms{Gas: tx.Gas(), Estimate: tx.Gas() - 1 - (tx.Gas()-1)/5, TipWei: tx.GasTipCap(), CapWei: tx.GasFeeCap()}
+	t.BudgetWei = cost(t.Estimate, t.CapWei)
+	plan.MaxCost = amountOf(t.maxCost(), checkout.ETH)
+	if plan.Terms, err = t.encode(); err != nil {
+		return checkout.TransferVersion{}, err
+	}
+	return checkout.TransferVersion{TransferPlan: plan, Nonce: o.Nonce, TxHash: hash.Hex(), Raw: raw}, nil
+}

@@ -1,0 +1,270 @@
+package treasury
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/shopspring/decimal"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// RecoveryOrder asks what the chain knows of an account and PostgreSQL lacks, as after the restore of an
+// old backup.
+type RecoveryOrder struct {
+	AccountID string
+	From      *uint64           // the first block; nil: since the chain is known to be ahead
+	Chosen    map[string]string // ids of payouts that a person chose, by the transaction that paid them
+	Apply     bool              // write what is clear
+	By        checkout.AuditEntry
+}
+
+// Recovery says what an outflow paid that no transfer explains.
+type Recovery struct {
+	checkout.Outflow
+
+	Payout   string   // the payout that it paid; "" when that is not clear
+	Transfer string   // the live transfer that lacks this version of it; "" otherwise
+	Fits     []string // payouts that it may have paid
+	Why      string   // why a person must look; "" when it is clear
+	Done     bool     // it is written
+}
+
+// RecoveryReport is the result of Recover.
+type RecoveryReport struct {
+	From, Next uint64 // the blocks that it looked at: Next is the first one that is not final
+	Found      []Recovery
+	NotFinal   uint64 // transactions of the account that are not final, so they were not looked at
+}
+
+// Recover finds the payouts of the outflows that no transfer explains. An outflow is clear when one payout
+// fits it, and no other outflow: by destination, currency and amount. What is clear is written when the
+// order says so, one transaction each; a repeat writes nothing twice. The account stays frozen.
+//
+// It returns storage.ErrNotFrozen, checkout.ErrNotFound, and checkout.ErrNoRate.
+func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryReport, error) {
+	var report RecoveryReport
+	account, chain, err := t.account(ctx, o.AccountID)
+	if err != nil {
+		return report, err
+	}
+	if account.FrozenAt == nil {
+		return report, storage.ErrNotFrozen
+	}
+	r := recovery{Treasury: t, RecoveryOrder: o, chain: chain, account: account}
+	strange, err := r.read(ctx, &report)
+	if err != nil {
+		return report, err
+	}
+	for _, outflow := range strange {
+		f := finding{Recovery: Recovery{Outflow: outflow}}
+		if err := r.match(ctx, &f); err != nil {
+			return report, err
+		}
+		r.found = append(r.found, &f)
+	}
+	r.settleClaims()
+	for _, f := range r.found {
+		if o.Apply && f.Why == "" {
+			f.Done, err = t.Store.RecoverTransfer(ctx, f.recovered, o.By)
+			if errors.Is(err, checkout.ErrConflict) {
+				f.Why, err = "it changed meanwhile: run this again", nil
+			}
+		}
+		report.Found = append(report.Found, f.Recovery)
+		if err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// recovery is one run of Recover.
+type recovery struct {
+	*Treasury
+	RecoveryOrder
+
+	chain   checkout.Chain
+	account storage.TreasuryAccount
+	found   []*finding
+}
+
+// finding is a Recovery with what would be written.
+type finding struct {
+	Recovery
+
+	recovered storage.Recovered
+	chosen    bool // by a person
+}
+
+// read returns the final outflows that no transfer explains, oldest first.
+func (r *recovery) read(ctx context.Context, report *RecoveryReport) (strange []checkout.Outflow, err error) {
+	now, err := r.chain.Standing(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the account: %w", err)
+	}
+	report.NotFinal = now.NextNonce - min(now.NextNonce, now.FinalNonce)
+	report.From = r.account.NextBlock
+	if r.account.UnexplainedBlock != nil {
+		report.From = *r.account.UnexplainedBlock
+	}
+	if r.From != nil {
+		report.From = *r.From
+	}
+	for report.Next = report.From; ; {
+		out, err := r.chain.Outflows(ctx, report.Next)
+		if err != nil {
+			return nil, fmt.Errorf("read the outflows: %w", err)
+		}
+		more, err := r.Store.Unexplained(ctx, r.account.ID, out.All)
+		strange = append(strange, more...)
+		if err != nil || out.Next <= report.Next {
+			return strange, err
+		}
+		report.Next = out.Next
+	}
+}
+
+// match finds the transfer that lacks the outflow, or the payouts that it may have paid.
+func (r *recovery) match(ctx context.Context, f *finding) error {
+	v, err := r.chain.Signed(ctx, f.Outflow)
+	if err != nil {
+		f.Why = err.Error()
+		return nil //nolint:nilerr // the report has it, and the other outflows are looked at
+	}
+	f.recovered = storage.Recovered{AccountID: r.account.ID, Outflow: f.Outflow, Version: v}
+	taken, err := r.Store.TransfersOf(ctx, r.account.ID, f.Nonce)
+	if err != nil {
+		return err
+	}
+	if len(taken) > 0 {
+		f.isVersionOf(taken[0])
+		return nil
+	}
+	payouts, err := r.Store.PayoutsTo(ctx, r.account, f.Outflow)
+	if err != nil {
+		return err
+	}
+	for _, p := range payouts {
+		fee, fits, err := r.fee(ctx, p, v)
+		if err != nil {
+			return err
+		}
+		if r.Chosen[f.TxHash] == p.ID && fee != "" {
+			f.Fits, f.chosen = nil, true
+		} else if !fits || f.chosen {
+			continue
+		}
+		f.Fits = append(f.Fits, p.ID)
+		f.recovered.Payout, f.recovered.Version.Fee, f.recovered.Version.Destination = p, fee, p.Destination
+	}
+	return r.judge(ctx, f)
+}
+
+// isVersionOf makes the outflow a version of the transfer with its nonce, if it is live and pays the same.
+func (f *finding) isVersionOf(transfer storage.Transfer) {
+	last := transfer.Newest()
+	if transfer.Status != storage.TransferLive {
+		f.Why = fmt.Sprintf("its nonce is that of %s, which is %s", transfer.ID, transfer.Status)
+		return
+	}
+	if !pays(transfer, f.Outflow) || last.Cancels || last.Amount != f.recovered.Version.Amount {
+		f.Why = "its nonce is that of " + transfer.ID + ", which pays something else"
+		return
+	}
+	f.Transfer, f.recovered.TransferID = transfer.ID, transfer.ID
+	f.recovered.Version.Fee, f.recovered.Version.Destination = last.Fee, last.Destination
+}
+
+// fee returns what the merchant paid for the network when the version paid the payout, "" when it paid too
+// much for that. It fits when that is not more than the version could cost, at the present price: the
+// payout's row does not know the fee before the transfer is signed.
+func (r *recovery) fee(
+	ctx context.Context, p checkout.Payout, v checkout.TransferVersion,
+) (fee string, fits bool, err error) {
+	gross, err := storage.GrossPayout(p)
+	if err != nil {
+		return "", false, err
+	}
+	has, err := p.Currency.Units(gross)
+	if err != nil {
+		return "", false, err
+	}
+	paid, err := p.Currency.Units(v.Amount)
+	if err != nil {
+		return "", false, err
+	}
+	less := new(big.Int).Sub(has, paid)
+	if less.Sign() < 0 {
+		return "", false, nil
+	}
+	most, err := r.costIn(ctx, p, v.MaxCost)
+	return checkout.FormatUnits(less, p.Currency.Places()), err == nil && less.Cmp(most) <= 0, err
+}
+
+// costIn returns a fee of the network in smallest units of the payout's currency.
+func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost string) (*big.Int, error) {
+	text, err := r.feeRate(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	rate, err := decimal.NewFromString(text)
+	if err != nil {
+		return nil, err
+	}
+	inNetworks, err := decimal.NewFromString(cost)
+	return inNetworks.Mul(rate).Shift(p.Currency.Places()).Ceil().BigInt(), err
+}
+
+// judge says whether the outflow is clear.
+func (r *recovery) judge(ctx context.Context, f *finding) (err error) {
+	p := f.recovered.Payout
+	switch {
+	case r.Chosen[f.TxHash] != "" && !f.chosen:
+		f.Why = "it cannot have paid the chosen payout"
+	case len(f.Fits) == 0:
+		f.Why = "no payout fits"
+	case len(f.Fits) > 1:
+		f.Why = "several payouts fit"
+	case p.Status == checkout.PayoutFailed:
+		f.Why = "the payout has failed: retry it, and run this again"
+	default:
+		f.Payout = p.ID
+		f.recovered.Value, err = r.value(ctx, p)
+	}
+	return err
+}
+
+// settleClaims takes the payout from outflows when several fit it. A person's choice comes first.
+func (r *recovery) settleClaims() {
+	chosen, claims := map[string]bool{}, map[string]int{}
+	for _, f := range r.found {
+		for _, id := range f.Fits {
+			claims[id]++
+			chosen[id] = chosen[id] || f.chosen
+		}
+	}
+	for _, f := range r.found {
+		if f.Payout == "" || claims[f.Payout] == 1 || f.chosen && r.choices(f.Payout) == 1 {
+			continue
+		}
+		f.Why = "other transactions fit the payout too"
+		if chosen[f.Payout] && !f.chosen {
+			f.Why = "another transaction is chosen for its payout"
+		}
+		f.Payout = ""
+	}
+}
+
+// choices counts the transactions for which a person chose the payout.
+func (r *recovery) choices(payoutID string) (n int) {
+	for _, id := range r.Chosen {
+		if id == payoutID {
+			n++
+		}
+	}
+	return n
+}

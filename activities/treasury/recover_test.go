@@ -1,0 +1,225 @@
+package treasury_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// backup keeps the rows that a payout and its transfer change. What it returns brings them back.
+func (f onAnvil) backup(t *testing.T) (restore func()) {
+	t.Helper()
+	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_version", "payout", "event", "ledger_entry", "ledger_posting"}
+	for _, table := range tables {
+		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
+	}
+	return func() {
+		t.Helper()
+		sql := "SET session_replication_role = replica;" // neither triggers nor references
+		for _, table := range tables {
+			sql += "DELETE FROM " + table + ";"
+			overriding := ""
+			if table == "ledger_entry" {
+				overriding = "OVERRIDING SYSTEM VALUE "
+			}
+			sql += "INSERT INTO " + table + " " + overriding + "SELECT * FROM backup_" + table + ";"
+		}
+		f.exec(t, sql)
+	}
+}
+
+// recover runs one recovery. A dry one first changes nothing.
+func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.RecoveryReport {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.RecoveryOrder{AccountID: accounts[0].ID, Chosen: chosen, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+	rows := `SELECT concat((SELECT count(*) FROM transfer_version), ' ', (SELECT count(*) FROM event), ' ',
+		(SELECT count(*) FROM ledger_entry), ' ', (SELECT next_nonce FROM treasury_account))`
+	before := f.query(t, rows)
+	dry, err := f.Recover(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, before, f.query(t, rows), "a dry run writes nothing")
+	o.Apply = true
+	got, err := f.Recover(t.Context(), o)
+	require.NoError(t, err)
+	require.Len(t, got.Found, len(dry.Found))
+	for i, r := range got.Found {
+		require.Equal(t, r.Why == "", r.Done)
+		r.Done = false
+		require.Equal(t, dry.Found[i], r, "it writes what it showed")
+	}
+	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`), "only a person thaws")
+	return got
+}
+
+// requireChain compares the wallets of the ledger with the chain, and requires that nothing is on its way.
+func (f onAnvil) requireChain(t *testing.T) map[string]string {
+	t.Helper()
+	now, err := f.node.Standing(t.Context())
+	require.NoError(t, err)
+	books := f.ledger(t)
+	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC} {
+		units, err := currency.Units(now.Balances[string(currency)])
+		require.NoError(t, err)
+		require.Equal(t, units.String(), books["wallet "+string(currency)])
+		require.Contains(t, []string{"", "0"}, books["transit "+string(currency)])
+	}
+	return books
+}
+
+// thaw is what a person does at the end.
+func (f onAnvil) thaw(t *testing.T) {
+	t.Helper()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
+}
+
+// After the restore of an old backup every payout is paid once, also those that the backup knows as pending
+// and the chain has paid: of a token, of ether, and of two with the same amount.
+func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	known := f.payout(t, f.owner, 3_000, checkout.USDC)
+	f.send(t, known)
+	token, ether := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.ETH)
+	twin, twins := f.payout(t, f.owner, 50_000, checkout.USDC), f.payout(t, f.owner, 50_000, checkout.USDC)
+	unpaid := f.payout(t, f.owner, 7_000, checkout.USDC)
+	f.mine(t, 3)
+	f.sync(t)
+	restore := f.backup(t)
+
+	before := f.received(t)
+	for _, ref := range []checkout.Ref{token, ether, twin} {
+		f.send(t, ref)
+	}
+	f.mine(t, 3)
+	require.Equal(t, 3, f.sync(t).Confirmed)
+	paid := f.received(t)
+	require.NotEqual(t, before, paid)
+	hash := f.read(t, twin).TxHash
+	restore()
+	require.Equal(t, checkout.PayoutPending, f.read(t, token).Status)
+
+	for range 3 { // the rounds freeze the account and book the outflows to suspense
+		f.sync(t)
+		f.mine(t, 1)
+	}
+	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
+	_, err := f.Store.RefundPayout(t.Context(), token)
+	require.ErrorIs(t, err, checkout.ErrChainAhead, "it is paid")
+	_, err = f.Store.RefundPayout(t.Context(), unpaid)
+	require.ErrorIs(t, err, checkout.ErrChainAhead, "nobody knows that it is not")
+
+	got := f.recover(t, nil)
+	require.Len(t, got.Found, 3)
+	require.Equal(t, []string{token.ID, ether.ID, ""}, []string{got.Found[0].Payout, got.Found[1].Payout, got.Found[2].Payout})
+	require.ElementsMatch(t, []string{twin.ID, twins.ID}, got.Found[2].Fits)
+	require.Equal(t, hash, got.Found[2].TxHash)
+
+	got = f.recover(t, map[string]string{hash: unpaid.ID})
+	require.Equal(t, "it cannot have paid the chosen payout", got.Found[0].Why)
+	got = f.recover(t, map[string]string{hash: twin.ID})
+	require.Len(t, got.Found, 1)
+	require.True(t, got.Found[0].Done)
+	require.Empty(t, f.recover(t, nil).Found, "a repeat finds nothing")
+
+	for _, ref := range []checkout.Ref{token, ether, twin} {
+		p := f.read(t, ref)
+		require.Equal(t, checkout.PayoutSent, p.Status)
+		require.Equal(t, []webhook.EventType{webhook.PayoutSent}, f.eventTypes(t, ref))
+	}
+	require.EqualValues(t, 3, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout.recovered'`))
+	require.Equal(t, 3, f.sync(t).Confirmed)
+	require.Equal(t, "0", f.requireChain(t)["suspense USDC"])
+	f.thaw(t)
+	for _, ref := range []checkout.Ref{twins, unpaid} {
+		f.send(t, ref)
+	}
+	f.mine(t, 3)
+	require.Equal(t, 2, f.sync(t).Confirmed)
+	require.Empty(t, f.sync(t).Frozen)
+	books := f.requireChain(t)
+	require.Equal(t, []string{"0", "0"}, []string{books["merchant:payable EUR"], books["suspense USDC"]})
+	require.Contains(t, []string{"", "0"}, books["suspense ETH"])
+	for _, ref := range []checkout.Ref{known, token, ether, twin, twins, unpaid} {
+		p := f.read(t, ref)
+		require.NotNil(t, p.ConfirmedAt)
+		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM transfer_payout WHERE payout_id = $1`, ref.ID))
+	}
+	require.Equal(t, f.sentTo(t), f.received(t), "the chain has each payout once")
+}
+
+// sentTo adds up what the rows say that the merchant got in USDC.
+func (f onAnvil) sentTo(t *testing.T) string {
+	t.Helper()
+	total, ok := f.query(t, `SELECT trunc(sum(amount) * 1000000)::text FROM transfer_payout WHERE currency = 'USDC'`).(string)
+	require.True(t, ok)
+	return total
+}
+
+// The version that was mined is lost, and its transfer is known.
+func TestRecover_AVersionThatTheBackupLacks(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	ref, id := f.sent(t)
+	plan, err := f.node.Bump(t.Context(), f.version(t, id, 1))
+	require.NoError(t, err)
+	second, err := f.node.Sign(t.Context(), plan, f.version(t, id, 1).Nonce)
+	require.NoError(t, err)
+	require.NoError(t, f.node.Send(t.Context(), second))
+	f.mine(t, 3)
+	f.sync(t)
+	got := f.recover(t, nil)
+	require.Equal(t, id, got.Found[0].Transfer)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	require.Equal(t, second.TxHash, f.read(t, ref).TxHash)
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent}, f.eventTypes(t, ref))
+	require.Equal(t, "0", f.requireChain(t)["suspense USDC"])
+	f.thaw(t)
+}
+
+// What no payout explains stays with a person, and so does a payout that has failed.
+func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: accounts[0].ID})
+	require.ErrorIs(t, err, storage.ErrNotFrozen)
+	_, err = f.Recover(t.Context(), treasury.RecoveryOrder{AccountID: "tre_none"})
+	require.ErrorIs(t, err, checkout.ErrNotFound)
+
+	failed := f.payout(t, f.owner, 4_000, checkout.USDC)
+	restore := f.backup(t)
+	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	for _, ref := range []checkout.Ref{failed, lost} {
+		f.send(t, ref)
+	}
+	f.mine(t, 3)
+	restore()
+	f.sync(t)
+	_, err = f.Store.FinishPayout(t.Context(), failed, 0, checkout.PayoutInsufficientLiquidity)
+	require.NoError(t, err)
+	got := f.recover(t, nil)
+	require.Len(t, got.Found, 2)
+	require.Equal(t, []string{"the payout has failed: retry it, and run this again", "no payout fits"},
+		[]string{got.Found[0].Why, got.Found[1].Why})
+
+	_, err = f.Store.RetryPayout(t.Context(), failed)
+	require.NoError(t, err)
+	require.True(t, f.recover(t, nil).Found[0].Done)
+	require.Equal(t, []webhook.EventType{webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, failed))
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.thaw(t)
+	require.NotEqual(t, "0", f.requireChain(t)["suspense USDC"], "nobody has explained the other one")
+}

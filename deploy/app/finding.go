@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+func (c *call) findingCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "finding",
+		Short: "Look at what differs from the card network, and close what is settled",
+		Long: `A finding is a difference between the books and the card network that a person should explain. Most close
+by themselves when the difference is gone. A lost dispute and a refused refund stay until an operator closes them.`,
+	}
+	command.AddCommand(c.findingListCommand(), c.findingCloseCommand())
+	return command
+}
+
+func (c *call) findingListCommand() *cobra.Command {
+	var mode string
+	command := &cobra.Command{
+		Use:   "list",
+		Short: "List the open findings",
+		Args:  words(),
+		RunE: c.configured(ends, func([]string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				of, err := parseMode(mode)
+				if err != nil {
+					return err
+				}
+				findings, err := store.OpenFindings(ctx, of)
+				if err != nil {
+					return err
+				}
+				return console{out: c.out}.printFindings(findings)
+			})
+		}),
+	}
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live")
+	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	return command
+}
+
+func (c *call) findingCloseCommand() *cobra.Command {
+	var why string
+	command := &cobra.Command{
+		Use:   "close fnd_…",
+		Short: "Close a finding that is settled",
+		Long: `Closes a finding that a person has settled, and keeps the reason with it. What still differs is found
+again within minutes. The audit log of the merchant whose charge it is about gets an entry, without the reason.`,
+		Example: `  checkout finding close fnd_06gztkasqmwac4tmdh4b4ta89w --reason "the customer was paid by bank transfer"`,
+		Args:    idAnd(checkout.PrefixFinding, "checkout finding list"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.closeFinding(ctx, store, args[0], why)
+			})
+		}),
+	}
+	command.Flags().StringVar(&why, "reason", "", "how it was settled (needed)")
+	return command
+}
+
+func (c *call) closeFinding(ctx context.Context, store *storage.Store, id, why string) error {
+	if err := checkWords("reason", why); err != nil {
+		return err
+	}
+	err := store.CloseFinding(ctx, id, why, checkout.AuditEntry{Actor: actor, Action: "finding.closed"})
+	switch {
+	case errors.Is(err, checkout.ErrNotFound):
+		return fmt.Errorf("there is no finding %s; checkout finding list shows them", id)
+	case errors.Is(err, checkout.ErrConflict):
+		return fmt.Errorf("%s is closed already", id)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s is closed\n", id)
+	return err
+}
+
+func (c console) printFindings(findings []checkout.Finding) error {
+	rows := [][]string{{"FINDING", "KIND", "SINCE", "ABOUT", "WHAT DIFFERS"}}
+	for _, f := range findings {
+		rows = append(rows, []string{f.ID, string(f.Kind), f.OpenedAt.UTC().Format(time.RFC3339), f.Subject, f.Detail})
+	}
+	return c.printTable(rows...)
+}

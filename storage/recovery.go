@@ -1,0 +1,200 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// ErrNotFrozen: the account may sign at any time, so what the transfers lack cannot be written.
+var ErrNotFrozen = errors.New("the treasury account is not frozen")
+
+// Unexplained returns the outflows of the account that no transfer explains.
+func (s *Store) Unexplained(
+	ctx context.Context, accountID string, all []checkout.Outflow,
+) (strange []checkout.Outflow, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, accountID)
+		if err == nil {
+			strange, err = a.unexplained(ctx, tx, all)
+		}
+		return err
+	})
+	return strange, wrap("unexplained outflows", err)
+}
+
+// PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
+// currency, to its destination, without a transfer that stands and without a refund. A failed payout
+// counts with the address that a retry gives it. Only the treasury may call it.
+func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Outflow) ([]checkout.Payout, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+payoutColumns+payoutJoin+`
+		JOIN transaction t ON t.id = p.transaction_id
+		LEFT JOIN payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
+		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
+			AND lower(CASE p.status WHEN 'failed' THEN d.address ELSE p.destination END) = lower($5)
+			AND (p.status = 'failed' OR p.status = 'pending' AND p.failure = '')
+			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
+			AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = t.id AND r.mode = p.mode AND r.status <> 'failed')
+		ORDER BY p.id`, a.Mode, a.ChainID, a.Network, o.Currency, o.Destination)
+	if err != nil {
+		return nil, fmt.Errorf("payouts to an address: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
+	return got, wrap("payouts to an address", err)
+}
+
+// Recovered is an outflow of the chain that PostgreSQL lacks, with the payout that it paid.
+type Recovered struct {
+	AccountID  string
+	Outflow    checkout.Outflow
+	Version    checkout.TransferVersion // as it was signed, with the fee that the merchant paid
+	TransferID string                   // the live transfer that lacks the version; "" when the transfer is lacking
+	Payout     checkout.Payout          // which the transfer paid; unset with a TransferID
+	Value      checkout.Amount          // of the payout, in US cents
+}
+
+// RecoverTransfer writes a transfer, or a version of a live one, that the chain has and PostgreSQL lacks:
+// with the payout's amount, its event, the ledger and the account's nonce, in one transaction under the
+// lock of the account. The payout is sent then. The transfer is live: the next round of the treasury
+// confirms it. A booking of the outflow to suspense is undone. done is false when a transfer explains the
+// outflow by now. It returns ErrNotFrozen, and checkout.ErrConflict when the payout or the transfer changed.
+func (s *Store) RecoverTransfer(
+	ctx context.Context, r Recovered, by checkout.AuditEntry,
+) (done bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, r.AccountID)
+		if err != nil {
+			return err
+		}
+		if !a.Frozen {
+			return ErrNotFrozen
+		}
+		strange, err := a.unexplained(ctx, tx, []checkout.Outflow{r.Outflow})
+		if err != nil || len(strange) == 0 {
+			return err
+		}
+		done = true
+		number := 1
+		if r.TransferID == "" {
+			r.TransferID = checkout.NewID(checkout.PrefixTransfer)
+			err = r.insert(ctx, tx, a)
+		} else {
+			number, err = r.append(ctx, tx, a)
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.unsuspend(ctx, tx, a, number); err != nil {
+			return err
+		}
+		return r.finish(ctx, tx, by)
+	})
+	if err != nil {
+		return false, fmt.Errorf("recover the transfer of %s: %w", r.Outflow.TxHash, err)
+	}
+	return done, nil
+}
+
+// insert stores the transfer as SignTransfer does.
+func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
+	p, err := lockGeneration(ctx, tx, r.Payout)
+	if err != nil {
+		return err
+	}
+	if p.closed() {
+		return fmt.Errorf("%w: %s does not wait for a transfer", checkout.ErrConflict, p.ID)
+	}
+	v, batch := r.Version, &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO transfer (id, account_id, nonce, status, base, created_at) VALUES ($1, $2, $3, 'live', $4, $5)`,
+		r.TransferID, a.ID, v.Nonce, r.Outflow.Height, a.Now)
+	batch.Queue(`
+		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
+			created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
+		r.TransferID, p.ID, p.MerchantID, p.Mode, v.Currency, v.Amount, v.Fee, r.Value, a.Now)
+	batch.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, v.Nonce+1)
+	queueVersion(batch, r.TransferID, 1, v, a.Now)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	return bookSigned(ctx, tx, a, p, r.TransferID, v.TransferPlan)
+}
+
+// append stores the version and returns its number. A version that came after a cancellation is not ours.
+func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number int, err error) {
+	v, batch := r.Version, &pgx.Batch{}
+	err = tx.QueryRow(ctx, `
+		SELECT count(*) + 1 FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
+		WHERE t.id = $1 AND t.account_id = $2 AND t.nonce = $3 AND t.status = 'live'
+		HAVING bool_and(NOT v.cancels AND v.currency = $4 AND v.destination = $5 AND v.amount = $6::numeric)`,
+		r.TransferID, a.ID, v.Nonce, v.Currency, v.Destination, v.Amount).Scan(&number)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
+	}
+	if err != nil {
+		return 0, err
+	}
+	queueVersion(batch, r.TransferID, number, v, a.Now)
+	return number, tx.SendBatch(ctx, batch).Close()
+}
+
+// unsuspend takes back what NoteOutflows booked when it found the outflow.
+func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number int) error {
+	if r.Outflow.Height >= a.NextBlock {
+		return nil // it will find it explained
+	}
+	units, err := r.Outflow.Currency.Units(r.Outflow.Amount)
+	if err != nil {
+		return err
+	}
+	asset := string(r.Outflow.Currency)
+	return entry{
+		Mode: a.Mode, Kind: entryRecovered, Subject: r.TransferID, Generation: number,
+		Postings: []posting{
+			{accountWallet, a.ID, asset, units}, {accountSuspense, "", asset, new(big.Int).Neg(units)},
+		},
+	}.book(ctx, tx)
+}
+
+// finish ends the payouts of the transfer as sent, unless they are.
+func (r Recovered) finish(ctx context.Context, tx pgx.Tx, by checkout.AuditEntry) error {
+	payouts, err := payoutsOf(ctx, tx, r.TransferID)
+	if err != nil {
+		return err
+	}
+	for _, ref := range payouts {
+		by.ID, by.Subject = checkout.NewID(checkout.PrefixAuditEntry), ref.ID
+		by.MerchantID, by.Mode = ref.MerchantID, &ref.Mode
+		if err := audit(ctx, tx, by); err != nil {
+			return err
+		}
+		p, err := lockPayout(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if p.Status != checkout.PayoutPending {
+			continue
+		}
+		p.Amount, p.Fee, p.TxHash = r.Version.Amount, r.Version.Fee, r.Version.TxHash
+		_, err = tx.Exec(ctx, `
+			UPDATE payout SET amount = $4, fee = $5 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee)
+		if err != nil {
+			return err
+		}
+		if err := p.decide(ctx, tx, ""); err != nil {
+			return err
+		}
+		if _, err := publish(ctx, tx, p.event(payoutEventType(p.Status))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
