@@ -38,7 +38,7 @@ and catches up on those that it missed while it did not run.`,
 			}
 			if fault != nil {
 				c.work = func(context.Context) error { return configurationError(fault) }
-				return nil
+				return nil //nolint:nilerr // the work returns it
 			}
 			c.work = func(ctx context.Context) error { return listen.Run(ctx, o) }
 			return o.Check()

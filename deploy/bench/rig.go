@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -123,5 +122,3 @@ func serve(handle http.HandlerFunc) (base string, closeServer func(), err error)
 	go func() { _ = server.Serve(listener) }() // ends with Close
 	return "http://" + listener.Addr().String(), func() { _ = server.Close() }, nil
 }
-
-var quiet = slog.New(slog.DiscardHandler)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 
 	"example.com/checkout/deploy/devstack"
 )
@@ -147,10 +145,6 @@ func (r *rig) link(name string) *link {
 	}
 	return nil
 }
-
-// quiet is a logger that drops everything: while Temporal is away, its client logs the same error
-// again and again.
-var quiet = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 

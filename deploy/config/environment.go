@@ -95,7 +95,8 @@ func namesOf(settings reflect.Type) []string {
 
 // ofServices matches what Kubernetes and Docker set for the services beside a process: a service with
 // the name checkout-api gives CHECKOUT_API_SERVICE_HOST, for example.
-var ofServices = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?$`)
+var ofServices = regexp.MustCompile(
+	`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?$`)
 
 // ofTemporalsTools are settings of Temporal's own tools that this program does not read, by name. The
 // value is the setting to use instead. Source: go.temporal.io/sdk/contrib/envconfig.
@@ -183,9 +184,13 @@ type Client struct {
 	APIURL string `env:"CHECKOUT_API_URL" envDefault:"http://127.0.0.1:8080"`
 }
 
-// LoadClient reads environment as Load does, with errors in the same form.
+// LoadClient reads environment as Load does, with errors in the same form. Other names are not its
+// business: a shop may have settings that begin with CHECKOUT_.
 func LoadClient(environment []string) (Client, error) {
 	var c Client
-	err := load(environment, &c, func(map[string]string, func(string, error)) {})
+	own := slices.DeleteFunc(slices.Clone(environment), func(setting string) bool {
+		return !strings.HasPrefix(setting, "CHECKOUT_API_KEY") && !strings.HasPrefix(setting, "CHECKOUT_API_URL")
+	})
+	err := load(own, &c, func(map[string]string, func(string, error)) {})
 	return c, err
 }

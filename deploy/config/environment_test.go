@@ -74,13 +74,13 @@ func TestLoad_RefusesNamesThatAreNoSettings(t *testing.T) {
 	}
 	const tools = " is a setting of Temporal's own tools, which checkout does not read"
 	for _, c := range []struct{ setting, want string }{
-		{"CHECKOUT_API_ADRESS=canary", "CHECKOUT_API_ADRESS is not a setting; did you mean CHECKOUT_API_ADDRESS?"},
+		{"CHECKOUT_API_ADDRES=canary", "CHECKOUT_API_ADDRES is not a setting; did you mean CHECKOUT_API_ADDRESS?"},
 		{"CHECKOUT_MASTER_KEY=canary", "CHECKOUT_MASTER_KEY is not a setting; did you mean CHECKOUT_MASTER_KEYS?"},
 		{"CHECKOUT_MASTER_KEY_FILE=canary", "CHECKOUT_MASTER_KEY_FILE is not a setting; did you mean CHECKOUT_MASTER_KEYS_FILE?"},
 		{"CHECKOUT_TEST_STRIPE_SECRETKEY=canary", "CHECKOUT_TEST_STRIPE_SECRETKEY is not a setting; did you mean CHECKOUT_TEST_STRIPE_SECRET_KEY?"},
 		{"CHECKOUT_NONSENSE=canary", "CHECKOUT_NONSENSE is not a setting"},
 		{"CHECKOUT_API_PORT=8080", "CHECKOUT_API_PORT is not a setting"},
-		{"TEMPORAL_ADRESS=canary", "TEMPORAL_ADRESS is not a setting; did you mean TEMPORAL_ADDRESS?"},
+		{"TEMPORAL_ADDRES=canary", "TEMPORAL_ADDRES is not a setting; did you mean TEMPORAL_ADDRESS?"},
 		{"TEMPORAL_TLS_CA=canary", "TEMPORAL_TLS_CA is not a setting"},
 		{"TEMPORAL_PROFILE=canary", "TEMPORAL_PROFILE" + tools},
 		{"TEMPORAL_TLS_CLIENT_KEY_DATA=canary", "TEMPORAL_TLS_CLIENT_KEY_DATA" + tools + "; use TEMPORAL_TLS_CLIENT_KEY_PATH"},

@@ -18,7 +18,8 @@ const forwardedFor = "X-Forwarded-For"
 
 // An error here means a bad instrument name: a bug.
 var untrusted, _ = meter.Int64Counter("checkout.proxy.untrusted", metric.WithUnit("{request}"),
-	metric.WithDescription("Requests whose X-Forwarded-For was not believed: CHECKOUT_TRUSTED_PROXIES does not name the sender."))
+	metric.WithDescription(
+		"Requests whose X-Forwarded-For was not believed: CHECKOUT_TRUSTED_PROXIES does not name the sender."))
 
 // untrustedTold limits the warnings of tellUntrusted to one a minute.
 var untrustedTold = rate.Sometimes{Interval: time.Minute}

@@ -53,7 +53,8 @@ func tellUnreleased(ctx context.Context, temporal client.Client, cfg config.Temp
 
 // neverReleased reports whether new runs begin with no build of the deployment.
 func neverReleased(ctx context.Context, temporal client.Client, deployment string) (bool, error) {
-	got, err := temporal.WorkerDeploymentClient().GetHandle(deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	handle := temporal.WorkerDeploymentClient().GetHandle(deployment)
+	got, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
 		return true, nil

@@ -10,7 +10,9 @@ import (
 
 // untilStopped returns a context that lasts delay longer than told. When told ends, state is not ready at
 // once. So proxies learn of the stop while the process still answers.
-func untilStopped(told context.Context, state *health.State, delay time.Duration) (context.Context, context.CancelFunc) {
+func untilStopped(
+	told context.Context, state *health.State, delay time.Duration,
+) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(told))
 	forget := context.AfterFunc(told, func() {
 		state.Stops()

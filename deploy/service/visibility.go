@@ -43,7 +43,7 @@ func LeanVisibility(ctx context.Context, url string) (undo []string, err error) 
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("Temporal's visibility database has no table executions_visibility")
+		return nil, errors.New("the table executions_visibility of Temporal is not there")
 	}
 	for _, i := range all {
 		if slices.Contains(neededIndexes, i.Name) {

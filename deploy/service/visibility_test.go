@@ -15,7 +15,7 @@ func TestLeanVisibility_TellsTheWayBack(t *testing.T) {
 	t.Parallel()
 	url := pgtemp.ForTest(t, func(context.Context, string) error { return nil })
 	_, err := service.LeanVisibility(t.Context(), url)
-	require.EqualError(t, err, "Temporal's visibility database has no table executions_visibility")
+	require.EqualError(t, err, "the table executions_visibility of Temporal is not there")
 
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
