@@ -78,14 +78,17 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	require.NoError(t, err)
 	shown := words(out)
 	require.Len(t, shown, 4)
-	for i, about := range []string{"du_1", "pi_1", "pi_none"} {
-		require.Equal(t, about, shown[i+1][3])
-		_, err = command("finding", "close", shown[i+1][0])
+	ids := map[string]string{} // by what the finding is about
+	for _, row := range shown[1:] {
+		ids[row[3]] = row[0]
+	}
+	for _, about := range []string{"du_1", "pi_1", "pi_none"} {
+		_, err = command("finding", "close", ids[about])
 		require.ErrorContains(t, err, "--reason is missing")
-		out, err = command("finding", "close", shown[i+1][0], "--reason", "settled by hand")
+		out, err = command("finding", "close", ids[about], "--reason", "settled by hand")
 		require.NoError(t, err)
 		require.Contains(t, out, "is closed")
-		_, err = command("finding", "close", shown[i+1][0], "--reason", "again")
+		_, err = command("finding", "close", ids[about], "--reason", "again")
 		require.ErrorContains(t, err, "is closed already")
 	}
 	left, err := store.OpenFindings(t.Context(), checkout.ModeLive)
@@ -97,7 +100,7 @@ func TestFindingClose_KeepsTheReasonAndIsAudited(t *testing.T) {
 	entries, err := store.AuditEntries(t.Context(), held.Owner, storage.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, entries, 2, "the unknown charge has no merchant")
-	require.Equal(t, []string{"finding.closed", shown[1][0], "charge_disputed of du_1"},
+	require.Equal(t, []string{"finding.closed", ids["du_1"], "charge_disputed of du_1"},
 		[]string{entries[1].Action, entries[1].Subject, entries[1].Detail})
 }
 

@@ -70,17 +70,18 @@ func TestLoad_RefusesNamesThatAreNoSettings(t *testing.T) {
 		"LoadSetup":    func(e []string) error { _, err := config.LoadSetup(append(good(), e...)); return err },
 		"LoadStores":   func(e []string) error { _, err := config.LoadStores(append(good(), e...)); return err },
 		"LoadTemporal": func(e []string) error { _, err := config.LoadTemporal(append(good(), e...)); return err },
-		"LoadClient":   func(e []string) error { _, err := config.LoadClient(append(good(), e...)); return err },
 	}
+	_, err := config.LoadClient([]string{"CHECKOUT_BUTTON_COLOR=red", "CHECKOUT_API_KEY=sk_test_1"})
+	require.NoError(t, err, "a shop's own settings")
 	const tools = " is a setting of Temporal's own tools, which checkout does not read"
 	for _, c := range []struct{ setting, want string }{
-		{"CHECKOUT_API_ADDRES=canary", "CHECKOUT_API_ADDRES is not a setting; did you mean CHECKOUT_API_ADDRESS?"},
+		{"CHECKOUT_API_ADDREZZ=canary", "CHECKOUT_API_ADDREZZ is not a setting; did you mean CHECKOUT_API_ADDRESS?"},
 		{"CHECKOUT_MASTER_KEY=canary", "CHECKOUT_MASTER_KEY is not a setting; did you mean CHECKOUT_MASTER_KEYS?"},
 		{"CHECKOUT_MASTER_KEY_FILE=canary", "CHECKOUT_MASTER_KEY_FILE is not a setting; did you mean CHECKOUT_MASTER_KEYS_FILE?"},
 		{"CHECKOUT_TEST_STRIPE_SECRETKEY=canary", "CHECKOUT_TEST_STRIPE_SECRETKEY is not a setting; did you mean CHECKOUT_TEST_STRIPE_SECRET_KEY?"},
 		{"CHECKOUT_NONSENSE=canary", "CHECKOUT_NONSENSE is not a setting"},
 		{"CHECKOUT_API_PORT=8080", "CHECKOUT_API_PORT is not a setting"},
-		{"TEMPORAL_ADDRES=canary", "TEMPORAL_ADDRES is not a setting; did you mean TEMPORAL_ADDRESS?"},
+		{"TEMPORAL_ADDREZZ=canary", "TEMPORAL_ADDREZZ is not a setting; did you mean TEMPORAL_ADDRESS?"},
 		{"TEMPORAL_TLS_CA=canary", "TEMPORAL_TLS_CA is not a setting"},
 		{"TEMPORAL_PROFILE=canary", "TEMPORAL_PROFILE" + tools},
 		{"TEMPORAL_TLS_CLIENT_KEY_DATA=canary", "TEMPORAL_TLS_CLIENT_KEY_DATA" + tools + "; use TEMPORAL_TLS_CLIENT_KEY_PATH"},
