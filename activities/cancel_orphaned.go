@@ -10,7 +10,7 @@ import (
 
 // CancelOrphaned cancels the pending deliveries of deleted registrations. It returns their number.
 func (h *Housekeeping) CancelOrphaned(ctx context.Context) (int, error) {
-	return h.steer(ctx, h.Store.OrphanedDeliveries, func(ref checkout.Ref) error {
+	return h.steer(ctx, "canceled", h.Store.OrphanedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.CancelDelivery(ctx, ref.ID) // the run ends the row
 		if errors.Is(err, checkout.ErrNotFound) {
 			_, err := h.Store.EndDelivery(ctx, ref, "", webhook.DeliveryCanceled)

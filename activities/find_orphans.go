@@ -38,7 +38,7 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 	}
 
 	err = eachPage(ctx, func(after string) (string, error) {
-		rows, err := h.Store.Overdue(ctx, overdueMargin, after, housekeepingPage)
+		rows, err := h.Store.Overdue(ctx, OverdueMargin, after, housekeepingPage)
 		if err != nil || len(rows) == 0 {
 			return "", err
 		}
@@ -55,6 +55,7 @@ func (h *Housekeeping) FindOrphans(ctx context.Context) ([]Orphan, error) {
 		}
 		return rows[len(rows)-1].ID, err
 	})
+	countReconciled(ctx, "restarted", len(orphans)) // Reconcile starts each of them
 	return orphans, asFinal(ctx, err, "")
 }
 

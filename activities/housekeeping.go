@@ -30,9 +30,11 @@ type Housekeeping struct {
 	Runs  Runs
 }
 
+// OverdueMargin is how late a row may be. A shorter delay is normal.
+const OverdueMargin = 30 * time.Second
+
 // Limits of one Reconcile.
 const (
-	overdueMargin    = 30 * time.Second // a shorter delay is normal
 	terminatedWithin = 10 * time.Minute // several times the interval of Reconcile
 	housekeepingPage = 200
 	maxOrphans       = 200 // restarted at once; their runs are children of one Reconcile
@@ -51,6 +53,7 @@ func (f *failures) pass(ctx context.Context, id string, err error) error {
 	if err == nil {
 		return nil
 	}
+	countReconciled(ctx, "failed", 1)
 	if *f++; *f > patience || ctx.Err() != nil {
 		return err
 	}
@@ -58,9 +61,10 @@ func (f *failures) pass(ctx context.Context, id string, err error) error {
 	return nil
 }
 
-// steer calls do for every delivery that find returns. It returns the number of successful calls.
+// steer calls do for every delivery that find returns. It returns the number of successful calls, and
+// counts them as outcome.
 func (h *Housekeeping) steer(
-	ctx context.Context, find func(context.Context, string, int) ([]checkout.Ref, error),
+	ctx context.Context, outcome string, find func(context.Context, string, int) ([]checkout.Ref, error),
 	do func(checkout.Ref) error,
 ) (int, error) {
 	var (
@@ -86,6 +90,7 @@ func (h *Housekeeping) steer(
 		}
 		return refs[len(refs)-1].ID, nil
 	})
+	countReconciled(ctx, outcome, n)
 	return n, asFinal(ctx, err, "")
 }
 

@@ -21,6 +21,9 @@ var (
 	// An error here means a bad instrument name: a bug.
 	sessionsEnded, _ = meter.Int64Counter("checkout.session.ended",
 		metric.WithUnit("{session}"), metric.WithDescription("Sessions that reached their final status."))
+	reconciled, _ = meter.Int64Counter("checkout.reconcile.runs",
+		metric.WithUnit("{run}"),
+		metric.WithDescription("Runs that Reconcile restarted, resumed or canceled, or failed to look at."))
 	attemptDuration, _ = meter.Float64Histogram("webhook.attempt.duration",
 		metric.WithUnit("s"),
 		metric.WithDescription("How long attempts of webhook deliveries took; error.type says why one failed."),
@@ -32,7 +35,14 @@ var (
 const (
 	modeKey   = attribute.Key("checkout.mode")
 	statusKey = attribute.Key("checkout.session.status")
+
+	reconcileOutcomeKey = attribute.Key("checkout.reconcile.outcome")
 )
+
+// countReconciled counts runs: "restarted", "resumed", "canceled" or "failed".
+func countReconciled(ctx context.Context, outcome string, n int) {
+	reconciled.Add(ctx, int64(n), metric.WithAttributes(reconcileOutcomeKey.String(outcome)))
+}
 
 // countSession counts a session that has just been decided. When a worker dies and the decision is
 // repeated, the session counts twice.

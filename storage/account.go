@@ -16,10 +16,12 @@ type Accounts struct {
 
 const accountConns = 2 // a command runs one query at a time
 
-// OpenAccounts connects to the database at url for a command-line program. It returns ErrSchemaTooOld
-// when the schema is missing or old: see Migrate.
-func OpenAccounts(ctx context.Context, url string) (*Accounts, error) {
-	pool, err := newPool(ctx, url, accountConns)
+// OpenAccounts connects to the database for a command-line program, which needs no Keys. It returns
+// ErrSchemaTooOld when the schema is missing or old: see Migrate. It returns ErrPooler and
+// ErrRoleSettings.
+func OpenAccounts(ctx context.Context, opts Options) (*Accounts, error) {
+	opts.MaxConns = accountConns
+	pool, err := newPool(ctx, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (f *Feed) Run(ctx context.Context) {
 
 // listen passes changes on until the connection breaks.
 func (f *Feed) listen(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, f.store.pool.Config().ConnConfig.Copy())
+	conn, err := pgx.ConnectConfig(ctx, f.store.listen.Copy())
 	if err != nil {
 		return err
 	}

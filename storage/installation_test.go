@@ -16,7 +16,7 @@ func TestSetCell_OnlyBeforeTheFirstMerchant(t *testing.T) { //nolint:paralleltes
 	t.Cleanup(func() { checkout.SetCell(checkout.FirstCell) })
 	url := pgtemp.ForTest(t, storage.Migrate)
 	open := func() *storage.Accounts {
-		accounts, err := storage.OpenAccounts(t.Context(), url)
+		accounts, err := storage.OpenAccounts(t.Context(), storage.Options{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(accounts.Close)
 		return accounts

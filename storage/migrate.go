@@ -18,8 +18,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate updates the schema at url. When several processes call it at once, one works and the
-// others wait. A migration that waits for a lock holds up everybody who comes after it, so it gives
+// Migrate updates the schema at url, which must not lead to a pooler. When several processes call it at
+// once, one works and the others wait. A migration that waits for a lock holds up everybody who comes after it, so it gives
 // up after a moment, lets the others go, and is tried again.
 func Migrate(ctx context.Context, url string) error {
 	files, err := fs.Sub(migrations, "migrations")
@@ -69,6 +69,9 @@ func (m migrator) once(ctx context.Context) error {
 	if err != nil {
 		// The parser's error may quote the password.
 		return errors.New("the database URL is malformed")
+	}
+	for _, s := range timeouts {
+		cfg.RuntimeParams[s.name] = "0" // the role's own are for the service: an index takes longer
 	}
 	cfg.RuntimeParams["lock_timeout"] = migrationLockTimeout // to which RESET in a migration returns
 

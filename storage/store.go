@@ -7,29 +7,30 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
-	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 )
 
 // Options of Open.
 type Options struct {
-	URL      string   // postgres://…
-	Keys     *Keyring // seals webhook secrets
-	MaxConns int32    // 0 means 20
+	URL string // postgres://…
+	// DirectURL leads to PostgreSQL itself. It says that URL leads to PgBouncer in transaction mode;
+	// "" means that URL leads to PostgreSQL. Only the feed of deliveries uses it.
+	DirectURL string
+	Keys      *Keyring // seals webhook secrets
+	MaxConns  int32    // 0 means 20
 }
 
 // Store is the service's database. It is safe for concurrent use.
 type Store struct {
 	Accounts
-	keys *Keyring
+	keys   *Keyring
+	listen *pgx.ConnConfig // for a connection that listens, which no pooler may share
 	// creates limits the connections that wait for Temporal inside CreateSession. So reads still
 	// get a connection while Temporal is slow.
 	creates chan struct{}
@@ -39,16 +40,20 @@ const defaultMaxConns = 20
 
 // Open connects to the database. It checks that opts.Keys holds every key that sealed a value in
 // this database, and returns ErrWrongMasterKey otherwise. It returns ErrSchemaTooOld when the schema is
-// missing or old: see Migrate.
+// missing or old: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
 	}
-	pool, err := newPool(ctx, opts.URL, opts.MaxConns)
+	listen, err := direct(cmp.Or(opts.DirectURL, opts.URL))
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys,
+	pool, err := newPool(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, listen: listen.ConnConfig,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	err = s.checkSchema(ctx)
 	if err == nil {
@@ -62,32 +67,6 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// newPool makes a pool without connecting.
-func newPool(ctx context.Context, url string, maxConns int32) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		// The parser's error may quote the password.
-		return nil, errors.New("the database URL is malformed")
-	}
-	cfg.MaxConns = maxConns
-	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
-	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
-	for name, value := range map[string]string{
-		"application_name":                    "checkout",
-		"statement_timeout":                   "5s",
-		"lock_timeout":                        "3s",
-		"idle_in_transaction_session_timeout": "10s",
-	} {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
-	cfg.AfterConnect = commitForGood
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	return pool, nil
 }
 
 // commitForGood makes an answered commit survive a crash of PostgreSQL, whatever the database or
@@ -130,12 +109,14 @@ func Unavailable(err error) bool {
 }
 
 // Misconfigured reports whether a setting is wrong: a master key, or a role, password or database
-// that PostgreSQL does not know. A process that gets such an error at its start must stop. A
-// running process waits, because an operator may be changing the setting.
+// that PostgreSQL does not know, or a pooler that is not configured as Open wants it. A process that
+// gets such an error at its start must stop. A running process waits, because an operator may be
+// changing the setting.
 func Misconfigured(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.Is(err, ErrWrongMasterKey) || errors.As(err, &pgErr) &&
-		(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
+	return errors.Is(err, ErrWrongMasterKey) || errors.Is(err, ErrPooler) || errors.Is(err, ErrRoleSettings) ||
+		errors.As(err, &pgErr) &&
+			(pgErr.Code[:2] == "28" || pgErr.Code == "3D000")
 }
 
 // violates reports whether err is a violation of the named constraint.

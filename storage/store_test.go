@@ -232,7 +232,7 @@ func TestOpen_RefusesASchemaThatIsTooOld(t *testing.T) {
 		_, err := storage.Open(t.Context(), storage.Options{URL: url, Keys: keys})
 		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
 		require.ErrorContains(t, err, "run checkout setup")
-		_, err = storage.OpenAccounts(t.Context(), url)
+		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: url})
 		require.ErrorIs(t, err, storage.ErrSchemaTooOld, when)
 	}
 	refused("there is none")

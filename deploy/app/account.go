@@ -51,7 +51,9 @@ func (c *call) runAccounts(ctx context.Context, act accountAction) error {
 	if err != nil {
 		return configurationError(err)
 	}
-	accounts, err := storage.OpenAccounts(ctx, stores.DatabaseURL)
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{
+		URL: stores.DatabaseURL, DirectURL: stores.Pooler.DirectURL,
+	})
 	if err != nil {
 		return err
 	}

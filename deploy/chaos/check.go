@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,9 @@ func parseCheck(args, environment []string, help io.Writer) (checkOptions, error
 		return o, fmt.Errorf("settings:\n%w", err)
 	}
 
-	o.sources.DatabaseURL, o.sources.Namespace = o.DatabaseURL, o.Temporal.Namespace
+	// One connection keeps its session, so it must not go through PgBouncer.
+	o.sources.DatabaseURL = cmp.Or(o.Pooler.DirectURL, o.DatabaseURL)
+	o.sources.Namespace = o.Temporal.Namespace
 	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.Schedules.DeliveryRetention
 	return o, nil
 }
@@ -161,7 +164,7 @@ func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
 // settle waits until everything has come to rest, within the time allowed. It returns the work that
 // has not, in words.
 func settle(ctx context.Context, o checkOptions) (string, error) {
-	conn, err := pgx.Connect(ctx, o.DatabaseURL)
+	conn, err := pgx.Connect(ctx, o.sources.DatabaseURL)
 	if err != nil {
 		return "", errors.New("no answer from PostgreSQL; is DATABASE_URL right?") // the error may quote the URL
 	}

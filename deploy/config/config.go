@@ -91,7 +91,8 @@ type Config struct {
 	// Sepolia.
 	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
-	// Temporal has a table of its own.
+	// PgBouncer and Temporal have tables of their own.
+	Pooler   Pooler
 	Temporal Temporal
 	// The networks of live mode, with a table of their own, and those of test mode, which have the same
 	// settings under the names of testName.
@@ -153,6 +154,7 @@ func (c *Config) check(note func(name string, err error)) {
 		note("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
 	}
 	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
+	c.Pooler.check(note)
 	c.checkAddresses(note)
 	if c.DatabaseMaxConns < 2 {
 		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))

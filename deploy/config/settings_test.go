@@ -39,6 +39,7 @@ func TestSettings_AreAllInTheOperatorsGuide(t *testing.T) {
 		"end of the file does not count. Settings that name a file already have no such form. A name that is not a setting,\n" +
 		"such as a misspelt one, stops every command with a message that names it.\n\n" +
 		settingsTable(t, "config.go", "Config") +
+		"\n**PgBouncer.** See [PgBouncer](#pgbouncer).\n\n" + settingsTable(t, "pooler.go", "Pooler") +
 		"\n**Temporal.**\n\n" + settingsTable(t, "temporal.go", "Temporal") +
 		"\n**Schedules.** Only `checkout setup` reads these.\n\n" + settingsTable(t, "setup.go", "Schedules") +
 		"\n**Live mode.** Without a key of Stripe it is off.\n\n" + settingsTable(t, "networks.go", "Networks")

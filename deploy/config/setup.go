@@ -62,6 +62,7 @@ func keptFor(age, least time.Duration, why string) error {
 // connections.
 type Setup struct {
 	DatabaseURL string `env:"DATABASE_URL,required,notEmpty"`
+	Pooler      Pooler
 	Temporal    Temporal
 	Schedules   Schedules
 	// Real networks have schedules of their own. A treasury means that live mode is configured.
@@ -102,6 +103,7 @@ func LoadSetup(environment []string) (Setup, error) {
 
 func (s *Setup) check(note func(name string, err error)) {
 	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
+	s.Pooler.check(note)
 	s.Temporal.check(note)
 	s.Schedules.check(note)
 	if s.VisibilityURL != "" {

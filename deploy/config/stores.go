@@ -9,6 +9,7 @@ import (
 // as in Config. The only secrets are those of the connections.
 type Stores struct {
 	DatabaseURL      string `env:"DATABASE_URL,required,notEmpty"`
+	Pooler           Pooler
 	Temporal         Temporal
 	Schedules        Schedules
 	DashboardURL     string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
@@ -41,6 +42,7 @@ func LoadStores(environment []string) (Stores, error) {
 
 func (s *Stores) check(note func(name string, err error)) {
 	note("DATABASE_URL", CheckDatabaseURL(s.DatabaseURL))
+	s.Pooler.check(note)
 	s.Temporal.check(note)
 	note("CHECKOUT_DASHBOARD_URL", checkPageURL(s.DashboardURL))
 	s.Schedules.check(note)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/client"
 )
@@ -150,4 +151,17 @@ func authorities(path string) (*x509.CertPool, error) {
 func (t Temporal) certificate() (*tls.Certificate, error) {
 	certificate, err := tls.LoadX509KeyPair(t.ClientCertPath, t.ClientKeyPath)
 	return &certificate, err
+}
+
+// CertificateExpires returns when the client's certificate expires. There must be one.
+func (t Temporal) CertificateExpires() (time.Time, error) {
+	certificate, err := t.certificate()
+	if err != nil {
+		return time.Time{}, errors.New("TEMPORAL_TLS_CLIENT_CERT_PATH names no certificate with its key")
+	}
+	leaf, err := x509.ParseCertificate(certificate.Certificate[0])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("TEMPORAL_TLS_CLIENT_CERT_PATH: %w", err)
+	}
+	return leaf.NotAfter, nil
 }

@@ -3,6 +3,7 @@ package devstack
 import (
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,17 +21,16 @@ func (s *Stack) EnvironmentFile() string { return filepath.Join(s.options.Dir, "
 // Environment returns the configuration of every command of the production binary in
 // this stack. It holds secrets.
 func (s *Stack) Environment() []string {
-	environment := append(s.Temporal.environment(),
-		"DATABASE_URL="+s.DatabaseURL(),
-		"CHECKOUT_MASTER_KEYS="+s.Demo.MasterKeys,
-		"CHECKOUT_API_ADDRESS="+loopback(s.options.Ports.API),
-		"CHECKOUT_PAGE_ADDRESS="+loopback(s.options.Ports.Page),
-		"CHECKOUT_PAGE_URL="+s.PageURL(),
-		"CHECKOUT_DASHBOARD_ADDRESS="+loopback(s.options.Ports.Dashboard),
-		"CHECKOUT_DASHBOARD_URL="+s.DashboardURL(),
-		"CHECKOUT_HEALTH_ADDRESS="+loopback(0), // any port: only the stack's own worker has a known one
+	environment := slices.Concat(s.Temporal.environment(), s.poolerEnvironment(), []string{
+		"CHECKOUT_MASTER_KEYS=" + s.Demo.MasterKeys,
+		"CHECKOUT_API_ADDRESS=" + loopback(s.options.Ports.API),
+		"CHECKOUT_PAGE_ADDRESS=" + loopback(s.options.Ports.Page),
+		"CHECKOUT_PAGE_URL=" + s.PageURL(),
+		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(s.options.Ports.Dashboard),
+		"CHECKOUT_DASHBOARD_URL=" + s.DashboardURL(),
+		"CHECKOUT_HEALTH_ADDRESS=" + loopback(0), // any port: only the stack's own worker has a known one
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=true",
-	)
+	})
 	if !s.options.NoUI {
 		environment = append(environment, "CHECKOUT_TEMPORAL_UI_URL="+s.UIURL())
 	}

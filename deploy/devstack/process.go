@@ -15,12 +15,13 @@ import (
 
 // A Program describes a program to run.
 type Program struct {
-	Name string   // for messages: "temporal"
-	Path string   // of the executable
-	Args []string // without the program's name
-	Dir  string   // working directory
-	Env  []string // NAME=value, in addition to this process's
-	Log  string   // file to which its output is appended
+	Name string          // for messages: "temporal"
+	Path string          // of the executable
+	Args []string        // without the program's name
+	Dir  string          // working directory
+	Env  []string        // NAME=value, in addition to this process's
+	Log  string          // file to which its output is appended
+	As   func(*exec.Cmd) // chooses another user, if it is not nil
 }
 
 // A Process is a running Program. Its methods may be called from several goroutines.
@@ -43,6 +44,9 @@ func (p Program) Start() (*Process, error) {
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
+	if p.As != nil {
+		p.As(cmd)
+	}
 	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.Name, err)

@@ -27,6 +27,7 @@ type Options struct {
 	Fresh       bool   // start empty: remove what an earlier start left in Dir
 	Ports       Ports
 	DatabaseURL string // an existing database instead of a private PostgreSQL; its role may create databases
+	PgBouncer   bool   // the API and the worker reach the private PostgreSQL through PgBouncer
 	// SessionLifetime and RetrySchedule shorten the times of test mode, in the
 	// form of CHECKOUT_TEST_SESSION_LIFETIME and CHECKOUT_TEST_RETRY_SCHEDULE.
 	SessionLifetime, RetrySchedule string
@@ -50,17 +51,19 @@ type Options struct {
 type Stack struct {
 	options         Options
 	metrics         map[string]int // ports by command
+	pgBouncerPort   int
 	temporalProgram string
 	dir             *dataDir
 
-	Postgres *pgtemp.Server // nil with Options.DatabaseURL
-	Temporal *Temporal
-	UI       *Process // nil with Options.NoUI
-	API      *Process
-	Worker   *Process
-	Receiver *Receiver
-	Demo     Demo
-	Live     *LiveDouble // nil without Options.LiveDouble
+	Postgres  *pgtemp.Server // nil with Options.DatabaseURL
+	PgBouncer *Process       // nil without Options.PgBouncer
+	Temporal  *Temporal
+	UI        *Process // nil with Options.NoUI
+	API       *Process
+	Worker    *Process
+	Receiver  *Receiver
+	Demo      Demo
+	Live      *LiveDouble // nil without Options.LiveDouble
 
 	// ReceiverLog has the requests to Receiver, and to other receivers that share the log.
 	ReceiverLog *ReceiverLog
@@ -91,8 +94,8 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.StartPostgres, s.startTemporal, s.prepare, s.startUI, s.startReceiver, s.startLiveDouble, s.goLive,
-		s.setup, s.StartWorker, s.StartAPI,
+		s.StartPostgres, s.startTemporal, s.prepare, s.startPgBouncer, s.startUI, s.startReceiver, s.startLiveDouble,
+		s.goLive, s.setup, s.StartWorker, s.StartAPI,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -122,6 +125,9 @@ func (s *Stack) Stop() {
 	if s.Temporal != nil {
 		_ = s.Temporal.Stop()
 	}
+	if s.PgBouncer != nil {
+		_ = s.PgBouncer.Stop(5 * time.Second)
+	}
 	if s.Postgres != nil {
 		_ = s.Postgres.Stop()
 	}
@@ -133,12 +139,13 @@ func (s *Stack) Stop() {
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(10)
+	free, err := Free(11)
 	if err != nil {
 		return err
 	}
 
 	s.metrics = map[string]int{"api": free[8], "worker": free[9]}
+	s.pgBouncerPort = free[10]
 	var chosen []int
 	for i, port := range []struct {
 		number *int

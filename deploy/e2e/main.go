@@ -25,6 +25,9 @@ import (
 // RecordHistories writes the histories of the replay tests; see package history.
 var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
 
+// pgBouncer puts PgBouncer between the processes of every stack and PostgreSQL.
+var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBouncer")
+
 // Shared is the stack for tests that break nothing; nil in a package whose TestMain calls
 // MainWithoutShared.
 var Shared *devstack.Stack
@@ -107,6 +110,7 @@ func startStack(o devstack.Options) (*devstack.Stack, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), 9*time.Minute, notBuilt)
 	defer cancel()
 	o.Out = os.Stderr
+	o.PgBouncer = o.PgBouncer || *pgBouncer
 	// Tests send more requests than merchants and customers may. A test can set other limits.
 	o.Env = append([]string{
 		"CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000",

@@ -57,7 +57,7 @@ var faults = map[string]map[string]string{
 	},
 	"CheckoutTemporalAway":      {`checkout_temporal_available{service_name="checkout-api"}`: "0x90"},
 	"CheckoutDatabaseAway":      {`checkout_schema_version{job="worker"}`: gone},
-	"CheckoutPoolExhausted":     {`pgxpool_canceled_acquires{job="api"}`: "0+60x90"},
+	"CheckoutPoolExhausted":     {`pgxpool_canceled_acquires_total{job="api"}`: "0+60x90"},
 	"CheckoutSessionsOverdue":   {`checkout_session_overdue{checkout_mode="live"}`: "2x90"},
 	"CheckoutDeliveriesOverdue": {`webhook_delivery_backlog{checkout_mode="live",webhook_delivery_state="overdue"}`: "5x90"},
 	"CheckoutDeliveriesFail":    {`webhook_attempt_duration_seconds_count{checkout_mode="live",error_type="http"}`: "0+90x90"},

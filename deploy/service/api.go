@@ -58,6 +58,9 @@ func API(told context.Context, cfg config.Config) error {
 	if err == nil {
 		defer store.Close()
 		state.Connected(store.Ping, temporalAnswers(temporal))
+		err = measure(cfg, store)
+	}
+	if err == nil {
 		err = startAPI(ctx, cfg, group, rest, api.Config{
 			Store: store, Workflows: &runs.Client{Temporal: temporal}, Health: state,
 		})

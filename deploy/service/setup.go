@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ const setupPatience = 3 * time.Minute
 // Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
 // told to say when it is done. It returns a runs.NotAllowedError.
 func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
-	if err := storage.Migrate(ctx, cfg.DatabaseURL); err != nil {
+	if err := storage.Migrate(ctx, cmp.Or(cfg.Pooler.DirectURL, cfg.DatabaseURL)); err != nil {
 		return err
 	}
 	say("the database's schema is up to date")
@@ -74,7 +75,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 }
 
 func setCell(ctx context.Context, cfg config.Setup) error {
-	accounts, err := storage.OpenAccounts(ctx, cfg.DatabaseURL)
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 // OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
-// key, because the process would sign wrongly, and for a schema that is too old.
+// key, because the process would sign wrongly, and for a schema that is too old,
+// and for a pooler that the settings do not fit.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
 }
@@ -41,7 +42,9 @@ func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*s
 const waitsForStore = "it waits for PostgreSQL"
 
 func openStore(ctx context.Context, cfg config.Config, passing func(error) bool) (*storage.Store, error) {
-	options := storage.Options{URL: cfg.DatabaseURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns}
+	options := storage.Options{
+		URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns,
+	}
 	var store *storage.Store
 	err := wait(ctx, "PostgreSQL", func() (err error) {
 		store, err = storage.Open(ctx, options)
@@ -49,6 +52,9 @@ func openStore(ctx context.Context, cfg config.Config, passing func(error) bool)
 	}, passing)
 	if errors.Is(err, storage.ErrWrongMasterKey) {
 		err = fmt.Errorf("CHECKOUT_MASTER_KEYS: %w", err)
+	}
+	if errors.Is(err, storage.ErrPooler) {
+		err = fmt.Errorf("DATABASE_URL needs CHECKOUT_DATABASE_POOLER and CHECKOUT_DATABASE_DIRECT_URL: %w", err)
 	}
 	return store, err
 }

@@ -47,6 +47,12 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	defer store.Close()
 	state.Waits("it waits for Temporal")
 	state.Connected(store.Ping, nil)
+	if err := measure(cfg, store); err != nil {
+		return err
+	}
+	if err := measureBacklog(store); err != nil {
+		return err
+	}
 	temporal, err := AwaitTemporal(ctx, cfg.Temporal)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
@@ -58,7 +59,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	}
 	res, err := resource.New(
 		ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(semconv.ServiceName(service)),
+		resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceVersion(serviceVersion())),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
@@ -101,6 +102,20 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 			slog.Warn("telemetry not flushed", "error", err)
 		}
 	}, nil
+}
+
+// version is for the linker: -X example.com/checkout/deploy/telemetry.version=1.2.3
+var version string
+
+// serviceVersion returns what the linker was told, else what go build knows of the source tree.
+func serviceVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }
 
 // inSeconds are the buckets for latencies in seconds, as Temporal's SDK measures them. The default

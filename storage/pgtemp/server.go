@@ -292,6 +292,9 @@ func (s *Server) Port() int { return s.port }
 // PID returns the process id of the postmaster.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
+// RunAsServer makes cmd run as the server's user, which is never root. Use it before cmd starts.
+func (s *Server) RunAsServer(cmd *exec.Cmd) { s.cluster.account.apply(cmd) }
+
 // Done returns a channel that is closed when the postmaster has ended, for any reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 

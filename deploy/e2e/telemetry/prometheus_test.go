@@ -22,13 +22,14 @@ import (
 // metricLabels are all labels that the series may have. A new one multiplies the
 // series by the number of its values: those must be few and of our own making.
 var metricLabels = []string{
-	"__name__", "instance", "job", "le", "service_name", "otel_scope_name", "otel_scope_version",
+	"__name__", "instance", "job", "le", "service_name", "service_version", "otel_scope_name", "otel_scope_version",
 	"telemetry_sdk_language", "telemetry_sdk_name", "telemetry_sdk_version",
 	"checkout_mode", "checkout_session_status", "error_type",
 	"http_request_method", "http_response_status_code", "http_route", "network_protocol_name", "network_protocol_version", "server_address", "url_scheme",
 	"db_response_status_code", "db_system_name", "pgx_operation_type",
 	"activity_type", "client_name", "namespace", "operation", "poller_type", "status_code", "task_queue", "worker_type", "workflow_type", "failure_reason",
 	"go_memory_type", "cause",
+	"webhook_delivery_state", "checkout_payout_hold", "checkout_reconcile_outcome", "db_client_connection_pool_name",
 }
 
 // TestMetrics_ArriveInPrometheus: a real Prometheus scrapes API and worker and
@@ -51,7 +52,9 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 	p := startPrometheus(t, e2e.Shared)
 	for _, process := range []string{"api", "worker"} {
 		p.await(`up{job="`+process+`"}`, 1)
-		p.await(`target_info{job="`+process+`", service_name="checkout-`+process+`"}`, 1)
+		p.await(`target_info{job="`+process+`", service_name="checkout-`+process+`", service_version!=""}`, 1)
+		p.await(`pgxpool_acquires_total{job="`+process+`", db_client_connection_pool_name="checkout"}`, 1)
+		p.await(`pgxpool_empty_acquire_wait_time_nanoseconds_total{job="`+process+`"}`, 0)
 		p.await(`go_goroutine_count{job="`+process+`"}`, 1)
 		p.await(`sum(db_client_operation_duration_seconds_count{job="`+process+`"})`, 1)
 	}
@@ -67,6 +70,17 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 	} {
 		p.await("sum("+query+")", 1)
 	}
+	for _, query := range []string{
+		`checkout_session_overdue{checkout_mode="live"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="scheduled"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="overdue"}`,
+		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="parked"}`,
+		`checkout_payout_pending{checkout_mode="live", checkout_payout_hold=""}`,
+		`checkout_payout_oldest_seconds{checkout_mode="live"}`,
+	} {
+		p.await(query, 0)
+	}
+	p.await(`checkout_schema_version`, 17)
 	p.hasType("http_server_request_duration_seconds", "histogram")
 	p.hasType("checkout_session_ended_total", "counter")
 	p.hasType("webhook_attempt_duration_seconds", "histogram")

@@ -1,0 +1,30 @@
+package config
+
+import "errors"
+
+// Pooler holds the settings of PgBouncer in front of PostgreSQL.
+type Pooler struct {
+	// `pgbouncer` says that `DATABASE_URL` leads to PgBouncer in transaction mode. Without it the URL
+	// leads to PostgreSQL itself.
+	Kind string `env:"CHECKOUT_DATABASE_POOLER"`
+	// PostgreSQL itself, past PgBouncer, as a postgres:// URL. Needed with `CHECKOUT_DATABASE_POOLER`.
+	// `checkout setup` and one connection of each API process use it.
+	DirectURL string `env:"CHECKOUT_DATABASE_DIRECT_URL"`
+}
+
+const pgBouncer = "pgbouncer"
+
+func (p Pooler) check(note func(name string, err error)) {
+	const direct = "CHECKOUT_DATABASE_DIRECT_URL"
+	switch {
+	case p.Kind == "" && p.DirectURL == "":
+	case p.Kind == "":
+		note("CHECKOUT_DATABASE_POOLER", errors.New("is needed with "+direct))
+	case p.DirectURL == "":
+		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
+		note(direct, errors.New("is needed with CHECKOUT_DATABASE_POOLER"))
+	default:
+		note("CHECKOUT_DATABASE_POOLER", oneOf(p.Kind, pgBouncer))
+		note(direct, CheckDatabaseURL(p.DirectURL))
+	}
+}

@@ -1,0 +1,143 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+var (
+	// An error here means a bad instrument name: a bug.
+	sessionsOverdue, _ = meter.Int64ObservableGauge("checkout.session.overdue",
+		metric.WithUnit("{session}"), metric.WithDescription("Sessions that should have expired a while ago."))
+	deliveryBacklog, _ = meter.Int64ObservableGauge("webhook.delivery.backlog",
+		metric.WithUnit("{delivery}"), metric.WithDescription("Deliveries that have not ended, by what they wait for."))
+	payoutsPending, _ = meter.Int64ObservableGauge("checkout.payout.pending",
+		metric.WithUnit("{payout}"), metric.WithDescription("Payouts that are not sent, by why they wait."))
+	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest payout that is not sent; 0 when there is none."))
+	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
+		metric.WithDescription("Number of the newest migration in the database."))
+	certificateDays, _ = meter.Float64ObservableGauge("checkout.temporal.certificate.remaining",
+		metric.WithUnit("d"), metric.WithDescription("How long the client's certificate for Temporal is still valid."))
+)
+
+const (
+	modeKey  = attribute.Key("checkout.mode")
+	stateKey = attribute.Key("webhook.delivery.state")
+	holdKey  = attribute.Key("checkout.payout.hold")
+)
+
+// deliveryStates are the values of webhook.delivery.state.
+var deliveryStates = map[string]string{
+	storage.BacklogDeliveryScheduled: "scheduled",
+	storage.BacklogDeliveryOverdue:   "overdue",
+	storage.BacklogDeliveryParked:    "parked",
+}
+
+// backlogPace is the shortest time between two looks at the backlog, however many collectors ask.
+const backlogPace = 10 * time.Second
+
+// backlogMeter exports what waits in the database. It asks the database when a collector asks.
+type backlogMeter struct {
+	store *storage.Store
+
+	mu      sync.Mutex
+	at      time.Time // of the last look
+	backlog []storage.Backlog
+	schema  int64
+}
+
+// measureBacklog exports what waits in the database. Every worker process exports the same figures.
+func measureBacklog(store *storage.Store) error {
+	m := &backlogMeter{store: store}
+	_, err := meter.RegisterCallback(m.observe,
+		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, schemaVersion)
+	return err
+}
+
+// look reads the database unless it did so lately.
+func (m *backlogMeter) look(ctx context.Context) (all []storage.Backlog, schema int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.at.IsZero() && time.Since(m.at) < backlogPace {
+		return m.backlog, m.schema, nil
+	}
+	if all, err = m.store.Backlog(ctx, activities.OverdueMargin); err != nil {
+		return nil, 0, err
+	}
+	if schema, err = m.store.SchemaVersion(ctx); err != nil {
+		return nil, 0, err
+	}
+	m.backlog, m.schema, m.at = all, schema, time.Now()
+	return all, schema, nil
+}
+
+func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
+	all, schema, err := m.look(ctx)
+	if err != nil {
+		return err
+	}
+	o.ObserveInt64(schemaVersion, schema)
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		observeMode(o, mode, all)
+	}
+	return nil
+}
+
+// observeMode reports what waits in one mode. It reports 0 where nothing waits, so that each series is
+// always there; only the holds of payouts come and go.
+func observeMode(o metric.Observer, mode checkout.Mode, all []storage.Backlog) {
+	counts, holds, oldest := map[string]int64{}, map[string]int64{"": 0}, time.Duration(0)
+	for _, b := range all {
+		switch {
+		case b.Mode != mode:
+		case b.Kind == storage.BacklogPayout:
+			holds[b.Hold], oldest = b.Count, max(oldest, b.Oldest)
+		default:
+			counts[b.Kind] = b.Count
+		}
+	}
+	in := modeKey.String(string(mode))
+	o.ObserveInt64(sessionsOverdue, counts[storage.BacklogSessionOverdue], metric.WithAttributes(in))
+	for kind, state := range deliveryStates {
+		o.ObserveInt64(deliveryBacklog, counts[kind], metric.WithAttributes(in, stateKey.String(state)))
+	}
+	for hold, n := range holds {
+		o.ObserveInt64(payoutsPending, n, metric.WithAttributes(in, holdKey.String(hold)))
+	}
+	o.ObserveFloat64(oldestPayout, oldest.Seconds(), metric.WithAttributes(in))
+}
+
+// measureCertificate exports how long the client's certificate for Temporal is still valid, if there is
+// one. The file may be replaced at any time.
+func measureCertificate(cfg config.Temporal) error {
+	if cfg.ClientCertPath == "" {
+		return nil
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		end, err := cfg.CertificateExpires()
+		if err != nil {
+			return err
+		}
+		o.ObserveFloat64(certificateDays, time.Until(end).Hours()/24)
+		return nil
+	}, certificateDays)
+	return err
+}
+
+// measure exports the figures that every process has.
+func measure(cfg config.Config, store *storage.Store) error {
+	if err := store.MeasurePool(); err != nil {
+		return err
+	}
+	return measureCertificate(cfg.Temporal)
+}

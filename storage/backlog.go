@@ -1,0 +1,93 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// The kinds of Backlog.
+const (
+	BacklogSessionOverdue    = "session overdue"    // its time was over a while ago
+	BacklogDeliveryScheduled = "delivery scheduled" // its next attempt has a time
+	BacklogDeliveryOverdue   = "delivery overdue"   // the time of its attempt was a while ago
+	BacklogDeliveryParked    = "delivery parked"    // came due while on hold
+	BacklogPayout            = "payout"             // is not sent yet
+)
+
+// Backlog counts rows of all merchants that wait for something.
+type Backlog struct {
+	Kind  string
+	Mode  checkout.Mode
+	Hold  string // why payouts wait; "" when they wait for nothing special, and for other kinds
+	Count int64
+	// Oldest is the age of the oldest payout; 0 for other kinds.
+	Oldest time.Duration
+}
+
+// BacklogLimit is where the count of a kind stops, both modes together. So the query stays cheap when
+// much waits.
+const BacklogLimit = 100_000
+
+// backlog reads the partial indexes of what waits, never a whole table. It has no owner because it is
+// for the operators' metrics.
+const backlog = `
+	SELECT kind, mode, hold, count(*) AS count,
+		coalesce(extract(epoch FROM statement_timestamp() - min(since)), 0)::float8 AS oldest
+	FROM (
+		(SELECT '` + BacklogSessionOverdue + `' AS kind, mode, '' AS hold, NULL::timestamptz AS since
+			FROM checkout_session
+			WHERE status = 'pending' AND expires_at < statement_timestamp() - $1::interval
+			ORDER BY expires_at LIMIT $2)
+		UNION ALL
+		(SELECT CASE WHEN next_attempt_at < statement_timestamp() - $1::interval
+				THEN '` + BacklogDeliveryOverdue + `' ELSE '` + BacklogDeliveryScheduled + `' END, mode, '', NULL
+			FROM webhook_delivery WHERE status = 'pending' AND parked_at IS NULL
+			ORDER BY next_attempt_at LIMIT $2)
+		UNION ALL
+		(SELECT '` + BacklogDeliveryParked + `', mode, '', NULL
+			FROM webhook_delivery WHERE parked_at IS NOT NULL ORDER BY id LIMIT $2)
+		UNION ALL
+		(SELECT '` + BacklogPayout + `', mode, hold, created_at
+			FROM payout WHERE status = 'pending' ORDER BY created_at LIMIT $2)
+	) waiting GROUP BY kind, mode, hold`
+
+// Backlog counts what waits; a kind of which nothing waits has no entry. What is late by less than
+// margin is not overdue.
+func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
+	rows, err := s.pool.Query(ctx, backlog, margin, BacklogLimit)
+	if err != nil {
+		return nil, fmt.Errorf("backlog: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Backlog, err error) {
+		var seconds float64
+		err = row.Scan(&b.Kind, &b.Mode, &b.Hold, &b.Count, &seconds)
+		b.Oldest = time.Duration(seconds * float64(time.Second))
+		return b, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("backlog: %w", err)
+	}
+	return all, nil
+}
+
+// SchemaVersion returns the number of the newest migration in the database.
+func (s *Store) SchemaVersion(ctx context.Context) (version int64, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+	if err != nil {
+		return 0, fmt.Errorf("schema version: %w", err)
+	}
+	return version, nil
+}
+
+// MeasurePool exports the figures of the pool of connections, such as how long callers wait for one.
+func (a *Accounts) MeasurePool() error {
+	// The default name has the server's address, which is nothing to tell.
+	return otelpgx.RecordStats(a.pool, otelpgx.WithStatsAttributes(semconv.DBClientConnectionPoolName("checkout")))
+}

@@ -1,0 +1,83 @@
+package storage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+func TestBacklog_CountsWhatWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	got, err := f.Backlog(t.Context(), 0)
+	require.NoError(t, err)
+	require.Empty(t, got)
+
+	e := f.endpoint(t, "https://shop.example:8443/a", webhook.MerchantUpdated)
+	late := f.create(t, f.newSession())
+	f.create(t, f.newSession()) // has time left
+	f.exec(t, `UPDATE checkout_session SET expires_at = clock_timestamp() - interval '1 minute' WHERE id = $1`, late.ID)
+	_, settled := f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	f.exec(t, `UPDATE payout SET created_at = created_at - interval '1 hour', hold = 'float' WHERE id = $1`, settled.PayoutID)
+	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	f.publishTest(t, e, webhook.PayoutSent)
+	_, later := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.DeferAttempt(t.Context(), later, time.Hour))
+	_, parked := f.publishTest(t, e, webhook.PayoutSent)
+	require.NoError(t, f.HoldDelivery(t.Context(), parked))
+	f.begin(t, parked, "run-a", 1)
+	_, ended := f.publishTest(t, e, webhook.PayoutSent)
+	_, err = f.EndDelivery(t.Context(), ended, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+
+	got, err = f.Backlog(t.Context(), 0)
+	require.NoError(t, err)
+	for i := range got {
+		if got[i].Hold == "float" {
+			require.Greater(t, got[i].Oldest, time.Hour)
+		}
+		got[i].Oldest = 0
+	}
+	of := func(kind, hold string) storage.Backlog {
+		return storage.Backlog{Kind: kind, Mode: checkout.ModeTest, Hold: hold, Count: 1}
+	}
+	require.ElementsMatch(t, []storage.Backlog{
+		of(storage.BacklogSessionOverdue, ""), of(storage.BacklogDeliveryScheduled, ""), of(storage.BacklogDeliveryOverdue, ""),
+		of(storage.BacklogDeliveryParked, ""), of(storage.BacklogPayout, "float"), of(storage.BacklogPayout, ""),
+	}, got)
+	got, err = f.Backlog(t.Context(), time.Hour)
+	require.NoError(t, err)
+	require.NotContains(t, got, of(storage.BacklogSessionOverdue, ""), "the margin counts")
+}
+
+// Each part of the query has an index that holds only what waits.
+func TestBacklog_ReadsNoWholeTable(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(t.Context()) }()
+	_, err = conn.Exec(t.Context(), `SET enable_seqscan = off`) // the tables are empty
+	require.NoError(t, err)
+	rows, err := conn.Query(t.Context(), "EXPLAIN "+storage.BacklogQuery, time.Minute, storage.BacklogLimit)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, line := range lines {
+		require.NotContains(t, line, "Seq Scan", "%s", lines)
+	}
+}
+
+func TestSchemaVersion_IsTheNewestMigration(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	got, err := f.SchemaVersion(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, f.query(t, `SELECT version_id FROM goose_db_version ORDER BY id DESC LIMIT 1`), got)
+}

@@ -1,0 +1,4 @@
+package storage
+
+// BacklogQuery is the query of Backlog.
+const BacklogQuery = backlog

@@ -1,0 +1,134 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Errors of Open and OpenAccounts about PgBouncer.
+var (
+	// ErrPooler: the URL leads to a pooler, which Options.DirectURL does not say. The time-outs do not
+	// reach PostgreSQL, and prepared statements get lost.
+	ErrPooler = errors.New("the database URL leads to a connection pooler")
+	// ErrRoleSettings: the role lacks settings that PgBouncer does not pass on. The error lists the
+	// statements that give it these settings.
+	ErrRoleSettings = errors.New("the role of the database URL lacks settings that PgBouncer does not pass on")
+)
+
+// A setting of PostgreSQL, as SQL has it.
+type setting struct{ name, value string }
+
+// timeouts limit every statement of the service.
+var timeouts = []setting{
+	{"statement_timeout", "5s"}, {"lock_timeout", "3s"}, {"idle_in_transaction_session_timeout", "10s"},
+}
+
+// RoleSettings returns the statements that give a role what PgBouncer does not pass on. They hold in
+// one database only. They are for connections that begin later.
+func RoleSettings(role, database string) []string {
+	var all []string
+	for _, s := range append(timeouts[:len(timeouts):len(timeouts)], setting{"synchronous_commit", "on"}) {
+		all = append(all, fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s = '%s';",
+			pgx.Identifier{role}.Sanitize(), pgx.Identifier{database}.Sanitize(), s.name, s.value))
+	}
+	return all
+}
+
+// connection parses a URL. Its error never quotes the URL, which holds a password.
+func connection(url string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("the database URL is malformed")
+	}
+	cfg.ConnConfig.Tracer = otelpgx.NewTracer()
+	cfg.ConnConfig.ConnectTimeout = 3 * time.Second
+	cfg.ConnConfig.RuntimeParams["application_name"] = "checkout"
+	return cfg, nil
+}
+
+// direct sets up a connection to PostgreSQL itself.
+func direct(url string) (*pgxpool.Config, error) {
+	cfg, err := connection(url)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range timeouts {
+		cfg.ConnConfig.RuntimeParams[s.name] = s.value
+	}
+	cfg.AfterConnect = commitForGood
+	return cfg, nil
+}
+
+// pooled sets up a connection to PgBouncer in transaction mode. The next transaction may have another
+// connection to PostgreSQL. So nothing may stay behind in a session: no settings, no named statements.
+// QueryExecModeCacheDescribe keeps only the types of a statement, on this side.
+func pooled(url string) (*pgxpool.Config, error) {
+	cfg, err := connection(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	return cfg, nil
+}
+
+// newPool makes a pool. It connects once, to check that the time-outs reach PostgreSQL.
+func newPool(ctx context.Context, o Options) (*pgxpool.Pool, error) {
+	configure := direct
+	if o.DirectURL != "" {
+		configure = pooled
+	}
+	cfg, err := configure(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = o.MaxConns
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := checkSettings(ctx, pool, o.DirectURL != ""); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// checkSettings returns an error if a statement could run without end, or if an answered commit could
+// be lost. It is ErrPooler or ErrRoleSettings when the way to PostgreSQL is at fault.
+func checkSettings(ctx context.Context, pool *pgxpool.Pool, pooled bool) error {
+	var (
+		role, database string
+		missing        int
+	)
+	err := pool.QueryRow(ctx, `
+		SELECT current_user, current_database(), count(*) FILTER (
+			WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout') AND setting = '0'
+				OR name = 'synchronous_commit' AND setting = 'off')
+		FROM pg_settings`).Scan(&role, &database, &missing)
+	switch {
+	case refusesSettings(err):
+		return fmt.Errorf("%w: %w", ErrPooler, err)
+	case err != nil:
+		return fmt.Errorf("open database: %w", err)
+	case missing == 0:
+		return nil
+	case !pooled:
+		return ErrPooler
+	}
+	return fmt.Errorf("%w; run these, then RECONNECT in PgBouncer:\n%s",
+		ErrRoleSettings, strings.Join(RoleSettings(role, database), "\n"))
+}
+
+// refusesSettings reports whether PgBouncer refused the settings of a connection.
+func refusesSettings(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && strings.HasPrefix(pgErr.Message, "unsupported startup parameter")
+}

@@ -1,0 +1,55 @@
+package storage_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+)
+
+// PgBouncer passes no settings on. So the role must have them, and the error says how.
+func TestOpen_BehindPgBouncerTheRoleMustHaveTheSettings(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	keys, err := storage.ParseKeyring(f.masterKey)
+	require.NoError(t, err)
+	open := func() error {
+		s, err := storage.Open(t.Context(), storage.Options{URL: f.url, DirectURL: f.url, Keys: keys})
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	at, err := url.Parse(f.url)
+	require.NoError(t, err)
+	statements := storage.RoleSettings("postgres", strings.TrimPrefix(at.Path, "/"))
+	require.Len(t, statements, 4)
+	for i, statement := range statements {
+		err := open()
+		require.ErrorIs(t, err, storage.ErrRoleSettings, "%d settings are there", i)
+		require.ErrorContains(t, err, statement)
+		require.True(t, storage.Misconfigured(err))
+		_, err = storage.OpenAccounts(t.Context(), storage.Options{URL: f.url, DirectURL: f.url})
+		require.ErrorIs(t, err, storage.ErrRoleSettings)
+		f.exec(t, statement)
+	}
+	require.NoError(t, open())
+}
+
+// The role's time-outs are for the service: a migration may take longer.
+func TestMigrate_IsNotCutShortByTheRolesTimeouts(t *testing.T) {
+	t.Parallel()
+	at := pgtemp.ForTest(t, nil)
+	conn, err := pgx.Connect(t.Context(), at)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `ALTER ROLE postgres IN DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+
+		` SET statement_timeout = '1ms'`)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	require.NoError(t, storage.Migrate(t.Context(), at))
+}
