@@ -19,8 +19,8 @@ import (
 var migrations embed.FS
 
 // Migrate updates the schema at url, which must not lead to a pooler. When several processes call it at
-// once, one works and the others wait. A migration that waits for a lock holds up everybody who comes after it, so it gives
-// up after a moment, lets the others go, and is tried again.
+// once, one works and the others wait. A migration that waits for a lock holds up everybody who comes
+// after it, so it gives up after a moment, lets the others go, and is tried again.
 func Migrate(ctx context.Context, url string) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
