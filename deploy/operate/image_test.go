@@ -32,7 +32,7 @@ func TestImage_DeliversOverHTTPS(t *testing.T) {
 	buildah, umoci := installed(t, "buildah", "buildah"), installed(t, "umoci", "umoci")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "context", "checkout")
-	require.NoError(t, release.Program(t.Context(), release.Platform{OS: "linux", Arch: runtime.GOARCH}, program))
+	require.NoError(t, release.Program(t.Context(), release.Platform{OS: "linux", Arch: runtime.GOARCH}, "0.0.0", program))
 	info, err := buildinfo.ReadFile(program)
 	require.NoError(t, err)
 	roots := "golang.org/x/crypto/x509roots/fallback" // a container from scratch has no others

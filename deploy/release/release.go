@@ -47,7 +47,7 @@ func Make(ctx context.Context, version, dir string, platforms []Platform, say fu
 	for _, p := range platforms {
 		say("the program for " + p.String())
 		programs[p] = name + "-" + p.OS + "-" + p.Arch
-		if err := Program(ctx, p, programs[p]); err != nil {
+		if err := Program(ctx, p, version, programs[p]); err != nil {
 			return err
 		}
 		if err := writeSBOM(programs[p], version); err != nil {
@@ -67,8 +67,8 @@ func Make(ctx context.Context, version, dir string, platforms []Platform, say fu
 	)
 }
 
-// Program builds the program checkout for a platform. It is static and needs no file beside it.
-func Program(ctx context.Context, p Platform, path string) error {
+// Program builds a version of the program checkout for a platform. It is static and needs no file beside it.
+func Program(ctx context.Context, p Platform, version, path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -77,7 +77,8 @@ func Program(ctx context.Context, p Platform, path string) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "./cmd/checkout"}
+	flags := "-ldflags=-s -w -buildid= -X example.com/checkout/deploy/telemetry.version=" + version
+	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", path, "./cmd/checkout"}
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: path is where the caller wants the program
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOFLAGS=", "GOWORK=off")
