@@ -60,7 +60,9 @@ func (c configurationCase) refused(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH"), "CHECKOUT_DEVSTACK_COMMAND=" + c.Command}
-	for _, setting := range e2e.Shared.Environment() {
+	settings := append(e2e.Shared.Environment(), // whose addresses are taken
+		"CHECKOUT_API_ADDRESS=127.0.0.1:0", "CHECKOUT_PAGE_ADDRESS=127.0.0.1:0", "CHECKOUT_DASHBOARD_ADDRESS=127.0.0.1:0")
+	for _, setting := range settings {
 		if !slices.ContainsFunc(c.Unset, func(name string) bool { return len(setting) > len(name) && setting[:len(name)+1] == name+"=" }) {
 			cmd.Env = append(cmd.Env, setting)
 		}
