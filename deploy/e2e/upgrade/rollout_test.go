@@ -189,7 +189,9 @@ func (f *fleet) change(m *e2e.Merchant, from, to string) {
 	f.workers = []*devstack.Process{f.start("worker", to), f.start("worker", to)}
 	require.ErrorContains(f.t, f.drained(from), "new runs begin with it")
 	require.NoError(f.t, f.drained(to), "it is not released yet")
-	e2e.Release(f.t, f.stack, to)
+	e2e.Await(f.t, "build "+to+" is released", time.Minute, func() bool { // Temporal may time out on a busy computer
+		return f.release(to, "--wait") == nil
+	})
 	require.ErrorContains(f.t, f.drained(to), "new runs begin with it")
 	require.ErrorContains(f.t, f.drained(from), "open runs")
 	m.MustPay(waiting, e2e.CardSucceeds)
@@ -206,9 +208,11 @@ func (f *fleet) change(m *e2e.Merchant, from, to string) {
 }
 
 // drained is checkout release --drained.
-func (f *fleet) drained(build string) error {
+func (f *fleet) drained(build string) error { return f.release("--drained", build) }
+
+func (f *fleet) release(args ...string) error {
 	var out bytes.Buffer
-	return app.Main(f.t.Context(), []string{"release", "--drained", build}, f.stack.Environment(), &out, &out)
+	return app.Main(f.t.Context(), append([]string{"release"}, args...), f.stack.Environment(), &out, &out)
 }
 
 // requireOneBuildEach requires that every run of a session, payout or delivery ended with the build it
