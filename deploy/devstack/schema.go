@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -105,18 +106,17 @@ func renameInVersions(ctx context.Context, config *pgx.ConnConfig, database, new
 // runSQLTool runs Temporal's SQL tool. It passes the password in the environment, because every
 // user can read a command line.
 func runSQLTool(ctx context.Context, program string, admin *url.URL, database string, args ...string) error {
-	password, _ := admin.User.Password()
-	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)
-	port := admin.Port()
-	if port == "" {
-		port = "5432"
+	server, err := pgconn.ParseConfig(admin.String()) // the tool takes one server: the first
+	if err != nil {
+		return errors.New("malformed URL of PostgreSQL") // err would show parts of it
 	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"sql"}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"SQL_PLUGIN="+sqlPlugin,
-		"SQL_HOST="+admin.Hostname(),
-		"SQL_PORT="+port,
-		"SQL_USER="+admin.User.Username(),
-		"SQL_PASSWORD="+password,
+		"SQL_HOST="+server.Host,
+		"SQL_PORT="+strconv.Itoa(int(server.Port)),
+		"SQL_USER="+server.User,
+		"SQL_PASSWORD="+server.Password,
 		"SQL_DATABASE="+database,
 		"SQL_CONNECT_ATTRIBUTES="+admin.RawQuery,
 	)

@@ -3,7 +3,6 @@ package devstack
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -179,13 +178,12 @@ func dynamicConfig(o TemporalOptions) map[string]any {
 	return settings
 }
 
-// hostPort returns host:port of a postgres:// URL.
+// hostPort returns the host:port of a postgres:// URL; with several servers host:port,host:port.
 func hostPort(admin *url.URL) string {
-	port := admin.Port()
-	if port == "" {
-		port = "5432"
+	if admin.Port() == "" {
+		return admin.Host + ":5432"
 	}
-	return net.JoinHostPort(admin.Hostname(), port)
+	return admin.Host
 }
 
 // connectAttributes returns the connection parameters of a postgres:// URL, sslmode and the like.

@@ -32,7 +32,7 @@ func TestBackup_OfBothTogetherGoesOn(t *testing.T) {
 	failing.Arrivals(1, 10*time.Second)
 
 	backup := filepath.Join(t.TempDir(), "backup")
-	basebackup(t, stack, backup)
+	basebackup(t, stack.Postgres.URL("postgres"), backup)
 
 	late := m.Create(e2e.Terms) // after the backup: lost with everything else
 	m.MustPay(pending, e2e.CardSucceeds)
@@ -61,13 +61,14 @@ func TestBackup_OfBothTogetherGoesOn(t *testing.T) {
 	})
 }
 
-// basebackup copies the running cluster to dir.
-func basebackup(t *testing.T, stack *devstack.Stack, dir string) {
+// basebackup copies the running cluster to dir. more are further options of pg_basebackup.
+func basebackup(t *testing.T, databaseURL, dir string, more ...string) {
 	t.Helper()
 	programs, err := devstack.EnsurePostgres(t.Context(), os.Stderr)
 	require.NoError(t, err)
-	run := exec.CommandContext(t.Context(), filepath.Join(programs, "pg_basebackup"),
-		"--dbname="+stack.Postgres.URL("postgres"), "--pgdata="+dir, "--wal-method=stream", "--checkpoint=fast", "--no-sync")
+	run := exec.CommandContext(t.Context(), filepath.Join(programs, "pg_basebackup"), append([]string{
+		"--dbname=" + databaseURL, "--pgdata=" + dir, "--wal-method=stream", "--checkpoint=fast", "--no-sync",
+	}, more...)...)
 	said, err := run.CombinedOutput()
 	require.NoError(t, err, "%s", said)
 }

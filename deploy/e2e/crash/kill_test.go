@@ -54,22 +54,7 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 			require.NoError(t, part.back(), part.name)
 		})
 		t.Logf("%s: %d sessions acknowledged", part.name, len(acknowledged))
-		for _, id := range acknowledged {
-			e2e.Await(t, part.name+": the session is there", 30*time.Second, func() bool {
-				got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
-				return err == nil && got.Status == http.StatusOK
-			})
-		}
-		// What was not paid in the confusion can be paid now: nothing is stuck.
-		for _, id := range acknowledged {
-			e2e.Await(t, part.name+": "+id+" is completed", 90*time.Second, func() bool {
-				got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
-				if err == nil && got.Field("status") == "pending" {
-					_, _, _ = m.Pay(id, e2e.CardSucceeds) // refused while a payment is in flight
-				}
-				return err == nil && got.Field("status") == "completed"
-			})
-		}
+		requireCompleted(m, part.name, acknowledged)
 	}
 	completed := e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`)
 	require.Equal(t, completed, e2e.Query[int](t, stack, `SELECT count(*) FROM sandbox_charge WHERE outcome = 'succeeded'`), "one charge each")
@@ -90,6 +75,27 @@ func TestKill9_InTheMiddleOfTheMainJob(t *testing.T) {
 	}
 	require.Len(t, events, 2*completed, "no event is lost")
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
+}
+
+// requireCompleted requires that every acknowledged session is there and ends. What was not paid in
+// the confusion can be paid now: nothing is stuck.
+func requireCompleted(m *e2e.Merchant, after string, acknowledged []string) {
+	m.T.Helper()
+	for _, id := range acknowledged {
+		e2e.Await(m.T, after+": the session is there", 30*time.Second, func() bool {
+			got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+			return err == nil && got.Status == http.StatusOK
+		})
+	}
+	for _, id := range acknowledged {
+		e2e.Await(m.T, after+": "+id+" is completed", 90*time.Second, func() bool {
+			got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+			if err == nil && got.Field("status") == "pending" {
+				_, _, _ = m.Pay(id, e2e.CardSucceeds) // refused while a payment is in flight
+			}
+			return err == nil && got.Field("status") == "completed"
+		})
+	}
 }
 
 // createAndPayWhile creates and pays n sessions, three at a time, while

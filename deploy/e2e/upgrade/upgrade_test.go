@@ -2,12 +2,12 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,45 +169,65 @@ func buildOf(t *testing.T, c client.Client, id string) string {
 	return got.WorkflowExecutionInfo.GetVersioningInfo().GetDeploymentVersion().GetBuildId()
 }
 
-// load creates and pays sessions all the time.
+// load creates, reads and pays sessions all the time. Each request is tried once.
 type load struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
-	paid   sync.Map
-	faults atomic.Int64
-	t      *testing.T
+	m      *e2e.Merchant
+
+	mu     sync.Mutex
+	paid   []string
+	faults []string
 }
 
 func startLoad(t *testing.T, m *e2e.Merchant) *load {
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel, t: t}
+	l := &load{cancel: cancel, m: m}
 	for range 3 {
 		l.group.Go(func() {
 			for ctx.Err() == nil {
-				got, err := m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
-				if err != nil || got.Status != http.StatusCreated {
-					l.faults.Add(1)
-					continue
+				id, err := l.session()
+				l.mu.Lock()
+				if err == nil {
+					l.paid = append(l.paid, id)
+				} else {
+					l.faults = append(l.faults, time.Now().UTC().Format(time.TimeOnly)+" "+err.Error())
 				}
-				id := got.Field("id").(string)
-				if status, _, err := m.Pay(id, e2e.CardSucceeds); err != nil || status != http.StatusOK {
-					l.faults.Add(1)
-				}
-				l.paid.Store(id, true)
+				l.mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}
 	return l
 }
 
+// session creates, reads and pays one session.
+func (l *load) session() (id string, err error) {
+	created, err := l.m.Call(http.MethodPost, "/v1/checkout", e2e.Terms)
+	if err != nil {
+		return "", err
+	} else if created.Status != http.StatusCreated {
+		return "", fmt.Errorf("create: %d %s", created.Status, created.Body)
+	}
+	id = created.Field("id").(string)
+	read, err := l.m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+	if err != nil {
+		return "", err
+	} else if read.Status != http.StatusOK {
+		return "", fmt.Errorf("read: %d %s", read.Status, read.Body)
+	}
+	status, page, err := l.m.Pay(id, e2e.CardSucceeds)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("pay: %d %s", status, page)
+	}
+	return id, err
+}
+
 // stop ends the load and returns the sessions, all of which were answered.
 func (l *load) stop() (paid []string) {
+	l.m.T.Helper()
 	l.cancel()
 	l.group.Wait()
-	require.Zero(l.t, l.faults.Load(), "no request failed meanwhile")
-	l.paid.Range(func(id, _ any) bool {
-		paid = append(paid, id.(string))
-		return true
-	})
-	return paid
+	require.Empty(l.m.T, l.faults, "no request failed meanwhile")
+	return l.paid
 }
