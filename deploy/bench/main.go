@@ -42,6 +42,12 @@ var benchmarks = []benchmark{
 		paid,
 	},
 	{
+		"cost",
+		"what one session costs in Temporal and PostgreSQL, by their own counters",
+		[]string{"-sessions=100"},
+		cost,
+	},
+	{
 		"deliveries",
 		"events from publish to receipt, at a steady pace and as fast as it goes, against a bare Temporal workflow",
 		[]string{"-rounds=3", "-for=3s", "-steady=10s"},

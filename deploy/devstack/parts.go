@@ -40,7 +40,7 @@ func (s *Stack) startTemporal(ctx context.Context) (err error) {
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
 		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
 		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace,
-		Security: s.options.Security,
+		MetricsAddress: s.options.TemporalMetrics, Security: s.options.Security,
 	})
 	return err
 }

@@ -35,6 +35,7 @@ type Options struct {
 	LiveDouble                     bool   // simulate everything that live mode needs
 	Namespace                      string // in Temporal; "": the service's own default
 	Security                       *TemporalSecurity
+	TemporalMetrics                string // host:port where Temporal's server shows its own metrics; "": nowhere
 	// Float is what the simulated treasury has of each currency at first, in US dollars; 0: plenty.
 	Float int64
 	// Through has the ports of proxies for a command, "api" or "worker": its processes reach

@@ -34,6 +34,8 @@ type TemporalOptions struct {
 	FrontendPort int    // on 127.0.0.1; 0 keeps the port of the last start in Dir, or chooses a free one
 	Namespace    string // empty: that of the service's configuration, "checkout"
 
+	MetricsAddress string // where Prometheus finds the server's own metrics; "": nowhere
+
 	Security *TemporalSecurity // nil: everybody who reaches the server may do everything
 }
 

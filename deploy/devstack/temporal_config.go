@@ -124,10 +124,7 @@ func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL)
 			// everything.
 			"datastores": map[string]any{"default": store(temporalDatabase, 20), "visibility": store(visibilityDatabase, 8)},
 		},
-		"global": o.Security.global(map[string]any{"membership": map[string]any{
-			"maxJoinDuration":  "30s",
-			"broadcastAddress": "127.0.0.1",
-		}}),
+		"global":   o.global(),
 		"services": services,
 		"clusterMetadata": map[string]any{
 			"enableGlobalNamespace":    false,
@@ -148,6 +145,18 @@ func writeTemporalConfig(o TemporalOptions, ports temporalPorts, admin *url.URL)
 		settings["publicClient"] = map[string]any{"hostPort": loopback(ports.Frontend)}
 	}
 	return path, writeJSON(path, settings)
+}
+
+// global returns the part of the configuration that all services share.
+func (o TemporalOptions) global() map[string]any {
+	settings := map[string]any{"membership": map[string]any{
+		"maxJoinDuration":  "30s",
+		"broadcastAddress": "127.0.0.1",
+	}}
+	if o.MetricsAddress != "" {
+		settings["metrics"] = map[string]any{"prometheus": map[string]any{"listenAddress": o.MetricsAddress}}
+	}
+	return o.Security.global(settings)
 }
 
 // dynamicConfig returns the settings that differ from the server's defaults. Source of names and
