@@ -152,8 +152,23 @@ func (b builds) openRuns(ctx context.Context, build string) (int64, error) {
 	return open.Count, nil
 }
 
+// releaseTries is how often release asks a Temporal that does not answer in time. Asking again for the
+// same build does no harm.
+const releaseTries = 5
+
 // release makes new runs begin on build.
-func (b builds) release(ctx context.Context, build string) error {
+func (b builds) release(ctx context.Context, build string) (err error) {
+	for range releaseTries {
+		err = b.setCurrent(ctx, build)
+		var slow *serviceerror.DeadlineExceeded
+		if !errors.As(err, &slow) && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return err
+}
+
+func (b builds) setCurrent(ctx context.Context, build string) error {
 	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
