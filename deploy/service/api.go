@@ -22,6 +22,7 @@ import (
 	"example.com/checkout/api/web"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
 )
@@ -62,7 +63,7 @@ func API(told context.Context, cfg config.Config) error {
 	}
 	if err == nil {
 		err = startAPI(ctx, cfg, group, rest, api.Config{
-			Store: store, Workflows: &runs.Client{Temporal: temporal}, Health: state,
+			Store: store, Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)}, Health: state,
 		})
 	}
 	if err != nil {
@@ -214,4 +215,17 @@ func protocols() *http.Protocols {
 	p.SetHTTP1(true)
 	p.SetUnencryptedHTTP2(true)
 	return &p
+}
+
+// pendingSession returns a look-up for runs.Client.
+func pendingSession(store *storage.Store) func(context.Context, string) (*workflows.CheckoutSessionInput, error) {
+	return func(ctx context.Context, id string) (*workflows.CheckoutSessionInput, error) {
+		rows, err := store.Unfinished(ctx, []string{id})
+		if err != nil || len(rows) == 0 {
+			return nil, err
+		}
+		return &workflows.CheckoutSessionInput{
+			Ref: rows[0].Ref, ExpiresAt: rows[0].ExpiresAt, ActionTimeout: workflows.ActionTimeout, PaymentID: rows[0].PaymentID,
+		}, nil
+	}
 }

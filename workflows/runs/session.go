@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -14,20 +15,46 @@ import (
 // the same id: such a run belongs to an earlier try whose row was rolled back, and has another
 // expiry time. It returns ErrOutcomeUnknown.
 func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
+	return c.startSession(ctx, enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
+		string(s.Mode)+" session in "+string(s.Currency),
+		workflows.CheckoutSessionInput{Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout})
+}
+
+func (c *Client) startSession(
+	ctx context.Context, open enumspb.WorkflowIdConflictPolicy, summary string,
+	in workflows.CheckoutSessionInput,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, err := c.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                       s.ID,
+		ID:                       in.ID,
 		TaskQueue:                workflows.TaskQueueCheckout,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
-		TypedSearchAttributes: workflows.SearchAttributesOf(s.Owner,
+		WorkflowIDConflictPolicy: open,
+		TypedSearchAttributes: workflows.SearchAttributesOf(in.Owner,
 			workflows.SearchAttributeSessionStatus.ValueSet(string(checkout.StatusPending))),
-		StaticSummary: string(s.Mode) + " session in " + string(s.Currency),
-	}, workflows.TypeCheckoutSession, workflows.CheckoutSessionInput{
-		Ref: s.Ref, ExpiresAt: s.ExpiresAt, ActionTimeout: workflows.ActionTimeout,
-	})
+		StaticSummary: summary,
+	}, workflows.TypeCheckoutSession, in)
 	return answer("start session", err)
+}
+
+// askSession sends an update to a session. When the session has no open run although it is pending, as
+// after the loss of Temporal, it starts the run again first. A run ends only after its session's row has
+// ended, so a row that is pending afterwards has lost its run.
+func askSession[T any](ctx context.Context, c *Client, sessionID, name, updateID string, args ...any) (T, error) {
+	got, err := update[T](ctx, c, sessionID, name, updateID, args...)
+	if c.Pending == nil || !errors.Is(err, checkout.ErrNotFound) {
+		return got, err
+	}
+	lost, findErr := c.Pending(ctx, sessionID)
+	if findErr != nil || lost == nil {
+		return got, err
+	}
+	if err := c.startSession(ctx, enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		string(lost.Mode)+" session", *lost); err != nil {
+		return got, err
+	}
+	return update[T](ctx, c, sessionID, name, updateID, args...)
 }
 
 // Pay asks the session to charge the card of the payment and waits for the outcome. It returns
@@ -36,7 +63,7 @@ func (c *Client) StartSession(ctx context.Context, s checkout.Session) error {
 func (c *Client) Pay(
 	ctx context.Context, sessionID, transactionID string,
 ) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID,
+	return askSession[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdatePay, transactionID,
 		workflows.PayInput{TransactionID: transactionID})
 }
 
@@ -45,19 +72,19 @@ func (c *Client) Pay(
 func (c *Client) Complete(
 	ctx context.Context, sessionID, transactionID string,
 ) (workflows.PaymentResult, error) {
-	return update[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain,
+	return askSession[workflows.PaymentResult](ctx, c, sessionID, workflows.UpdateComplete, askAgain,
 		workflows.CompleteInput{TransactionID: transactionID})
 }
 
 // Expire asks the session to expire and returns its state afterwards. It returns the errors of Pay.
 func (c *Client) Expire(ctx context.Context, sessionID string) (workflows.SessionState, error) {
-	return update[workflows.SessionState](ctx, c, sessionID, workflows.UpdateExpire, askAgain)
+	return askSession[workflows.SessionState](ctx, c, sessionID, workflows.UpdateExpire, askAgain)
 }
 
 // Advance asks a test session to act as if its time were over and returns its state afterwards. It
 // returns the errors of Pay.
 func (c *Client) Advance(ctx context.Context, sessionID string) (workflows.SessionState, error) {
-	return update[workflows.SessionState](ctx, c, sessionID, workflows.UpdateAdvance, askAgain)
+	return askSession[workflows.SessionState](ctx, c, sessionID, workflows.UpdateAdvance, askAgain)
 }
 
 // askAgain is the update id of messages whose repeat may get a new answer: an undecided payment may
