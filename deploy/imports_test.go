@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
 	"api/acquirer":        {"api/web", "storage", leaves[0]},
-	"api/health":          {},
+	"api/health":          {leaves[0]},
 	"api/failure":         {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},

@@ -3,6 +3,8 @@ package health
 import (
 	"encoding/json"
 	"net/http"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // Checks holds "ok" or "down" for each system that the service uses.
@@ -31,7 +33,7 @@ type OK struct {
 }
 
 // Handler serves GET and HEAD of /healthz and /readyz, with the bodies of the REST API. While the
-// process is not ready, every other path answers as /readyz does.
+// process is not ready, every other path answers 503 with the REST API's error.
 func (s *State) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -47,12 +49,22 @@ func (s *State) Handler() http.Handler {
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if report := s.Report(r.Context()); report.Fault != "" {
-			notReady(w, report)
+			unavailable(w, report)
 			return
 		}
 		http.NotFound(w, r)
 	})
 	return mux
+}
+
+// unavailable answers a request of a merchant.
+func unavailable(w http.ResponseWriter, r Report) {
+	id := checkout.NewID(checkout.PrefixRequest)
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("X-Request-Id", id)
+	write(w, http.StatusServiceUnavailable, map[string]any{
+		"error": "unavailable", "message": r.Message(), "request_id": id,
+	})
 }
 
 func notReady(w http.ResponseWriter, r Report) {
