@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/chaos/invariant"
-	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 )
@@ -96,8 +95,7 @@ func TestCheck_WaitsAsLongAsItMay(t *testing.T) {
 	newDatabase(t, url)
 	var out bytes.Buffer
 	o := checkOptions{
-		Stores:  config.Stores{DatabaseURL: url},
-		sources: invariant.Sources{Progress: func(text string) { _, _ = io.WriteString(&out, text+"\n") }},
+		sources: invariant.Sources{DatabaseURL: url, Progress: func(text string) { _, _ = io.WriteString(&out, text+"\n") }},
 	}
 	words, err := settle(t.Context(), o)
 	require.NoError(t, err)
