@@ -46,8 +46,9 @@ func TestPgBouncer_CarriesEverything(t *testing.T) {
 		})
 	}
 	group.Wait()
-	require.Equal(t, sessions, e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	m.Arrivals(2*sessions, time.Minute) // checkout.completed and payout.sent
+	// Counted only now: on a busy machine the page answers while a payment is still under way.
+	require.Equal(t, sessions, e2e.Query[int](t, stack, `SELECT count(*) FROM checkout_session WHERE status = 'completed'`))
 	<-changes
 	<-changes
 	e2e.RequireInvariants(t, stack, e2e.SharedSchedule)
