@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"example.com/checkout/workflows/checkout"
@@ -180,39 +181,17 @@ func hint(name string, known []string) string {
 	if len(known) == 0 {
 		return "; there are none here"
 	}
-	best, distance := "", 4
+	best, least := "", 4
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(name), k); d < distance && d < len(k)/2+1 {
-			best, distance = k, d
+		if len(name) >= len(k)+least {
+			continue // a name as long as a body would take too long to compare
+		}
+		if d := levenshtein.ComputeDistance(strings.ToLower(name), k); d < least && d < len(k)/2+1 {
+			best, least = k, d
 		}
 	}
 	if best == "" {
 		return "; known are " + list(known)
 	}
 	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-// editDistance returns the Levenshtein distance in bytes. It returns early when the lengths differ
-// by more than hint accepts.
-func editDistance(a, b string) int {
-	if diff := len(a) - len(b); diff > 3 || diff < -3 {
-		return max(diff, -diff)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

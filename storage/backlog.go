@@ -58,8 +58,8 @@ const backlog = `
 			FROM payout WHERE status = 'pending' ORDER BY created_at LIMIT $2)
 	) waiting GROUP BY kind, mode, hold`
 
-// Backlog counts what waits; a kind of which nothing waits has no entry. What is late by less than
-// margin is not overdue.
+// Backlog counts what waits, by kind, mode and hold. A kind has no entry when nothing of it waits.
+// What is late by less than margin is not overdue.
 func (s *Store) Backlog(ctx context.Context, margin time.Duration) ([]Backlog, error) {
 	rows, err := s.pool.Query(ctx, backlog, margin, BacklogLimit)
 	if err != nil {

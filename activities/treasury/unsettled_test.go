@@ -88,7 +88,7 @@ func TestUnsettled_GoesOnWhenTheAcquirerHasSettled(t *testing.T) {
 	f.held(t, fifth, checkout.HoldUnsettled) // what is final on the chain is still not settled
 }
 
-// TestUnsettled_TheSandboxHoldsNoMoneyBack: its charges are nobody's money, on a test network.
+// TestUnsettled_TheSandboxHoldsNoMoneyBack: no real money is behind its charges.
 func TestUnsettled_TheSandboxHoldsNoMoneyBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/caarlos0/env/v11"
 )
 
@@ -150,32 +151,12 @@ func nearest(name string, known []string) string {
 			candidates = append(candidates, setting+fileSuffix)
 		}
 		for _, candidate := range candidates {
-			if d := distance(name, candidate); d < least {
+			if d := levenshtein.ComputeDistance(name, candidate); d < least {
 				near, least = candidate, d
 			}
 		}
 	}
 	return near
-}
-
-// distance returns how many characters must be changed, added or removed to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 // Client holds the settings of `checkout listen`, which is a client of the REST API.

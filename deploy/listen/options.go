@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"example.com/checkout/workflows/webhook"
+	"github.com/agnivade/levenshtein"
 )
 
 // Options say which events listen forwards, and to which server.
@@ -147,7 +148,7 @@ func hint(name string) string {
 	var all []string
 	for _, typ := range webhook.EventTypes {
 		all = append(all, string(typ))
-		if d := editDistance(strings.ToLower(name), string(typ)); d < least {
+		if d := levenshtein.ComputeDistance(strings.ToLower(name), string(typ)); d < least {
 			best, least = string(typ), d
 		}
 	}
@@ -155,27 +156,6 @@ func hint(name string) string {
 		return "; known are " + strings.Join(all, ", ")
 	}
 	return "; did you mean " + best + "?"
-}
-
-// editDistance returns the Levenshtein distance in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range min(len(a), 100) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // ParseSince reads a time, or a duration before now; "" gives the zero time.
