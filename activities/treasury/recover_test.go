@@ -78,7 +78,7 @@ func (f onAnvil) thaw(t *testing.T) {
 	t.Helper()
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
 	require.Nil(t, f.query(t, `SELECT unexplained_block FROM treasury_account`))
 }
 
@@ -108,12 +108,17 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	restore()
 	require.Equal(t, checkout.PayoutPending, f.read(t, token).Status)
 
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	tooEarly := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered, "before the first round")
 	for range 3 { // the rounds freeze the account and book the outflows to suspense
 		f.sync(t)
+		require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered)
 		f.mine(t, 1)
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
-	_, err := f.Store.RefundPayout(t.Context(), token)
+	_, err = f.Store.RefundPayout(t.Context(), token)
 	require.ErrorIs(t, err, checkout.ErrChainAhead, "it is paid")
 	_, err = f.Store.RefundPayout(t.Context(), unpaid)
 	require.ErrorIs(t, err, checkout.ErrChainAhead, "nobody knows that it is not")
@@ -124,6 +129,7 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	require.ElementsMatch(t, []string{twin.ID, twins.ID}, got.Found[2].Fits)
 	require.Equal(t, hash, got.Found[2].TxHash)
 
+	require.ErrorIs(t, f.Thaw(t.Context(), tooEarly), treasury.ErrUnrecovered, "one is left")
 	got = f.recover(t, map[string]string{hash: unpaid.ID})
 	require.Equal(t, "it cannot have paid the chosen payout", got.Found[0].Why)
 	got = f.recover(t, map[string]string{hash: twin.ID})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/treasury"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -78,10 +79,10 @@ func TestSync_AFrozenAccountIsFollowedAndSignsNothing(t *testing.T) {
 	accounts, err = f.Accounts(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "a drill", accounts[0].FrozenWhy)
-	require.NoError(t, f.Thaw(t.Context(), id))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: id}))
 	f.send(t, other)
 	require.ErrorIs(t, f.Store.Freeze(t.Context(), "tre_none", "x"), checkout.ErrNotFound)
-	require.ErrorIs(t, f.Thaw(t.Context(), "tre_none"), checkout.ErrNotFound)
+	require.ErrorIs(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: "tre_none"}), checkout.ErrNotFound)
 }
 
 func TestSync_ANonceOfNobodyFreezes(t *testing.T) {
@@ -118,13 +119,61 @@ func TestSync_AnOutflowOfNobodyFreezesUntilAPersonThaws(t *testing.T) {
 	f.sync(t)
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
 	f.send(t, ref)
 	f.settle(t)
 	require.Empty(t, f.sync(t).Frozen)
 	books := f.requireBooked(t)
 	require.Equal(t, "5000000", books["suspense USDC"])
 	require.NotEmpty(t, books["suspense ETH"], "the gas of it")
+}
+
+// The account is frozen for another reason, and no round has seen what left it.
+func TestThaw_BooksALossOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.settle(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a drill"))
+	f.chain.foreign(t, 7, "5000000")
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
+	f.chain.mine(1)
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal, "in a block that may disappear")
+	f.chain.mine(5)
+	require.NoError(t, f.Thaw(t.Context(), o))
+	for range 2 {
+		require.Empty(t, f.sync(t).Frozen)
+		f.chain.mine(1)
+	}
+	books := f.requireBooked(t)
+	require.Equal(t, "5000000", books["suspense USDC"])
+}
+
+// A transaction that a person calls a loss lets the account go on, though it went to a merchant.
+func TestThaw_AtALossThatAPersonNames(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	restore := f.backup(t)
+	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	f.send(t, lost)
+	f.mine(t, 3)
+	hash := f.read(t, lost).TxHash
+	restore()
+	next := f.payout(t, f.owner, 5_000, checkout.USDC)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorContains(t, f.Thaw(t.Context(), o), next.ID+", by "+hash)
+	o.Losses = []string{hash}
+	require.NoError(t, f.Thaw(t.Context(), o))
+	require.Empty(t, f.sync(t).Frozen)
+	f.send(t, next)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requireChain(t)
 }
 
 func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
@@ -268,7 +317,7 @@ func TestSync_ADeadTransferFreezesAndLetsItsPayoutBeSentAgain(t *testing.T) {
 	require.Equal(t, checkout.HoldFrozen, held.Held, "a person must look first")
 	accounts, err := f.Accounts(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, f.Thaw(t.Context(), accounts[0].ID))
+	require.NoError(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}))
 	f.send(t, ref)
 	f.settle(t)
 	payments, _ := f.chain.paid()

@@ -205,20 +205,6 @@ func (t *Treasury) Accounts(ctx context.Context) ([]storage.TreasuryAccount, err
 	return t.Store.TreasuryAccounts(ctx, t.Mode)
 }
 
-// Thaw lets an account sign again. A person must have explained what froze it: the nonces and the
-// balances are then taken as they are. It returns checkout.ErrNotFound.
-func (t *Treasury) Thaw(ctx context.Context, accountID string) error {
-	_, chain, err := t.account(ctx, accountID)
-	if err != nil {
-		return err
-	}
-	now, err := chain.Standing(ctx)
-	if err != nil {
-		return fmt.Errorf("read the account: %w", err)
-	}
-	return t.Store.Thaw(ctx, accountID, now)
-}
-
 // account returns one of the accounts with its chain. It returns checkout.ErrNotFound.
 func (t *Treasury) account(ctx context.Context, id string) (storage.TreasuryAccount, checkout.Chain, error) {
 	accounts, err := t.Accounts(ctx)

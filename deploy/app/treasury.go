@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"example.com/checkout/activities/treasury"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
@@ -69,19 +70,36 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 }
 
 func (c *call) treasuryThawCommand() *cobra.Command {
-	return &cobra.Command{
+	var o treasury.ThawOrder
+	command := &cobra.Command{
 		Use:   "thaw tre_…",
 		Short: "Let an account sign again",
 		Long: `Lets an account sign again. Explain first what froze it: the account's nonce and balances are then taken
-as the chain has them, and what is missing is booked as a loss. It asks the chain, so it needs the
-settings of the account's mode.`,
+as the chain has them, and what is missing is booked as a loss. It refuses while a transaction that the
+database does not know may have paid a payout: run checkout treasury recover first. It asks the chain, so
+it needs the settings of the account's mode.`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return func(ctx context.Context, cfg config.Config) error {
-				return c.said(service.ThawTreasury(ctx, cfg, args[0]), args[0], "signs again")
+				o.AccountID = args[0]
+				return c.thawTreasury(ctx, cfg, o)
 			}
 		}),
 	}
+	command.Flags().StringSliceVar(&o.Losses, "loss", nil, "a transaction that paid no payout: it is booked as a loss")
+	return command
+}
+
+func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
+	err := service.ThawTreasury(ctx, cfg, o)
+	switch {
+	case errors.Is(err, treasury.ErrUnrecovered):
+		return fmt.Errorf("%w. Run checkout treasury recover %s. If the transaction paid no payout, "+
+			"thaw with --loss and its hash", err, o.AccountID)
+	case errors.Is(err, treasury.ErrNotFinal):
+		return fmt.Errorf("%w; wait some minutes, and run this again", err)
+	}
+	return c.said(err, o.AccountID, "signs again")
 }
 
 func (c *call) treasuryCancelCommand() *cobra.Command {

@@ -300,10 +300,11 @@ func (c *lateChain) CallContract(ctx context.Context, to string, data []byte) ([
 }
 
 // ThawTreasury lets an account of the treasury sign again, with its nonce and balances as the chain has
-// them now. It returns checkout.ErrNotFound when the settings are about another account.
-func ThawTreasury(ctx context.Context, cfg config.Config, accountID string) error {
-	return withTreasury(ctx, cfg, accountID, func(_ config.Networks, t *treasury.Treasury) error {
-		return t.Thaw(ctx, accountID)
+// them now. It returns checkout.ErrNotFound when the settings are about another account. Its other errors
+// are those of treasury.Thaw.
+func ThawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
+	return withTreasury(ctx, cfg, o.AccountID, func(_ config.Networks, t *treasury.Treasury) error {
+		return t.Thaw(ctx, o)
 	})
 }
 
