@@ -53,6 +53,10 @@ func TestAlerts_FireUnderTheirFault(t *testing.T) {
 	})
 	stack.Postgres.Kill()
 	p.awaitAlert("CheckoutDatabaseAway")
+	e2e.Await(t, "answers of 5xx are seen", time.Minute, func() bool {
+		_, _ = m.TryCreate(e2e.Terms) // its error is what the alert is about
+		return slices.Contains(p.alerts(), "CheckoutServerErrors")
+	})
 }
 
 // impatientRules returns a file with the operators' rules, which fire at once.
