@@ -1,11 +1,13 @@
 package storage_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/storage"
@@ -185,6 +187,30 @@ func TestReseal_SeveralAtOnceInPages(t *testing.T) {
 	}
 	require.Equal(t, 1201, total, "each row is sealed again once")
 	require.Equal(t, "k1", <-retired, "the last one retires the key")
+}
+
+// TestReseal_WhatOthersChangeKeepsItsKey: Reseal leaves out a locked row, so the row's key must stay.
+func TestReseal_WhatOthersChangeKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.PayoutSent)
+	newer := f.newerKey(t)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM webhook_endpoint FOR UPDATE`)
+	require.NoError(t, err)
+	done, err := newer.Reseal(t.Context(), func(string, int) {})
+	require.NoError(t, err)
+	require.Equal(t, []string{"k1"}, done.Used)
+	require.Empty(t, done.Retired)
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	done, err = newer.Reseal(t.Context(), func(string, int) {})
+	require.NoError(t, err)
+	require.Equal(t, []string{"k1"}, done.Retired)
 }
 
 func TestReseal_AKeyThatStillSealsIsNotRetired(t *testing.T) {

@@ -83,6 +83,7 @@ func TestLoad_RefusesNamesThatAreNoSettings(t *testing.T) {
 		{"CHECKOUT_API_PORT=8080", "CHECKOUT_API_PORT is not a setting"},
 		{"TEMPORAL_ADDREZZ=canary", "TEMPORAL_ADDREZZ is not a setting; did you mean TEMPORAL_ADDRESS?"},
 		{"TEMPORAL_TLS_CA=canary", "TEMPORAL_TLS_CA is not a setting"},
+		{"TEMPORAL_TLS_TRUSTED_ROOTS=canary", "TEMPORAL_TLS_TRUSTED_ROOTS is not a setting"},
 		{"TEMPORAL_PROFILE=canary", "TEMPORAL_PROFILE" + tools},
 		{"TEMPORAL_TLS_CLIENT_KEY_DATA=canary", "TEMPORAL_TLS_CLIENT_KEY_DATA" + tools + "; use TEMPORAL_TLS_CLIENT_KEY_PATH"},
 		{"TEMPORAL_GRPC_META_AUTHORIZATION=canary", "TEMPORAL_GRPC_META_AUTHORIZATION" + tools},
