@@ -83,6 +83,15 @@ func checkShared() int {
 // CheckStack waits until a stack has come to rest and checks every invariant. logs are further
 // receivers' logs.
 func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
+	facts, err := Facts(ctx, stack, schedule, logs...)
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(facts), nil
+}
+
+// Facts waits until a stack has come to rest and returns what CheckStack checks.
+func Facts(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) (*invariant.Facts, error) {
 	if err := settle(ctx, stack); err != nil {
 		return nil, err
 	}
@@ -95,14 +104,10 @@ func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, log
 		return nil, err
 	}
 	defer c.Close()
-	facts, err := invariant.Gather(ctx, invariant.Sources{
+	return invariant.Gather(ctx, invariant.Sources{
 		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: stack.Temporal.Namespace(), Schedule: delays,
 		ReceiverLogs: append([]string{stack.ReceiverLogFile()}, logs...), DeliveryRetention: 24 * time.Hour,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return invariant.Check(facts), nil
 }
 
 func settle(ctx context.Context, stack *devstack.Stack) error {
@@ -124,12 +129,16 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 
 // RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
 // because a run ends a little after its row, and after a kill this can take long. A true violation
-// stays.
-func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
+// stays. Each of adjust changes the facts first.
+func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string, adjust ...func(*invariant.Facts)) {
 	t.Helper()
 	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
-		results, err := CheckStack(t.Context(), stack, schedule)
+		facts, err := Facts(t.Context(), stack, schedule)
 		require.NoError(t, err)
+		for _, change := range adjust {
+			change(facts)
+		}
+		results := invariant.Check(facts)
 		if found := ViolationsOf(results); len(found) == 0 {
 			return
 		} else if time.Now().After(end) {

@@ -137,6 +137,11 @@ func (l *load) since(after time.Time) int {
 	return len(l.at) - first
 }
 
+// until returns the sessions that were acknowledged before a time.
+func (l *load) until(before time.Time) []string {
+	return l.acknowledged[:len(l.acknowledged)-l.since(before)]
+}
+
 // gap is the longest time without an acknowledged session.
 func (l *load) gap() (longest time.Duration) {
 	l.mu.Lock()
