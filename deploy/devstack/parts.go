@@ -36,7 +36,9 @@ func (s *Stack) StartPostgres(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stack) startTemporal(ctx context.Context) (err error) {
+// StartTemporal starts Temporal after its databases were removed. It makes them again. After a Kill,
+// Temporal.Start is enough.
+func (s *Stack) StartTemporal(ctx context.Context) (err error) {
 	s.Temporal, err = StartTemporal(ctx, TemporalOptions{
 		Program: s.temporalProgram, PostgresURL: s.url("postgres"), Dir: filepath.Join(s.options.Dir, "temporal"),
 		FrontendPort: s.options.Ports.Temporal, Namespace: s.options.Namespace,

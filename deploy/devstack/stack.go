@@ -95,7 +95,7 @@ func (s *Stack) start(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.StartPostgres, s.startTemporal, s.prepare, s.startPgBouncer, s.startUI, s.startReceiver, s.startLiveDouble,
+		s.StartPostgres, s.StartTemporal, s.prepare, s.startPgBouncer, s.startUI, s.startReceiver, s.startLiveDouble,
 		s.goLive, s.setup, s.StartWorker, s.StartAPI,
 	} {
 		if err := step(ctx); err != nil {

@@ -129,16 +129,12 @@ func settle(ctx context.Context, stack *devstack.Stack) error {
 
 // RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
 // because a run ends a little after its row, and after a kill this can take long. A true violation
-// stays. Each of adjust changes the facts first.
-func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string, adjust ...func(*invariant.Facts)) {
+// stays.
+func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
 	t.Helper()
 	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
-		facts, err := Facts(t.Context(), stack, schedule)
+		results, err := CheckStack(t.Context(), stack, schedule)
 		require.NoError(t, err)
-		for _, change := range adjust {
-			change(facts)
-		}
-		results := invariant.Check(facts)
 		if found := ViolationsOf(results); len(found) == 0 {
 			return
 		} else if time.Now().After(end) {

@@ -64,11 +64,16 @@ func TestBackup_OfBothTogetherGoesOn(t *testing.T) {
 // basebackup copies the running cluster to dir. more are further options of pg_basebackup.
 func basebackup(t *testing.T, databaseURL, dir string, more ...string) {
 	t.Helper()
-	programs, err := devstack.EnsurePostgres(t.Context(), os.Stderr)
-	require.NoError(t, err)
-	run := exec.CommandContext(t.Context(), filepath.Join(programs, "pg_basebackup"), append([]string{
+	postgresProgram(t, "pg_basebackup", append([]string{
 		"--dbname=" + databaseURL, "--pgdata=" + dir, "--wal-method=stream", "--checkpoint=fast", "--no-sync",
 	}, more...)...)
-	said, err := run.CombinedOutput()
+}
+
+// postgresProgram runs a program of PostgreSQL.
+func postgresProgram(t *testing.T, name string, args ...string) {
+	t.Helper()
+	programs, err := devstack.EnsurePostgres(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	said, err := exec.CommandContext(t.Context(), filepath.Join(programs, name), args...).CombinedOutput()
 	require.NoError(t, err, "%s", said)
 }
