@@ -57,11 +57,9 @@ func TestRestore_ToAMoment(t *testing.T) {
 	stack.Temporal.Kill()
 	archive.lose()
 	archive.restore(moment)
-	for _, row := range []string{
-		`SELECT status FROM checkout_session WHERE id = '` + pending + `'`, `SELECT status FROM webhook_delivery WHERE id = '` + unsent + `'`,
-	} {
-		require.Equal(t, "pending", e2e.Query[string](t, stack, row), "as it was")
-	}
+	require.Equal(t, []string{"pending", "pending"}, e2e.Query[[]string](t, stack, `SELECT ARRAY[
+		(SELECT status FROM checkout_session WHERE id = $1), (SELECT status FROM webhook_delivery WHERE id = $2)]`,
+		pending, unsent), "as it was")
 	restored := time.Now()
 	require.NoError(t, stack.Temporal.Start(t.Context()))
 	require.NoError(t, stack.StartWorker(t.Context()))
@@ -71,10 +69,13 @@ func TestRestore_ToAMoment(t *testing.T) {
 	kept := load.until(moment)
 	requireCompleted(m, "restore", append(kept, pending, m.Create(e2e.Terms)))
 	unknown := 0
-	requireInvariantsBut(t, stack, none, func(facts *invariant.Facts) { unknown = forgetRequests(facts, moment, restored) })
+	requireInvariantsBut(t, stack, none, func(facts *invariant.Facts) {
+		unknown = forgetRequests(facts, moment, restored)
+	})
 	require.Positive(t, unknown)
-	requireDelivered(t, stack)
-	t.Logf("%d of %d sessions kept; the restored database does not know %d requests", len(kept), len(acknowledged), unknown)
+	requireDone(t, stack)
+	t.Logf("%d of %d sessions kept; the restored database does not know %d requests",
+		len(kept), len(acknowledged), unknown)
 }
 
 // forgetRequests takes away the requests that receivers got in the time that the database has lost, and counts them.
@@ -98,7 +99,8 @@ func requireInvariantsBut(
 		adjust(facts)
 		results := invariant.Check(facts)
 		for i, r := range results {
-			results[i].Violations = slices.DeleteFunc(r.Violations, func(v invariant.Violation) bool { return known(r.Number, v.ID) })
+			isKnown := func(v invariant.Violation) bool { return known(r.Number, v.ID) }
+			results[i].Violations = slices.DeleteFunc(r.Violations, isKnown)
 		}
 		if now := e2e.ViolationsOf(results); !slices.Equal(now, found) {
 			found = now
@@ -110,8 +112,8 @@ func requireInvariantsBut(
 
 func none(int, string) bool { return false }
 
-// requireDelivered requires that nothing was charged twice and every event has arrived.
-func requireDelivered(t *testing.T, stack *devstack.Stack) {
+// requireDone requires that nothing was charged twice, every payout was sent and every event has arrived.
+func requireDone(t *testing.T, stack *devstack.Stack) {
 	t.Helper()
 	require.Equal(t, 1, e2e.Query[int](t, stack, `SELECT max(calls)::int FROM sandbox_charge`))
 	require.Zero(t, e2e.Query[int](t, stack, `SELECT count(*) FROM payout WHERE status <> 'sent'`))
@@ -139,8 +141,8 @@ func startArchived(t *testing.T) *archived {
 	a.start(0)
 	require.NoError(t, a.server.CreateDatabase(t.Context(), "checkout", ""))
 	execute(t, a.server, `ALTER SYSTEM SET archive_mode = on`)
-	execute(t, a.server, fmt.Sprintf(`ALTER SYSTEM SET archive_command = '%s --config=%s --stanza=checkout archive-push %%p'`,
-		program, a.config))
+	push := fmt.Sprintf("%s --config=%s --stanza=checkout archive-push %%p", program, a.config)
+	execute(t, a.server, `ALTER SYSTEM SET archive_command = '`+push+`'`)
 	require.NoError(t, a.server.Stop())
 	a.start(a.server.Port())
 	require.NoError(t, os.WriteFile(a.config, fmt.Appendf(nil, pgBackRestConfig,
@@ -179,7 +181,8 @@ func (a *archived) backrest(args ...string) {
 	a.t.Helper()
 	password, err := os.ReadFile(filepath.Join(a.dir, "password"))
 	require.NoError(a.t, err)
-	run := exec.CommandContext(a.t.Context(), "pgbackrest", append([]string{"--config=" + a.config, "--stanza=checkout"}, args...)...)
+	args = append([]string{"--config=" + a.config, "--stanza=checkout"}, args...)
+	run := exec.CommandContext(a.t.Context(), "pgbackrest", args...)
 	run.Env = append(os.Environ(), "PGHOST=127.0.0.1", "PGPASSWORD="+string(password[:len(password)-1]))
 	a.server.RunAsServer(run)
 	said, err := run.CombinedOutput()
@@ -196,7 +199,8 @@ func (a *archived) lose() {
 // restore restores the server as it was at a moment, and starts it.
 func (a *archived) restore(moment time.Time) {
 	a.t.Helper()
-	a.backrest("restore", "--type=time", "--target="+moment.UTC().Format("2006-01-02 15:04:05.000000+00"), "--target-action=promote")
+	target := moment.UTC().Format("2006-01-02 15:04:05.000000+00")
+	a.backrest("restore", "--type=time", "--target="+target, "--target-action=promote")
 	a.start(a.server.Port())
 	e2e.Await(a.t, "the server takes writes", 30*time.Second, func() bool {
 		return execute(a.t, a.server, `SELECT WHERE NOT pg_is_in_recovery()`) == 1
@@ -219,7 +223,9 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			stack := e2e.OwnStack(t, devstack.Options{RetrySchedule: restoreSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"}})
+			stack := e2e.OwnStack(t, devstack.Options{
+				RetrySchedule: restoreSchedule, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
+			})
 			w := newWork(t, stack)
 			stack.Worker.Kill() // so that all dumps are of one moment
 			moment, dumps := time.Now(), ""
@@ -268,7 +274,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 					forgetRequests(facts, moment, restored)
 				}
 			})
-			requireDelivered(t, stack)
+			requireDone(t, stack)
 			again := e2e.Query[int](t, stack, `SELECT count(*) FROM webhook_delivery WHERE run > 1`)
 			t.Logf("%d events were sent again by a second run", again)
 		})
@@ -322,7 +328,8 @@ func dump(t *testing.T, stack *devstack.Stack, databases ...string) (dir string)
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range databases {
-		postgresProgram(t, "pg_dump", "--format=custom", "--file="+filepath.Join(dir, name), "--dbname="+stack.Postgres.URL(name))
+		postgresProgram(t, "pg_dump", "--format=custom", "--file="+filepath.Join(dir, name),
+			"--dbname="+stack.Postgres.URL(name))
 	}
 	return dir
 }
@@ -332,6 +339,7 @@ func restoreDump(t *testing.T, stack *devstack.Stack, dumps string, databases ..
 	t.Helper()
 	for _, name := range databases {
 		execute(t, stack.Postgres, `DROP DATABASE `+name+` WITH (FORCE)`)
-		postgresProgram(t, "pg_restore", "--create", "--exit-on-error", "--dbname="+stack.Postgres.URL("postgres"), filepath.Join(dumps, name))
+		postgresProgram(t, "pg_restore", "--create", "--exit-on-error", "--dbname="+stack.Postgres.URL("postgres"),
+			filepath.Join(dumps, name))
 	}
 }
