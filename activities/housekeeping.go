@@ -14,6 +14,9 @@ import (
 type Runs interface {
 	// Open reports whether a workflow id has an open run.
 	Open(ctx context.Context, id string) (bool, error)
+	// Restart starts a run of an orphan and reports whether it did: an open run goes on. With again it
+	// also starts one when Temporal has a closed run of the id.
+	Restart(ctx context.Context, o Orphan, again bool) (bool, error)
 	// Terminated returns the workflow ids of runs that were terminated less than within ago.
 	Terminated(ctx context.Context, within time.Duration) ([]string, error)
 	// ResumeDelivery wakes a parked delivery. It returns checkout.ErrNotFound when there is no run.
@@ -37,7 +40,6 @@ const OverdueMargin = 30 * time.Second
 const (
 	terminatedWithin = 10 * time.Minute // several times the interval of Reconcile
 	housekeepingPage = 200
-	maxOrphans       = 200 // restarted at once; their runs are children of one Reconcile
 )
 
 // patience is how many rows may fail on their own. More failures mean that PostgreSQL or Temporal

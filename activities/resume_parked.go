@@ -13,7 +13,7 @@ func (h *Housekeeping) ResumeParked(ctx context.Context) (int, error) {
 	return h.steer(ctx, "resumed", h.Store.ParkedDeliveries, func(ref checkout.Ref) error {
 		err := h.Runs.ResumeDelivery(ctx, ref.ID)
 		if errors.Is(err, checkout.ErrNotFound) {
-			return h.Store.UnparkDelivery(ctx, ref) // the next FindOrphans finds it
+			return h.Store.UnparkDelivery(ctx, ref) // the next RestartOrphans finds it
 		}
 		return err
 	})

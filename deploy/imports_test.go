@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"activities/rate":     {leaves[0]},
 	"activities/treasury": {"storage", leaves[0], leaves[1]},
 	"workflows":           {"activities", leaves[0], leaves[1]}, // method references, inputs and results
-	"workflows/runs":      {"workflows", leaves[0], leaves[1]},
+	"workflows/runs":      {"workflows", "activities", leaves[0], leaves[1]},
 	"worker":              {"workflows", "activities"},
 	"api/conformance":     {},
 	"api/action":          {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike

@@ -54,6 +54,28 @@ func (s *Store) Overdue(
 		due < statement_timestamp() - $1::interval AND id > $2 ORDER BY id LIMIT $3`, margin, after, limit)
 }
 
+// SessionCursor is a place in the list of pending sessions.
+type SessionCursor struct {
+	ExpiresAt time.Time `json:"expires_at"`
+	ID        string    `json:"id"`
+}
+
+// PendingSessions returns up to limit pending sessions, those that expire first at the beginning, from the
+// one after the cursor on. The zero cursor is the beginning.
+func (s *Store) PendingSessions(ctx context.Context, after SessionCursor, limit int) ([]Overdue, error) {
+	return s.overdue(ctx, `id IN (
+			SELECT id FROM checkout_session
+			WHERE status = 'pending' AND expires_at >= $1 AND (expires_at, id) > ($1, $2)
+			ORDER BY expires_at, id LIMIT $3)
+		ORDER BY expires_at, id`, after.ExpiresAt, after.ID, limit)
+}
+
+// SomePendingSessions returns up to limit pending sessions, chosen at random.
+func (s *Store) SomePendingSessions(ctx context.Context, limit int) ([]Overdue, error) {
+	return s.overdue(ctx, `id IN (
+			SELECT id FROM checkout_session WHERE status = 'pending' ORDER BY random() LIMIT $1)`, limit)
+}
+
 // Unfinished returns the rows among ids that should have a run. Parked deliveries are included.
 func (s *Store) Unfinished(ctx context.Context, ids []string) ([]Overdue, error) {
 	return s.overdue(ctx, `id = ANY ($1)

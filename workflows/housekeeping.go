@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -11,11 +12,12 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// ReconcileResult lists what a Reconcile mended.
+// ReconcileResult says what a Reconcile mended.
 type ReconcileResult struct {
-	Restarted []string `json:"restarted,omitempty"` // workflow ids
-	Resumed   int      `json:"resumed"`
-	Canceled  int      `json:"canceled"`
+	activities.Restarts
+
+	Resumed  int `json:"resumed"`
+	Canceled int `json:"canceled"`
 }
 
 // Reconcile makes Temporal agree with PostgreSQL. It starts missing runs, wakes deliveries that are
@@ -23,34 +25,54 @@ type ReconcileResult struct {
 // minute. The API also runs it after a change that affects deliveries.
 func Reconcile(ctx workflow.Context) (ReconcileResult, error) {
 	var (
+		h      *activities.Housekeeping
+		result ReconcileResult
+	)
+	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
+	restartOrphans := restartAsChildren
+	if workflow.GetVersion(ctx, changeRestartOrphans, workflow.DefaultVersion, 1) != workflow.DefaultVersion {
+		restartOrphans = func(ctx workflow.Context, done *activities.Restarts) error {
+			return workflow.ExecuteActivity(ctx, h.RestartOrphans, *done).Get(ctx, done)
+		}
+	}
+
+	for {
+		var resumedNow, canceledNow int
+		resumed := workflow.ExecuteActivity(ctx, h.ResumeParked)
+		canceled := workflow.ExecuteActivity(ctx, h.CancelOrphaned)
+		if err := restartOrphans(ctx, &result.Restarts); err != nil {
+			return result, err
+		}
+		if err := resumed.Get(ctx, &resumedNow); err != nil {
+			return result, err
+		}
+		if err := canceled.Get(ctx, &canceledNow); err != nil {
+			return result, err
+		}
+		result.Resumed, result.Canceled = result.Resumed+resumedNow, result.Canceled+canceledNow
+		if !result.More {
+			return result, nil
+		}
+		// A loss of Temporal's data takes many rounds.
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("%d runs started again, %d rows left to the next Reconcile.",
+			result.Restarted, result.Failed))
+	}
+}
+
+// restartAsChildren is how Reconcile started missing runs before changeRestartOrphans.
+func restartAsChildren(ctx workflow.Context, _ *activities.Restarts) error {
+	var (
 		h       *activities.Housekeeping
 		orphans []activities.Orphan
-		result  ReconcileResult
 	)
-
-	ctx = workflow.WithActivityOptions(ctx, housekeepingOptions)
-	resumed := workflow.ExecuteActivity(ctx, h.ResumeParked)
-	canceled := workflow.ExecuteActivity(ctx, h.CancelOrphaned)
 	if err := workflow.ExecuteActivity(ctx, h.FindOrphans).Get(ctx, &orphans); err != nil {
-		return result, err
+		return err
 	}
-
 	started := make([]workflow.ChildWorkflowFuture, 0, len(orphans))
 	for _, o := range orphans {
-		workflow.GetLogger(ctx).Warn("no run: starting again", "id", o.ID)
 		started = append(started, restart(ctx, o))
-		result.Restarted = append(result.Restarted, o.ID)
 	}
-
-	if err := awaitStarts(ctx, started); err != nil {
-		return result, err
-	}
-
-	if err := resumed.Get(ctx, &result.Resumed); err != nil {
-		return result, err
-	}
-	err := canceled.Get(ctx, &result.Canceled)
-	return result, err
+	return awaitStarts(ctx, started)
 }
 
 // restart starts the run of an orphan, even when its id has closed runs. If an open run exists by

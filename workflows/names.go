@@ -30,6 +30,12 @@ const (
 	TypeBooks           = "Books"
 )
 
+// Changes of the order of commands. A run that began before a change goes on in the old order.
+const (
+	// changeRestartOrphans: an activity starts missing runs. Before, they were children of Reconcile.
+	changeRestartOrphans = "restart-orphans"
+)
+
 // Messages of CheckoutSession. An update is answered with the outcome. The signals of the same
 // names are for operators and card processors, who do not wait for an outcome.
 const (

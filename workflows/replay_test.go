@@ -204,7 +204,7 @@ func TestReplay_FindsChangedWorkflows(t *testing.T) {
 			}},
 		"reconcile: another order": {workflows.TypeReconcile,
 			func(ctx workflow.Context) (workflows.ReconcileResult, error) {
-				activityFirst(ctx, housekeeping.FindOrphans)
+				activityFirst(ctx, housekeeping.RestartOrphans)
 				return workflows.Reconcile(ctx)
 			}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
+	"github.com/jackc/pgx/v5"
 )
 
 // StartPostgres starts PostgreSQL, again after a Kill.
@@ -45,6 +46,28 @@ func (s *Stack) StartTemporal(ctx context.Context) (err error) {
 		MetricsAddress: s.options.TemporalMetrics, Security: s.options.Security,
 	})
 	return err
+}
+
+// LoseTemporal stops Temporal, drops its databases and starts it empty, with the schedules that "checkout
+// setup" makes.
+func (s *Stack) LoseTemporal(ctx context.Context) error {
+	if err := s.Temporal.Stop(); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is left to do
+	for _, schema := range schemas {
+		if _, err := conn.Exec(ctx, "DROP DATABASE "+schema.database+" WITH (FORCE)"); err != nil {
+			return err
+		}
+	}
+	if err := s.startTemporal(ctx); err != nil {
+		return err
+	}
+	return s.setup(ctx)
 }
 
 // prepare creates the service's database, its schema and the demo merchant.
