@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,12 @@ type fakeRuns struct {
 	terminated error
 	refuses    map[string]bool // calls with these ids fail
 	resumed    []string
+
+	mu        sync.Mutex
+	open      map[string]bool
+	closed    map[string]bool
+	restarted []string
+	starting  func() // before each start
 }
 
 var errRefused = errors.New("refused by Temporal")
@@ -40,7 +47,25 @@ func (r *fakeRuns) Terminated(context.Context, time.Duration) ([]string, error) 
 	return nil, r.terminated
 }
 
-func (r *fakeRuns) Open(_ context.Context, id string) (bool, error) { return false, r.about(id) }
+func (r *fakeRuns) Open(_ context.Context, id string) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[id], r.about(id)
+}
+
+func (r *fakeRuns) Restart(_ context.Context, o Orphan, again bool) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.starting != nil {
+		r.starting()
+	}
+	if err := r.about(o.ID); err != nil || r.open[o.ID] || r.closed[o.ID] && !again {
+		return false, err
+	}
+	r.open[o.ID] = true
+	r.restarted = append(r.restarted, o.ID)
+	return true, nil
+}
 
 func (r *fakeRuns) ResumeDelivery(_ context.Context, id string) error {
 	r.resumed = append(r.resumed, id)
@@ -58,7 +83,9 @@ func (r *fakeRuns) about(id string) error {
 
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
-	k := &keeper{t: t, url: pgtemp.ForTest(t, storage.Migrate), runs: &fakeRuns{refuses: map[string]bool{}}}
+	k := &keeper{t: t, url: pgtemp.ForTest(t, storage.Migrate), runs: &fakeRuns{
+		refuses: map[string]bool{}, open: map[string]bool{}, closed: map[string]bool{},
+	}}
 	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
 	require.NoError(t, err)
 	k.store, err = storage.Open(t.Context(), storage.Options{URL: k.url, Keys: keys})
@@ -115,43 +142,81 @@ func (k *keeper) deliveries(n int) []checkout.Ref {
 	return refs
 }
 
-// orphans returns the ids that FindOrphans finds.
-func (k *keeper) orphans() []string {
+// sessions creates n pending sessions that have an hour left.
+func (k *keeper) sessions(n int) (ids []string) {
+	k.t.Helper()
+	for range n {
+		ids = append(ids, checkout.NewID(checkout.PrefixSession))
+	}
+	k.exec(`INSERT INTO checkout_session
+			(id, merchant_id, mode, status, amount, currency, payout_currency, metadata, max_attempts, created_at, expires_at)
+		SELECT id, $2, 'test', 'pending', 1050, 'EUR', 'USDC', '{}', 3, now(), now() + interval '1 hour'
+		FROM unnest($1::text[]) id`, ids, k.merchant)
+	return ids
+}
+
+// restarted returns the ids of the runs that RestartOrphans starts.
+func (k *keeper) restarted() []string {
 	k.t.Helper()
 	var h *Housekeeping
-	value, err := k.env.ExecuteActivity(h.FindOrphans)
+	k.runs.restarted = nil
+	value, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
 	require.NoError(k.t, err)
-	var found []Orphan
-	require.NoError(k.t, value.Get(&found))
-	var ids []string
-	for _, o := range found {
-		ids = append(ids, o.ID)
-	}
-	return ids
+	var done Restarts
+	require.NoError(k.t, value.Get(&done))
+	require.False(k.t, done.More)
+	require.Len(k.t, k.runs.restarted, done.Restarted)
+	return k.runs.restarted
 }
 
 // Temporal's list may be down or slow, or may limit the rate of queries, while everything else
 // works. Once, no overdue run was then started again.
-func TestFindOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
+func TestRestartOrphans_FindsWhatIsOverdueWhenTheListOfTerminatedRunsFails(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	late := k.deliveries(1)[0]
 	k.runs.terminated = errRefused
-	require.Equal(t, []string{late.ID}, k.orphans())
+	require.Equal(t, []string{late.ID}, k.restarted())
 }
 
-func TestFindOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
+func TestRestartOrphans_OneRunThatCannotBeAskedAboutHidesNoOther(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	late := k.deliveries(3)
 	k.runs.refuses[late[1].ID] = true
-	require.ElementsMatch(t, []string{late[0].ID, late[2].ID}, k.orphans())
+	require.ElementsMatch(t, []string{late[0].ID, late[2].ID}, k.restarted())
 	for _, ref := range k.deliveries(10) {
 		k.runs.refuses[ref.ID] = true
 	}
 	var h *Housekeeping
-	_, err := k.env.ExecuteActivity(h.FindOrphans)
+	_, err := k.env.ExecuteActivity(h.RestartOrphans, Restarts{})
 	require.Error(t, err, "when many fail, the reason is not in the rows")
+}
+
+// A run that was terminated is closed, and its delivery is pending. A run that ends its delivery while
+// Reconcile looks at it is closed, too: another run would send the event again.
+func TestRestartOrphans_ARunThatEndsMeanwhileIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	late := k.deliveries(2)
+	k.runs.closed[late[0].ID] = true
+	k.runs.starting = func() {
+		k.runs.closed[late[1].ID] = true
+		k.exec(`UPDATE webhook_delivery SET status = 'delivered', next_attempt_at = NULL, finished_at = now() WHERE id = $1`, late[1].ID)
+	}
+	require.Equal(t, []string{late[0].ID}, k.restarted())
+}
+
+// A session without a run means that Temporal has lost data, whatever runs began since then.
+func TestRestartOrphans_AfterALossAllPendingSessionsRunAgain(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	lost, since := k.sessions(2*restartPage+1), k.sessions(40)
+	for _, id := range since {
+		k.runs.open[id] = true
+	}
+	require.ElementsMatch(t, lost, k.restarted())
+	require.Empty(t, k.restarted())
 }
 
 // The run of a delivery takes 10,000 signals and no more.

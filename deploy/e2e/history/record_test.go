@@ -181,7 +181,7 @@ func TestHistories_OfSteering(t *testing.T) {
 		"webhook_delivery_canceled":         {deleted, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_replay_completed":          {completed, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_replay_running":            {running, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
-		"reconcile":                         {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"reconcile_restarts":                {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"merchant_update":                   {changed.ID, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_followed":         {lost, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, // started again by Reconcile
 	} {
