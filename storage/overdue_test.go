@@ -80,6 +80,42 @@ func TestOverdue_IsEverythingThatShouldHaveDoneSomething(t *testing.T) {
 	}, found[parked.ID])
 }
 
+func TestPendingSessions_ComeInTheOrderOfTheirEnds(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var want []string
+	for range 5 {
+		want = append(want, f.create(t, f.newSession()).ID)
+	}
+	paid := f.create(t, f.newSession())
+	f.pay(t, paid, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	f.exec(t, `UPDATE checkout_session SET expires_at = '2040-01-01' WHERE id = ANY ($1)`, want[1:4]) // at the same time
+	f.exec(t, `UPDATE checkout_session SET expires_at = '2039-01-01' WHERE id = $1`, want[0])
+	f.exec(t, `UPDATE checkout_session SET expires_at = '2041-01-01' WHERE id = $1`, want[4])
+	slices.Sort(want[1:4])
+
+	var (
+		got  []string
+		last storage.SessionCursor
+	)
+	for {
+		page, err := f.PendingSessions(t.Context(), last, 2)
+		require.NoError(t, err)
+		for _, s := range page {
+			got = append(got, s.ID)
+			last = storage.SessionCursor{ExpiresAt: s.ExpiresAt, ID: s.ID}
+		}
+		if len(page) < 2 {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	some, err := f.SomePendingSessions(t.Context(), 3)
+	require.NoError(t, err)
+	require.Len(t, some, 3)
+	require.NotContains(t, []string{some[0].ID, some[1].ID, some[2].ID}, paid.ID)
+}
+
 func TestParkedDeliveries_AreThoseThatMayGoOn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
