@@ -3,6 +3,8 @@ package operator
 import (
 	"flag"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,11 +63,19 @@ func TestLostTemporal_EveryPendingSessionHasARunAgain(t *testing.T) {
 	}
 	for _, id := range sessions[2:min(len(sessions), 60)] {
 		m.Must(http.StatusOK, http.MethodPost, "/v1/test/checkout/"+id+"/advance", "")
-		require.Equal(t, 1, e2e.Query[int](t, stack,
-			`SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.expired'`, id))
+		m.AwaitStatus(id, checkout.StatusExpired, 20*time.Second)
+		require.Zero(t, m.Charges(id))
 	}
-	require.Equal(t, 0, e2e.Query[int](t, stack, `
-		SELECT count(*) FROM (SELECT FROM event WHERE type = 'checkout.expired' GROUP BY session_id HAVING count(*) > 1) twice`))
+	e2e.Await(t, "only the delivery has fewer runs in Temporal than in its row", time.Minute, func() bool {
+		results, err := e2e.CheckStack(t.Context(), stack, e2e.SharedSchedule)
+		require.NoError(t, err)
+		found := slices.DeleteFunc(e2e.ViolationsOf(results), func(v string) bool { return strings.HasSuffix(v, refused) })
+		if len(found) > 0 {
+			t.Log(found)
+			time.Sleep(time.Second)
+		}
+		return len(found) == 0
+	})
 }
 
 // createMany creates n sessions, some at the same time.
