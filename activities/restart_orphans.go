@@ -105,6 +105,7 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 // begin restarts the terminated runs in Temporal's list, and takes the sample of the pending sessions. When
 // the list fails, these runs start once they are overdue.
 func (r *restarter) begin(ctx context.Context) error {
+	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
 	ids, err := r.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
 		logger(ctx).ErrorContext(ctx,

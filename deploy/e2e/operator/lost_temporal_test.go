@@ -38,7 +38,7 @@ func TestLostTemporal_EveryPendingSessionHasARunAgain(t *testing.T) {
 	c := e2e.TemporalClient(t, stack)
 	running := func() int {
 		got, err := c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
-			Query: `ExecutionStatus = "Running" AND WorkflowType = "CheckoutSession"`,
+			Query: `ExecutionStatus = "Running" AND WorkflowType = "CheckoutSession" AND MerchantId = "` + m.ID + `"`,
 		})
 		if err != nil {
 			return 0 // Temporal has just started
