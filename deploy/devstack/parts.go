@@ -64,7 +64,7 @@ func (s *Stack) LoseTemporal(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.startTemporal(ctx); err != nil {
+	if err := s.StartTemporal(ctx); err != nil {
 		return err
 	}
 	return s.setup(ctx)
