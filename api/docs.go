@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -55,7 +56,7 @@ var assets = []asset{
 		"application/yaml",
 		cacheAndAskFor,
 		"default-src 'none'",
-		func() []byte { return document },
+		func() []byte { return document }, // see Server.servedDocument
 	},
 	{"/docs", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, guidePage},
 	{"/docs/reference", "text/html; charset=utf-8", cacheAndAskFor, pagePolicy, docsFile("reference.html")},
@@ -95,6 +96,9 @@ var redoc = sync.OnceValue(func() []byte {
 func (s *Server) assetRoutes(router *mux.Router) {
 	other := s.serve(func(*http.Request) (int, any, error) { return 0, nil, methodNotAllowed("GET, HEAD") })
 	for _, a := range assets {
+		if a.path == "/v1/openapi.yaml" {
+			a.content = s.servedDocument
+		}
 		served := s.serveAsset(a)
 		router.HandleFunc(a.path, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -104,6 +108,16 @@ func (s *Server) assetRoutes(router *mux.Router) {
 			served.ServeHTTP(w, r)
 		})
 	}
+}
+
+// servedDocument returns the document with the public address of this API. A client that is
+// generated from it then knows whom to call.
+func (s *Server) servedDocument() []byte {
+	if s.URL == "" {
+		return document
+	}
+	relative := []byte("servers:\n  - url: /\n    description: Where this document comes from.\n")
+	return bytes.Replace(document, relative, []byte("servers:\n  - url: "+s.URL+"\n"), 1)
 }
 
 // serveAsset answers with an asset, compressed when the client accepts gzip.

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/conformance"
 )
 
 // fetch asks for an asset, without a key.
@@ -60,6 +62,19 @@ func TestDocs_AreServedWithoutAKey(t *testing.T) {
 	require.Equal(t, 404, f.do("GET", "/docs/reference.html", "", "").status)
 	require.Equal(t, 404, f.do("GET", "/docs/guide.html", "", "").status)
 	require.Equal(t, 404, f.do("GET", "/docs/redoc-LICENSE.txt", "", "").status)
+}
+
+// TestDocs_DocumentNamesTheServer: without a setting the address is relative.
+func TestDocs_DocumentNamesTheServer(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	require.Contains(t, f.fetch("/v1/openapi.yaml").Body.String(), "servers:\n  - url: /\n")
+	f.config.URL = "https://api.example.com"
+	f.handler = New(f.config)
+	served := f.fetch("/v1/openapi.yaml").Body.Bytes()
+	require.Contains(t, string(served), "servers:\n  - url: https://api.example.com\nsecurity:")
+	_, err := conformance.Parse(served)
+	require.NoError(t, err)
 }
 
 // TestDocs_NeedNoOtherHost checks that the pages load only files of this server and run no inline

@@ -13,49 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.yaml.in/yaml/v3"
 )
-
-// TestOpenAPI_EveryNumberHasAFormat checks that generators need not guess. Many take a number
-// without a format for a 32-bit float. Such a float holds no amount above 131,072 to the cent.
-func TestOpenAPI_EveryNumberHasAFormat(t *testing.T) {
-	t.Parallel()
-	var root yaml.Node
-	require.NoError(t, yaml.Unmarshal(document, &root))
-	numbers := 0
-	var walk func(n *yaml.Node)
-	walk = func(n *yaml.Node) {
-		if n.Kind == yaml.MappingNode {
-			members := map[string]*yaml.Node{}
-			for i := 0; i < len(n.Content); i += 2 {
-				members[n.Content[i].Value] = n.Content[i+1]
-			}
-			if isNumber(members["type"]) {
-				numbers++
-				format := members["format"]
-				require.True(t, format != nil && format.Value == "double", "openapi.yaml:%d: a number without format: double", n.Line)
-			}
-		}
-		for _, child := range n.Content {
-			walk(child)
-		}
-	}
-	walk(&root)
-	require.NotZero(t, numbers)
-}
-
-// isNumber reports whether a schema's type is number, or a list with it.
-func isNumber(kind *yaml.Node) bool {
-	if kind == nil {
-		return false
-	}
-	for _, child := range kind.Content {
-		if child.Value == "number" {
-			return true
-		}
-	}
-	return kind.Value == "number"
-}
 
 // TestGeneratedClient_SendsAndReadsAmountsToTheCent generates a client from the served document and
 // uses it with this front end. Most Go programmers use the same generator.

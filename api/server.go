@@ -27,6 +27,9 @@ import (
 type Config struct {
 	Store     *storage.Store
 	Workflows *runs.Client
+	// URL is the public address of this API without a trailing slash. The OpenAPI document names it.
+	// When empty, the document names the address from which it came.
+	URL string
 	// CheckoutURL is the address of the hosted pages without a trailing slash: the {checkout_url}
 	// of the interface document.
 	CheckoutURL string

@@ -59,6 +59,7 @@ func Parse(text []byte) (*Document, error) {
 	if d.root, err = jsonschema.UnmarshalJSON(bytes.NewReader(asJSON)); err != nil {
 		return nil, fmt.Errorf("parse document: %w", err)
 	}
+	d.close()
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
 	if err := d.compiler.AddResource(resource, d.root); err != nil {

@@ -44,6 +44,9 @@ type Config struct {
 	PageURL string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
 	// Where the dashboard listens.
 	DashboardAddress string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
+	// The REST API's public address, without a path, for the OpenAPI document. Without it the document
+	// names the address from which it came.
+	APIURL string `env:"CHECKOUT_API_URL"`
 	// The dashboard's public address, without a path.
 	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
 	// Temporal's UI as the dashboard's users reach it, for links to runs. Without it there are none.
@@ -219,6 +222,10 @@ func (c *Config) checkNetworks(note func(name string, err error)) {
 func (c *Config) checkAddresses(note func(name string, err error)) {
 	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
 	note("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
+	c.APIURL = strings.TrimSuffix(c.APIURL, "/")
+	if c.APIURL != "" {
+		note("CHECKOUT_API_URL", checkPageURL(c.APIURL))
+	}
 	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
 	note("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
 	if c.TemporalUIURL != "" {

@@ -24,6 +24,7 @@ func (s *Stack) Environment() []string {
 	environment := slices.Concat(s.Temporal.environment(), s.poolerEnvironment(), []string{
 		"CHECKOUT_MASTER_KEYS=" + s.Demo.MasterKeys,
 		"CHECKOUT_API_ADDRESS=" + loopback(s.options.Ports.API),
+		"CHECKOUT_API_URL=" + s.APIURL(),
 		"CHECKOUT_PAGE_ADDRESS=" + loopback(s.options.Ports.Page),
 		"CHECKOUT_PAGE_URL=" + s.PageURL(),
 		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(s.options.Ports.Dashboard),

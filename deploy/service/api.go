@@ -87,6 +87,7 @@ func startAPI(
 	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
 	// reads and a third for writes, so that connections stay free for the others.
 	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
+	restConfig.URL = cfg.APIURL
 	restConfig.CheckoutURL, restConfig.CheckAddress = cfg.PageURL, guard.Check
 	restConfig.SessionLifetime, restConfig.Payouts = cfg.SessionLifetime, map[checkout.Mode]*api.Payouts{}
 	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()

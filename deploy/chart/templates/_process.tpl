@@ -84,6 +84,9 @@ old one, while the hooks run. */ -}}
 TEMPORAL_ADDRESS: {{ .Values.temporal.address }}
 TEMPORAL_NAMESPACE: {{ .Values.temporal.namespace }}
 CHECKOUT_PAGE_URL: https://{{ .Values.hosts.page }}
+{{- with .Values.hosts.api }}
+CHECKOUT_API_URL: https://{{ . }}
+{{- end }}
 CHECKOUT_DASHBOARD_URL: https://{{ .Values.hosts.dashboard }}
 {{- with .Values.temporal.tls }}
 TEMPORAL_TLS: {{ .enabled }}

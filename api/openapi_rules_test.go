@@ -1,0 +1,176 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// node is a place in the document.
+type node struct{ *yaml.Node }
+
+// member returns the value of a name in a mapping, a node of nil when there is none.
+func (n node) member(name string) node {
+	if n.Node != nil && n.Kind == yaml.MappingNode {
+		for i := 0; i < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				return node{n.Content[i+1]}
+			}
+		}
+	}
+	return node{}
+}
+
+// text returns the value of a scalar member, "" when there is none.
+func (n node) text(name string) string {
+	if m := n.member(name); m.Node != nil {
+		return m.Value
+	}
+	return ""
+}
+
+// walk calls visit with n and everything below it, apart from examples.
+func (n node) walk(visit func(node)) {
+	visit(n)
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && (i%2 == 0 || strings.HasPrefix(n.Content[i-1].Value, "example")) {
+			continue
+		}
+		node{child}.walk(visit)
+	}
+}
+
+// references returns the names of the schemas to which a list's members refer.
+func (n node) references() []string {
+	var names []string
+	if n.Node != nil {
+		for _, child := range n.Content {
+			if name, ok := strings.CutPrefix(node{child}.text("$ref"), "#/components/schemas/"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func parsedDocument(t *testing.T) node {
+	t.Helper()
+	var root yaml.Node
+	require.NoError(t, yaml.Unmarshal(document, &root))
+	return node{root.Content[0]}
+}
+
+// generatorRules are what client generators need, each with the one that fails or guesses without
+// it. A rule returns the fault of a place, "" when there is none. deploy/e2e/clients runs them.
+var generatorRules = []func(node) string{
+	func(n node) string {
+		if n.text("type") == "number" && n.text("format") != "double" {
+			return "a number without format: double" // oapi-codegen takes 32 bits, which change amounts from 131,072.01 on
+		}
+		return ""
+	},
+	func(n node) string {
+		if kinds := n.member("type"); kinds.Node != nil && kinds.Kind == yaml.SequenceNode {
+			return "a list of types: write oneOf with { type: 'null' }" // ogen stops, and oapi-codegen names a constant "<nil>"
+		}
+		return ""
+	},
+	func(n node) string {
+		if n.member("const").Node != nil && n.text("type") == "" {
+			return "a const without a type" // Go's generators make it an interface{}
+		}
+		return ""
+	},
+	func(n node) string {
+		if n.text("type") == "array" && n.member("items").Node == nil {
+			return "an array without items" // orval's schemas crash
+		}
+		return ""
+	},
+	func(n node) string {
+		union := n.member("oneOf").references()
+		mapping := n.member("discriminator").member("mapping")
+		if len(union) > 1 && (mapping.Node == nil || len(mapping.Content) != 2*len(union)) {
+			return "a oneOf whose discriminator does not name each of its schemas" // ogen skips the operation
+		}
+		return ""
+	},
+	func(n node) string {
+		if schema := n.member("application/json").member("schema"); schema.Node != nil && schema.text("$ref") == "" {
+			return "a body whose schema has no name in components" // each generator makes up its own name
+		}
+		return ""
+	},
+}
+
+func TestOpenAPI_GeneratorsNeedNotGuess(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	root := parsedDocument(t)
+	root.member("x-answers-outside-operations").Content = nil // no generator looks there
+	root.walk(func(n node) {
+		seen++
+		for _, rule := range generatorRules {
+			if fault := rule(n); fault != "" {
+				t.Errorf("openapi.yaml:%d: %s", n.Line, fault)
+			}
+		}
+	})
+	require.Greater(t, seen, 3000)
+}
+
+// TestOpenAPI_OnlyRequestsAreClosed: fields may be added to answers and events, so no client may
+// refuse a field there that it does not know.
+func TestOpenAPI_OnlyRequestsAreClosed(t *testing.T) {
+	t.Parallel()
+	root := parsedDocument(t)
+	requests := map[string]bool{}
+	root.member("paths").walk(func(n node) {
+		name := n.member("requestBody").member("content").member("application/json").member("schema").text("$ref")
+		requests[strings.TrimPrefix(name, "#/components/schemas/")] = name != ""
+	})
+	schemas := root.member("components").member("schemas")
+	for i := 0; i < len(schemas.Content); i += 2 {
+		name, schema := schemas.Content[i].Value, node{schemas.Content[i+1]}
+		if requests[name] {
+			require.Equal(t, "false", schema.text("additionalProperties"), "%s is a request: unknown fields are refused", name)
+			continue
+		}
+		schema.walk(func(n node) {
+			require.NotEqual(t, "false", n.text("additionalProperties"), "openapi.yaml:%d: %s is no request", n.Line, name)
+			require.Nil(t, n.member("unevaluatedProperties").Node, "openapi.yaml:%d: %s is no request", n.Line, name)
+		})
+	}
+}
+
+// TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten holds "amounts" of api/decisions.md: fiat is a
+// number, crypto is a string, and so is a rate. A new amount needs a line here.
+func TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten(t *testing.T) {
+	t.Parallel()
+	const number, text = "number", "string"
+	want := map[string]string{
+		"SessionRequest.amount": number, "Session.amount": number, "Transaction.amount": number, "Transaction.fee": number,
+		"Transaction.net": number, "Payout.source_amount": number,
+		"Payout.amount": text, "Payout.fee": text, "Payout.exchange_rate": text, "Transaction.exchange_rate": text,
+	}
+	got := map[string]string{}
+	schemas := parsedDocument(t).member("components").member("schemas")
+	for i := 0; i < len(schemas.Content); i += 2 {
+		properties := node{schemas.Content[i+1]}.member("properties")
+		if properties.Node == nil {
+			continue
+		}
+		for j := 0; j < len(properties.Content); j += 2 {
+			place := schemas.Content[i].Value + "." + properties.Content[j].Value
+			switch property := (node{properties.Content[j+1]}); {
+			case property.text("type") == number || strings.HasSuffix(property.text("$ref"), "/Amount"):
+				got[place] = number
+			case strings.HasSuffix(property.text("$ref"), "Decimal"):
+				got[place] = text
+			}
+		}
+	}
+	require.Equal(t, want, got)
+}
