@@ -1,4 +1,4 @@
-module example.com/checkout/deploy/tools/goclient
+module example.com/checkout/deploy/tools/clients/oapicodegen
 
 go 1.26.0
 
