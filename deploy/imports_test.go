@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"workflows/runs":      {"workflows", "activities", leaves[0], leaves[1]},
 	"worker":              {"workflows", "activities"},
 	"api/conformance":     {},
+	"api/sdk":             {},                                                                            // a module of its own, which merchants install
 	"api/action":          {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},

@@ -29,14 +29,15 @@ import (
 
 // examples are the receivers that merchants start from.
 var examples = []struct {
-	name, file string // below deploy/receivers
+	name, file string // below deploy
+	verifies   string // the file that verifies, from the root
 	program    func(t *testing.T, file string) (path string, args []string)
 	// forget makes it look as if the program had died before any event was processed.
 	forget func(t *testing.T, dir string)
 }{
-	{"go", "go/main.go", goProgram, forgetMarks},
-	{"node", "node/receiver.mjs", interpreted("node", "nodejs"), forgetMarks},
-	{"python", "python/receiver.py", interpreted("python3", "python3"), func(t *testing.T, dir string) {
+	{"go", "examples/go/main.go", "api/sdk/webhook.go", goProgram, forgetMarks},
+	{"node", "receivers/node/receiver.mjs", "deploy/receivers/node/receiver.mjs", interpreted("node", "nodejs"), forgetMarks},
+	{"python", "receivers/python/receiver.py", "deploy/receivers/python/receiver.py", interpreted("python3", "python3"), func(t *testing.T, dir string) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", `import sqlite3
 with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.execute("UPDATE event SET processed_at = NULL")`).CombinedOutput()
@@ -47,7 +48,7 @@ with sqlite3.connect("`+filepath.Join(dir, "webhook-events.db")+`") as db: db.ex
 func goProgram(t *testing.T, file string) (string, []string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "receiver")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, filepath.Dir(file)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Dir(file), "-o", binary).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return binary, nil
 }
@@ -84,16 +85,17 @@ type example struct {
 	process *devstack.Process
 	address string
 	url     string
+	key     string // of the API; only a shop needs it
 }
 
 // newExample prepares the receiver of a name; it does not run yet.
 func newExample(t *testing.T, file string, program func(*testing.T, string) (string, []string)) *example {
 	t.Helper()
-	path, args := program(t, e2e.Path("deploy", "receivers", file))
+	path, args := program(t, e2e.Path("deploy", file))
 	ports, err := devstack.Free(1)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	x := &example{t: t, address: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	x := &example{t: t, key: "none", address: fmt.Sprintf("127.0.0.1:%d", ports[0])}
 	x.url = "http://" + x.address + "/webhook"
 	x.program = devstack.Program{Name: file, Path: path, Args: args, Dir: dir, Log: filepath.Join(dir, "log")}
 	t.Cleanup(func() {
@@ -108,7 +110,9 @@ func newExample(t *testing.T, file string, program func(*testing.T, string) (str
 func (x *example) start(secret string) {
 	x.t.Helper()
 	_, port, _ := strings.Cut(x.address, ":")
-	x.program.Env = []string{"WEBHOOK_SECRET=" + secret, "PORT=" + port}
+	x.program.Env = []string{
+		"WEBHOOK_SECRET=" + secret, "PORT=" + port, "CHECKOUT_API_URL=" + e2e.Shared.APIURL(), "CHECKOUT_API_KEY=" + x.key,
+	}
 	var err error
 	x.process, err = x.program.Start()
 	require.NoError(x.t, err)
@@ -663,9 +667,9 @@ func TestReceivers_AreWhatTheGuideShows(t *testing.T) {
 	snippets := regexp.MustCompile("(?s)```\\w+\n(.*?)```").FindAllStringSubmatch(section, -1)
 	require.Len(t, snippets, len(examples))
 	for i, e := range examples {
-		program, err := os.ReadFile(e2e.Path("deploy", "receivers", e.file))
+		program, err := os.ReadFile(e2e.Path(e.verifies))
 		require.NoError(t, err)
 		require.Contains(t, string(program), snippets[i][1], e.name)
-		require.Contains(t, section, "deploy/receivers/"+e.file, "the guide leads there")
+		require.Contains(t, section, e.verifies, "the guide leads there")
 	}
 }

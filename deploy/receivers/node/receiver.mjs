@@ -5,7 +5,7 @@
 //
 // Register https://your-host/webhook. It listens on this computer only: TLS is the business of the proxy before it.
 //
-// The receivers in Go, Node and Python answer alike:
+// The example shop in Go (deploy/examples/go) and the receivers in Node and Python answer alike:
 //
 // - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
 // - 405 to another method than POST.
