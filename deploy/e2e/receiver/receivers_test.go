@@ -36,7 +36,7 @@ var examples = []struct {
 	forget func(t *testing.T, dir string)
 }{
 	{"go", "examples/go/main.go", "api/sdk/webhook.go", goProgram, forgetMarks},
-	{"node", "receivers/node/receiver.mjs", "deploy/receivers/node/receiver.mjs", interpreted("node", "nodejs"), forgetMarks},
+	{"typescript", "examples/typescript/shop.ts", "api/sdk/typescript/src/webhook.ts", typeScriptProgram, forgetMarks},
 	{"python", "receivers/python/receiver.py", "deploy/receivers/python/receiver.py", interpreted("python3", "python3"), func(t *testing.T, dir string) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", `import sqlite3

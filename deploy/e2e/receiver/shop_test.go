@@ -20,6 +20,7 @@ var shops = []struct {
 	program    func(t *testing.T, file string) (path string, args []string)
 }{
 	{"go", "examples/go/main.go", goProgram},
+	{"typescript", "examples/typescript/shop.ts", typeScriptProgram},
 }
 
 // TestShops_FulfilOnce: a customer buys, pays on the hosted page, and the event comes three times. The

@@ -6,7 +6,7 @@
 // Open http://127.0.0.1:3000/shop. Register https://your-host/webhook. It listens on this computer
 // only: TLS is the business of the proxy before it.
 //
-// It answers webhooks as the receivers in Node and Python (deploy/receivers) do:
+// It answers webhooks as the shop in TypeScript and the receiver in Python (deploy/receivers) do:
 //
 //   - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
 //   - 405 to another method than POST.

@@ -5,7 +5,7 @@ work afterwards. It needs Python 3.8 or later and no package.
 
 Register https://your-host/webhook. It listens on this computer only: TLS is the business of the proxy before it.
 
-The example shop in Go (deploy/examples/go) and the receivers in Node and Python answer alike:
+It answers as the example shops in Go and TypeScript (deploy/examples) do:
 
 - 404 to another path than /webhook, compared as it was sent; what follows a ? does not matter.
 - 405 to another method than POST.
