@@ -106,7 +106,9 @@ func writeChart(source, version, path string) error {
 // writeFiles packs what compose, systemd and a bare Prometheus need, and the operators' guide.
 func writeFiles(source, path string) error {
 	var files []file
-	for _, part := range []string{"README.md", "operate.md", "backups.md", "live.md", "compose", "container", "systemd", "chart/files"} {
+	for _, part := range []string{
+		"README.md", "operate.md", "backups.md", "live.md", "compose", "container", "systemd", "chart/files",
+	} {
 		err := walk(filepath.Join(source, part), "checkout/"+part, func(f file) { files = append(files, f) })
 		if err != nil {
 			return err
