@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -238,7 +237,7 @@ func (d *Deliveries) sent(
 	log.InfoContext(ctx, "webhook attempt")
 
 	if !a.Succeeded() {
-		return SendAttemptResult{}, refused(failureText(a), delay)
+		return SendAttemptResult{}, refused(a.Outcome(), delay)
 	}
 
 	is := SendAttemptResult{
@@ -264,17 +263,9 @@ func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Out
 	}
 	status, kind, response := d.receivers.post(ctx, in.Mode, out.URL, headers, out.Body)
 	return webhook.Attempt{
-		Run: out.Run, Number: out.Number, StartedAt: started, Duration: time.Since(started),
+		Run: out.Run, Number: out.Number, StartedAt: started, Finished: true, Duration: time.Since(started),
 		StatusCode: status, ErrorKind: kind, ResponseBody: response,
 	}
-}
-
-// failureText describes a failed attempt to operators, without the address and the answer.
-func failureText(a webhook.Attempt) string {
-	if a.StatusCode != 0 {
-		return fmt.Sprintf("%s: status %d", a.ErrorKind, a.StatusCode)
-	}
-	return string(a.ErrorKind)
 }
 
 func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
@@ -293,7 +284,7 @@ func reported(out storage.Outgoing) error {
 	if !out.Last.Finished {
 		return refused(AttemptLost, delay)
 	}
-	return refused(failureText(out.Last), delay)
+	return refused(out.Last.Outcome(), delay)
 }
 
 // refused returns the error of a failed attempt. Do not wrap it: from a wrapped error, Temporal

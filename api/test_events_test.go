@@ -83,7 +83,7 @@ func TestSendTestEvent_GoesToTheOneRegistrationThroughAWorkflow(t *testing.T) {
 	require.Len(t, started, 1)
 	require.Equal(t, delivery, started[0].ID)
 	require.Equal(t, "webhooks", started[0].TaskQueue)
-	require.Equal(t, "checkout.completed to shop.example", started[0].StaticSummary)
+	require.Equal(t, "checkout.completed to shop.example ("+endpoint+")", started[0].StaticSummary)
 
 	f.temporal.start = func(client.StartWorkflowOptions) error { return errors.New("Temporal is away") }
 	f.newDelivery(key, endpoint)

@@ -39,7 +39,19 @@ type WebhookDeliveryResult struct {
 }
 
 // Summary returns the text of the run in the lists of Temporal's UI.
-func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.Host }
+func (in WebhookDeliveryInput) Summary() string { return string(in.EventType) + " to " + in.receiver() }
+
+// Details returns the text of the run on its page in Temporal's UI. It is fixed when the run starts: while a
+// local activity runs, the history gets no event that could say so.
+func (in WebhookDeliveryInput) Details() string {
+	return "Attempt 1 is a local activity of the first workflow task. While the history ends with " +
+		"WorkflowTaskStarted, this attempt is under way. Attempts 2 to 6 are shown under Pending Activities."
+}
+
+// receiver returns who gets the event: several registrations may have the same host.
+func (in WebhookDeliveryInput) receiver() string {
+	return in.Host + " (" + cmp.Or(in.EndpointID, "webhook_url of the session") + ")"
+}
 
 // SearchAttribute returns the event type: operators can search for it as well as for the owner.
 func (in WebhookDeliveryInput) SearchAttribute() temporal.SearchAttributeUpdate {

@@ -105,12 +105,12 @@ func sendPayoutOptions(payoutID string) workflow.LocalActivityOptions {
 // hold only a geometric series, and the five delays are not one. The policy's own back-off applies
 // only when a worker died during an attempt. There is no schedule-to-close: an outage of the
 // workers delays a delivery and never fails it.
-func sendOptions(made int, host string) workflow.ActivityOptions {
+func sendOptions(made int, receiver string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           TaskQueueWebhooks,
 		StartToCloseTimeout: webhook.AttemptTimeout,
 		WaitForCancellation: true, // an attempt under way may still succeed
-		Summary:             "attempt to " + host,
+		Summary:             "attempt to " + receiver,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    webhook.FallbackDelay(made + 1),
 			BackoffCoefficient: webhook.FallbackFactor, MaximumInterval: webhook.LongestFallback,
@@ -120,10 +120,10 @@ func sendOptions(made int, host string) workflow.ActivityOptions {
 }
 
 // firstAttemptOptions allow the first attempt of a run.
-func firstAttemptOptions(host string) workflow.LocalActivityOptions {
+func firstAttemptOptions(receiver string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: webhook.AttemptTimeout,
-		Summary:             "attempt to " + host,
+		Summary:             "attempt to " + receiver,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 	}
 }
@@ -160,7 +160,9 @@ func deliveryOptions(
 	owner checkout.Owner, typ webhook.EventType, ref webhook.Dispatch,
 ) workflow.ChildWorkflowOptions {
 	in := NewWebhookDeliveryInput(owner, typ, ref)
-	return childOptions(ref.ID, TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
+	options := childOptions(ref.ID, TaskQueueWebhooks, in.Summary(), owner, in.SearchAttribute())
+	options.StaticDetails = in.Details()
+	return options
 }
 
 // payoutOptions are for the run of a payout.

@@ -108,7 +108,7 @@ func TestOptions_OfChildren(t *testing.T) {
 		is                 workflow.ChildWorkflowOptions
 		id, queue, summary string
 	}{
-		"deliveryOptions": {deliveryOptions(owner, webhook.PayoutSent, to), "whd_1", TaskQueueWebhooks, "payout.sent to shop.example"},
+		"deliveryOptions": {deliveryOptions(owner, webhook.PayoutSent, to), "whd_1", TaskQueueWebhooks, "payout.sent to shop.example (webhook_url of the session)"},
 		"payoutOptions":   {payoutOptions(owner, "po_1"), "po_1", TaskQueueCheckout, "payout"},
 		"childOptions":    {childOptions("cs_1", TaskQueueCheckout, "session", owner), "cs_1", TaskQueueCheckout, "session"},
 	}

@@ -88,7 +88,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 
 	if !d.scheduled {
 		whole, _ := workflow.NewDisconnectedContext(ctx) // after a cancel, wait for the attempt under way
-		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.Host))
+		local := workflow.WithLocalActivityOptions(whole, firstAttemptOptions(d.in.receiver()))
 		err = workflow.ExecuteLocalActivity(local, a.SendAttempt, in).Get(ctx, &sent)
 		if err == nil || isNotFound(err) {
 			return sent, err
@@ -96,7 +96,7 @@ func (d *delivery) send(ctx workflow.Context) (sent activities.SendAttemptResult
 		d.scheduled = true
 	}
 
-	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.Host)))
+	sending, hurry := workflow.WithCancel(workflow.WithActivityOptions(ctx, sendOptions(d.made, d.in.receiver())))
 	attempts := workflow.ExecuteActivity(sending, a.SendAttempt, in)
 	// A cancel ends the attempts too.
 	_ = workflow.Await(ctx, func() bool { return attempts.IsReady() || d.retryNow.Len() > 0 })

@@ -17,9 +17,9 @@ func TestAttempt_EveryFailureHasWords(t *testing.T) {
 		webhook.ErrorHTTP, webhook.ErrorInternal,
 	} {
 		require.NotEmpty(t, why(webhook.Attempt{ErrorKind: kind}), kind)
-		require.NotEmpty(t, shortly(webhook.Attempt{ErrorKind: kind}), kind)
+		require.NotEmpty(t, webhook.Attempt{Finished: true, ErrorKind: kind}.Outcome(), kind)
 	}
-	require.Len(t, failureWords, 7)
+	require.Len(t, failureSentences, 7)
 }
 
 // An answer that is not HTTP was called "refused" and "not 2xx".

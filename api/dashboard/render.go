@@ -64,8 +64,7 @@ var functions = template.FuncMap{
 	},
 
 	"why":      why,
-	"shortly":  shortly,
-	"result":   attemptResult,
+	"result":   webhook.Attempt.Outcome,
 	"took":     took,
 	"lasts":    lasts,
 	"means":    func(typ webhook.EventType) string { return eventWords[typ] },

@@ -49,7 +49,7 @@ func (c *Client) startDelivery(
 		TypedSearchAttributes: workflows.SearchAttributesOf(owner,
 			in.SearchAttribute()),
 		Priority:      temporal.Priority{FairnessKey: owner.MerchantID},
-		StaticSummary: in.Summary(),
+		StaticSummary: in.Summary(), StaticDetails: in.Details(),
 	}, workflows.TypeWebhookDelivery, in)
 	return err
 }

@@ -59,6 +59,7 @@ func (c *Client) restart(ctx context.Context, o activities.Orphan, options clien
 		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
 		delivery := workflows.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)
 		typ, options.StaticSummary, in = workflows.TypeWebhookDelivery, delivery.Summary(), delivery
+		options.StaticDetails = delivery.Details()
 		options.TaskQueue = workflows.TaskQueueWebhooks
 		attributes = append(attributes, delivery.SearchAttribute())
 	}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -113,6 +114,17 @@ const (
 	ErrorInternal       ErrorKind = "internal" // an error of this service
 )
 
+// failures say in a few words why an attempt got no answer.
+var failures = map[ErrorKind]string{
+	ErrorDNS:            "host name not found",
+	ErrorConnect:        "no connection",
+	ErrorTLS:            "TLS failed",
+	ErrorTimeout:        "no answer in 10 s",
+	ErrorBlockedAddress: "address not allowed",
+	ErrorHTTP:           "not an HTTP answer",
+	ErrorInternal:       "our fault",
+}
+
 // Attempt is one HTTP POST of a delivery.
 type Attempt struct {
 	Run          int
@@ -128,6 +140,17 @@ type Attempt struct {
 
 // Succeeded reports whether the receiver accepted the event.
 func (a Attempt) Succeeded() bool { return a.ErrorKind == "" }
+
+// Outcome describes the attempt to people in a few words, without the address and the answer's body.
+func (a Attempt) Outcome() string {
+	switch {
+	case !a.Finished:
+		return "under way"
+	case a.StatusCode != 0:
+		return fmt.Sprintf("answered %d", a.StatusCode)
+	}
+	return failures[a.ErrorKind]
+}
 
 // MarshalJSON writes the attempt. Unknown values of an unfinished attempt are null. A response that
 // is not UTF-8 is shown with replacement characters. Source: api/decisions.md, "deliveries".

@@ -61,7 +61,8 @@ func TestOperators_FindAndUnderstandRuns(t *testing.T) {
 
 	run, err := c.DescribeWorkflowExecution(t.Context(), failed, "")
 	require.NoError(t, err)
-	require.Contains(t, string(run.ExecutionConfig.UserMetadata.Summary.Data), "checkout.failed to 127.0.0.1")
+	require.Contains(t, string(run.ExecutionConfig.UserMetadata.Summary.Data), "checkout.failed to 127.0.0.1 ("+m.Registration()+")")
+	require.Contains(t, string(run.ExecutionConfig.UserMetadata.Details.Data), "this attempt is under way")
 }
 
 // TestOperators_SteerAnActivity: pausing uses up no attempt, and a reset of the
@@ -74,7 +75,7 @@ func TestOperators_SteerAnActivity(t *testing.T) {
 	execution := &commonpb.WorkflowExecution{WorkflowId: delivery}
 	e2e.Await(t, "the activity is there", 5*time.Second, func() bool {
 		run, err := service.DescribeWorkflowExecution(t.Context(), &workflowservice.DescribeWorkflowExecutionRequest{Namespace: e2e.Shared.Temporal.Namespace(), Execution: execution})
-		return err == nil && len(run.PendingActivities) == 1
+		return err == nil && len(run.PendingActivities) == 1 && run.PendingActivities[0].GetLastFailure().GetMessage() == "answered 500"
 	})
 	_, err := service.PauseActivity(t.Context(), &workflowservice.PauseActivityRequest{
 		Namespace: e2e.Shared.Temporal.Namespace(), Execution: execution, Activity: &workflowservice.PauseActivityRequest_Type{Type: "SendAttempt"},
