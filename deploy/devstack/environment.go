@@ -4,9 +4,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // OperatorsEnvironment is Environment with the settings of simulated live mode, if there is one.
@@ -117,7 +115,7 @@ func (s *Stack) curl(key string) string {
 		"curl -s " + s.APIURL() + "/v1/checkout",
 		"-H 'Authorization: Bearer " + key + "'",
 		"-H 'Content-Type: application/json'",
-		`-d '{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-` +
-			strconv.FormatInt(time.Now().Unix(), 10) + `"}}'`,
+		// The shell makes another order each time: one order has one session.
+		`-d '{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-'$(date +%s)'"}}'`,
 	}, " \\\n  ")
 }
