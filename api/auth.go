@@ -23,7 +23,7 @@ import (
 // fails at once. Source: interface document, "Authentication" and "Errors".
 func (s *Server) keyed(resource string, h handler) handler {
 	return func(r *http.Request) (status int, body any, err error) {
-		kind, write := storage.RequestRead, r.Method != http.MethodGet
+		kind, write := storage.RequestRead, r.Method != http.MethodGet && r.Method != http.MethodHead
 		if write {
 			kind = storage.RequestWrite
 		}

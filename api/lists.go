@@ -157,9 +157,8 @@ func (f fields) requiredTime(name string) time.Time {
 }
 
 func parsedTime(in texts, name, text string) time.Time {
-	var t time.Time
-	// Unlike time.Parse, UnmarshalText accepts only RFC 3339.
-	if err := t.UnmarshalText([]byte(text)); err != nil || t.Unix() < 0 {
+	t, err := checkout.ParseTime(text)
+	if err != nil || t.Unix() < 0 {
 		in.add(
 			name,
 			"must be an RFC 3339 time, for example 2026-01-31T09:30:00Z; in a query, + must be written %2B",

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,7 +115,6 @@ func newServer(c Config) *Server {
 func (s *Server) routes(router *mux.Router) {
 	const (
 		get    = http.MethodGet
-		head   = http.MethodHead
 		post   = http.MethodPost
 		patch  = http.MethodPatch
 		remove = http.MethodDelete
@@ -166,8 +166,8 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/payouts/{id}", methods{get: payouts(s.getPayout)})
 	s.route(router, "/v1/payouts/{id}/retry", methods{post: payouts(s.retryPayout)})
 
-	s.route(router, "/healthz", methods{get: s.healthz, head: s.healthz})
-	s.route(router, "/readyz", methods{get: s.readyz, head: s.readyz})
+	s.route(router, "/healthz", methods{get: s.healthz})
+	s.route(router, "/readyz", methods{get: s.readyz})
 	s.assetRoutes(router)
 }
 
@@ -185,7 +185,11 @@ type located struct {
 // through serve and has its route in logs.
 type methods map[string]handler
 
+// route adds a path. HEAD answers as GET; net/http leaves the body out.
 func (s *Server) route(router *mux.Router, path string, m methods) {
+	if h, ok := m[http.MethodGet]; ok {
+		m[http.MethodHead] = h
+	}
 	allow := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 	router.Handle(path, s.serve(func(r *http.Request) (int, any, error) {
 		if h, ok := m[r.Method]; ok {
@@ -241,6 +245,7 @@ func (s *Server) serve(h handler) http.Handler {
 		}
 		web.SetDataHeaders(w.Header())
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(text))) // net/http does not know it after HEAD
 		w.WriteHeader(status)
 		_, _ = w.Write(
 			text,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -54,14 +55,14 @@ func TestServer_OtherMethodsAre405WithAllow(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
 	for path, allow := range map[string]string{
-		"/v1/checkout": "GET, POST", "/v1/checkout/x": "GET", "/v1/checkout/x/expire": "POST", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/docs": "GET, HEAD",
-		"/v1/webhooks": "GET, POST", "/v1/webhooks/x": "DELETE, GET, PATCH", "/v1/webhooks/verify": "POST",
+		"/v1/checkout": "GET, HEAD, POST", "/v1/checkout/x": "GET, HEAD", "/v1/checkout/x/expire": "POST", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/docs": "GET, HEAD",
+		"/v1/webhooks": "GET, HEAD, POST", "/v1/webhooks/x": "DELETE, GET, HEAD, PATCH", "/v1/webhooks/verify": "POST",
 		"/v1/webhooks/x/hold": "POST", "/v1/webhooks/x/resume": "POST", "/v1/webhooks/x/rotate_secret": "POST",
 		"/v1/webhooks/x/test": "POST", "/v1/webhooks/x/replay": "POST",
-		"/v1/replays": "GET", "/v1/replays/x": "GET", "/v1/replays/x/cancel": "POST",
-		"/v1/deliveries": "GET", "/v1/deliveries/x": "GET", "/v1/deliveries/x/replay": "POST", "/v1/deliveries/x/retry_now": "POST",
-		"/v1/deliveries/x/hold": "POST", "/v1/deliveries/x/resume": "POST", "/v1/events": "GET", "/v1/events/x": "GET",
-		"/v1/payouts": "GET", "/v1/payouts/x": "GET",
+		"/v1/replays": "GET, HEAD", "/v1/replays/x": "GET, HEAD", "/v1/replays/x/cancel": "POST",
+		"/v1/deliveries": "GET, HEAD", "/v1/deliveries/x": "GET, HEAD", "/v1/deliveries/x/replay": "POST", "/v1/deliveries/x/retry_now": "POST",
+		"/v1/deliveries/x/hold": "POST", "/v1/deliveries/x/resume": "POST", "/v1/events": "GET, HEAD", "/v1/events/x": "GET, HEAD",
+		"/v1/payouts": "GET, HEAD", "/v1/payouts/x": "GET, HEAD",
 	} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW", "get"} {
 			if slices.Contains(strings.Split(allow, ", "), method) {
@@ -299,15 +300,37 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	require.Equal(t, 200, f.do("GET", "/healthz", "", "").status, "it lives until it has ended")
 }
 
-// TestHead_AnswersAsGet: probes and link checkers use HEAD where no key is needed.
+// TestHead_AnswersAsGet asks a real server: net/http leaves the body out.
 func TestHead_AnswersAsGet(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	for _, path := range []string{"/healthz", "/readyz", "/docs", "/docs/page.css"} {
-		got := httptest.NewRecorder() // the document does not name HEAD, and an HTTP server leaves the body out
-		f.handler.ServeHTTP(got, newRequest(t, "HEAD", path, ""))
-		require.Equal(t, 200, got.Code, path)
-		require.Equal(t, f.serve(newRequest(t, "GET", path, "")).Header().Get("Content-Type"), got.Header().Get("Content-Type"))
+	key := f.merchant.testKey
+	for range 10 {
+		f.newSession(key) // a long answer: net/http knows only the length of a short one
+	}
+	server := httptest.NewServer(f.handler)
+	defer server.Close()
+	id := f.newSession(key)
+	for path, status := range map[string]int{
+		"/healthz": 200, "/readyz": 200, "/docs": 200, "/docs/page.css": 200,
+		"/v1/checkout": 200, "/v1/checkout/" + id: 200, "/v1/checkout/cs_none": 404, "/v1/webhooks/verify": 405,
+	} {
+		var answers [2]*http.Response
+		for i, method := range []string{"GET", "HEAD"} {
+			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, http.NoBody)
+			require.NoError(t, err)
+			r.Header.Set("Authorization", "Bearer "+key)
+			answers[i], err = (&http.Transport{DisableCompression: true}).RoundTrip(r)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answers[i].Body)
+			require.NoError(t, err)
+			require.NoError(t, answers[i].Body.Close())
+			require.Equal(t, method == "HEAD", len(body) == 0, path)
+			require.Equal(t, status, answers[i].StatusCode, path)
+		}
+		for _, name := range []string{"Content-Type", "Content-Length", "Allow"} {
+			require.Equal(t, answers[0].Header.Get(name), answers[1].Header.Get(name), "%s of %s", name, path)
+		}
 	}
 }
 

@@ -97,18 +97,3 @@ func IsID(prefix, id string) bool {
 	// The decoder would skip line ends and read the byte 0xff as padding.
 	return ok && len(body) == idBodyLength && strings.Trim(body, idAlphabet) == ""
 }
-
-// timeLayout is RFC 3339 in UTC with milliseconds, always three digits.
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
-// FormatTime writes t in the format of every answer and event: RFC 3339, UTC, milliseconds.
-func FormatTime(t time.Time) string { return t.UTC().Format(timeLayout) }
-
-// FormatOptionalTime is FormatTime for an optional time; nil stays nil.
-func FormatOptionalTime(t *time.Time) *string {
-	if t == nil {
-		return nil
-	}
-	s := FormatTime(*t)
-	return &s
-}
