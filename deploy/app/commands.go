@@ -34,7 +34,7 @@ func (c *call) commands() *cobra.Command {
 		Long: `checkout is the service: its REST API, its hosted page, its dashboard and its worker. It is also
 what operators and merchants' developers use at a shell.
 
-Settings come from the environment; deploy/README.md, "Configuration", lists them.`,
+Settings come from the environment; the README.md of the release, "Configuration", lists them.`,
 		Args:          commandOf,
 		RunE:          func(root *cobra.Command, _ []string) error { return root.Help() },
 		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,

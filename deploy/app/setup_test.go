@@ -83,7 +83,8 @@ func TestSetup_NamesTheCommandsOfAHostedTemporal(t *testing.T) {
 			}, &out, &notes)
 			require.ErrorContains(t, err, "namespace prod.a1b2c: Temporal does not let this client ")
 			require.ErrorContains(t, err, "\nOn Temporal Cloud, run this and then setup again:\n  "+c.want)
-			require.Equal(t, "the database's schema is up to date\n", out.String())
+			require.Regexp(t, "^the database's schema is up to date\nTemporal is asked at 127.0.0.1:[0-9]+ \\(TEMPORAL_ADDRESS\\), "+
+				"for 3m0s at most\n$", out.String())
 		})
 	}
 }

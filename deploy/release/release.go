@@ -3,6 +3,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -103,18 +105,55 @@ func writeChart(source, version, path string) error {
 	return writeArchive(path, files)
 }
 
-// writeFiles packs what compose, systemd and a bare Prometheus need, and the operators' guide.
+// parts are what the files of a release hold, below deploy: what systemd, compose and a bare Prometheus need, a receiver
+// to try it with, and the operators' guide.
+var parts = []string{
+	"README.md", "operate.md", "install.md", "backups.md", "live.md", "scale.md",
+	"systemd", "compose", "container", "receivers", "chart/files",
+}
+
 func writeFiles(source, path string) error {
-	var files []file
-	for _, part := range []string{
-		"README.md", "operate.md", "backups.md", "live.md", "compose", "container", "systemd", "chart/files",
-	} {
-		err := walk(filepath.Join(source, part), "checkout/"+part, func(f file) { files = append(files, f) })
-		if err != nil {
-			return err
-		}
+	files, err := filesOf(source)
+	if err != nil {
+		return err
 	}
 	return writeArchive(path, files)
+}
+
+// filesOf returns the parts, in a directory checkout. Links of a page that lead out of it name the source instead.
+func filesOf(source string) (files []file, err error) {
+	for _, part := range parts {
+		err := walk(filepath.Join(source, part), "checkout/"+part, func(f file) { files = append(files, f) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	there := map[string]bool{}
+	for _, f := range files {
+		there[f.name] = true
+	}
+	for i, f := range files {
+		if path.Ext(f.name) == ".md" {
+			files[i].content = withoutSource(f, there)
+		}
+	}
+	return files, nil
+}
+
+var link = regexp.MustCompile(`\[([^\[\]]*)\]\(([^()\s]+)\)`)
+
+// withoutSource returns the page f without links to files that are not there. Their text stays, and says where the
+// file is in the source.
+func withoutSource(f file, there map[string]bool) []byte {
+	return link.ReplaceAllFunc(f.content, func(found []byte) []byte {
+		parts := link.FindSubmatch(found)
+		target, _, _ := strings.Cut(string(parts[2]), "#")
+		if target == "" || strings.Contains(target, "://") || there[path.Join(path.Dir(f.name), target)] {
+			return found
+		}
+		source := path.Join("deploy", strings.TrimPrefix(path.Dir(f.name), "checkout"), target)
+		return fmt.Appendf(nil, "%s (`%s` of the source)", parts[1], source)
+	})
 }
 
 // walk calls each with the files below dir, in the order of their names, as if dir were called name.
@@ -127,7 +166,11 @@ func walk(dir, name string, each func(file)) error {
 		if err != nil {
 			return err
 		}
-		each(file{filepath.ToSlash(filepath.Join(name, strings.TrimPrefix(path, dir))), 0o644, content})
+		mode := int64(0o644)
+		if bytes.HasPrefix(content, []byte("#!")) {
+			mode = 0o755
+		}
+		each(file{filepath.ToSlash(filepath.Join(name, strings.TrimPrefix(path, dir))), mode, content})
 		return nil
 	})
 }

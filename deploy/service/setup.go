@@ -20,7 +20,7 @@ const setupPatience = 3 * time.Minute
 
 // Setup makes everything that the processes need outside themselves: the database's schema, and in
 // Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
-// told to say when it is done. It returns a runs.NotAllowedError.
+// told to say when it is done, and the wait for Temporal before. It returns a runs.NotAllowedError.
 func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	if err := storage.Migrate(ctx, cmp.Or(cfg.Pooler.DirectURL, cfg.DatabaseURL)); err != nil {
 		return err
@@ -43,12 +43,13 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 	}
 	defer temporal.Close()
 	ctx, stop := context.WithTimeoutCause(ctx, setupPatience,
-		fmt.Errorf("not done after %v: is Temporal at %s?", setupPatience, cfg.Temporal.Address))
+		fmt.Errorf("not done after %v: does Temporal run at TEMPORAL_ADDRESS?", setupPatience))
 	defer stop()
 
+	say(fmt.Sprintf("Temporal is asked at %s (TEMPORAL_ADDRESS), for %v at most", cfg.Temporal.Address, setupPatience))
 	flows := &runs.Client{Temporal: temporal}
 	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
-		return err
+		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
 	}
 	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
 

@@ -79,7 +79,7 @@ func AwaitTemporal(ctx context.Context, cfg config.Temporal) (client.Client, err
 		return nil, err
 	}
 	var temporal client.Client
-	err = wait(ctx, "Temporal", func() (err error) {
+	err = wait(ctx, fmt.Sprintf("Temporal at %s (TEMPORAL_ADDRESS)", cfg.Address), func() (err error) {
 		temporal, err = client.DialContext(ctx, options)
 		return err
 	}, func(error) bool { return ctx.Err() == nil })
