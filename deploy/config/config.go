@@ -30,6 +30,7 @@ type Config struct {
 	// PostgreSQL, as a postgres:// URL.
 	DatabaseURL string `env:"DATABASE_URL,required,notEmpty"`
 	// Keys that seal webhook secrets: `id:base64` of 32 bytes, several separated by commas.
+	// `checkout master-key new` makes one.
 	// The first one seals, all of them unseal.
 	MasterKeys string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
 	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them;
