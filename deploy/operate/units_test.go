@@ -64,8 +64,8 @@ func TestUnits_ASetupThatEndsStopsNothing(t *testing.T) {
 	require.NotContains(t, read(t, "systemd/checkout-api@.service"), "\nAfter=")
 }
 
-// TestAdmin_PassesTheSettingsAndTheSecrets runs checkout-admin with the files of a directory in place of /etc/checkout,
-// and with env in place of the program.
+// TestAdmin_PassesTheSettingsAndTheSecrets runs checkout-admin with the files of a directory, and with env in place of the
+// program.
 func TestAdmin_PassesTheSettingsAndTheSecrets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -78,8 +78,7 @@ func TestAdmin_PassesTheSettingsAndTheSecrets(t *testing.T) {
 	write("environment.worker", "TEMPORAL_ADDRESS=second:7233\n")
 	write("environment.admin", "TEMPORAL_NAMESPACE=shop\n")
 	write("environment.api", "CHECKOUT_STOP_DELAY=9s\n")
-	script := strings.NewReplacer("/etc/checkout", dir, "/usr/local/bin/checkout", "env").Replace(read(t, "systemd/checkout-admin"))
-	write("checkout-admin", script)
-	said := run(t, dir, "sh", "checkout-admin", "sh", "-c", `echo "$TEMPORAL_ADDRESS|$TEMPORAL_NAMESPACE|$OTEL_RESOURCE_ATTRIBUTES|$DATABASE_URL_FILE|$CHECKOUT_STOP_DELAY"`)
+	write("checkout-admin", strings.Replace(read(t, "systemd/checkout-admin"), "exec checkout", "exec env", 1))
+	said := run(t, dir, "env", "CONFIGURATION_DIRECTORY="+dir, "sh", "checkout-admin", "sh", "-c", `echo "$TEMPORAL_ADDRESS|$TEMPORAL_NAMESPACE|$OTEL_RESOURCE_ATTRIBUTES|$DATABASE_URL_FILE|$CHECKOUT_STOP_DELAY"`)
 	require.Equal(t, "second:7233|shop|a=b c,d=#$e|"+dir+"/secrets/DATABASE_URL|\n", said)
 }
