@@ -27,7 +27,9 @@ var ErrTime = errors.New("not a time of RFC 3339")
 
 // rfc3339 is the grammar of RFC 3339, section 5.6. time.Parse takes a comma before the fraction and
 // an offset of 24 hours, and refuses lower case and a leap second.
-var rfc3339 = regexp.MustCompile(`^(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)((?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d))$`)
+var rfc3339 = regexp.MustCompile(
+	`^(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)((?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d))$`,
+)
 
 // ParseTime reads a time of RFC 3339. The leap second at the end of a day in UTC is the first second of the
 // next day, because the service's clocks know no leap seconds. It returns ErrTime.
