@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 
 	"example.com/checkout/storage"
@@ -8,10 +10,22 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// listEvents serves GET /v1/events, newest first.
+// The values of order in a list of events.
+const (
+	newestFirst = "desc"
+	feedOrder   = "asc"
+)
+
+// listEvents serves GET /v1/events: newest first, or as a feed.
 func (s *Server) listEvents(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	q := readQuery(r, "type", "session")
+	q := readQuery(r, "type", "session", "order", "after")
+	if optionalChoice(q, "order", []string{newestFirst, feedOrder}) == feedOrder {
+		return s.feedEvents(ctx, caller, q)
+	}
+	if _, ok := q.values["after"]; ok {
+		q.add("after", "needs order=asc")
+	}
 	filter := storage.EventFilter{
 		Type:      optionalChoice(q, "type", webhook.EventTypes),
 		SessionID: optionalID(q, "session", checkout.PrefixSession),
@@ -22,6 +36,38 @@ func (s *Server) listEvents(r *http.Request) (int, any, error) {
 		func(e webhook.Event) string { return e.ID },
 		func(p storage.Page) ([]webhook.Event, error) {
 			return s.Store.Events(ctx, caller.Key.Owner, filter, p)
+		},
+	)
+}
+
+// feedEvents serves GET /v1/events?order=asc. A filter would read the whole rest of the feed for each answer.
+func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query) (int, any, error) {
+	for _, name := range []string{"type", "session", "since", "until"} {
+		if _, ok := q.values[name]; ok {
+			q.add(name, "cannot be combined with order=asc")
+		}
+	}
+	after := optionalID(q, "after", checkout.PrefixEvent)
+	if _, ok := q.values["cursor"]; ok && after != "" {
+		q.add("cursor", "cannot be combined with after")
+	}
+
+	return answerList(
+		q,
+		checkout.PrefixEvent,
+		func(e webhook.Event) string { return e.ID },
+		func(p storage.Page) ([]webhook.Event, error) {
+			name := "after"
+			if after == "" {
+				name, after = "cursor", p.Before
+			}
+			got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
+			if errors.Is(err, checkout.ErrNotFound) {
+				q.add(name, "is not one of your events of this mode; events are removed some time after their last "+
+					"delivery. Without it the feed begins with the oldest event")
+				return nil, q.err()
+			}
+			return got, err
 		},
 	)
 }

@@ -26,7 +26,10 @@ func Migrate(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	return migrator{url: url, files: files, tries: 20, pause: 3 * time.Second}.run(ctx)
+	if err := (migrator{url: url, files: files, tries: 20, pause: 3 * time.Second}).run(ctx); err != nil {
+		return err
+	}
+	return keepFeedBehind(ctx, url)
 }
 
 // migrationLockTimeout is shorter than the lock_timeout of the service's own statements, which wait behind
