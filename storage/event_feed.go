@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -11,12 +12,13 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// eventFeed selects the feed of a merchant and mode after a transaction and an id. A transaction whose id is
-// less than the xmin of the snapshot has ended: no event can come before one that the feed has shown.
+// eventFeed selects the feed of a merchant and mode after a position. A transaction whose id is less than the xmin
+// of the snapshot has ended: no event can come before one that the feed has shown.
 const eventFeed = selectEvent + `
-	WHERE e.merchant_id = $1 AND e.mode = $2 AND (e.commit_xid, e.id) > ($3::text::xid8, $4)
-		AND e.commit_xid < pg_snapshot_xmin(pg_current_snapshot())
-	ORDER BY e.commit_xid, e.id LIMIT $5`
+	WHERE e.merchant_id = $1 AND e.mode = $2 AND (e.feed_era, e.commit_xid, e.id) > ($3, $4::text::xid8, $5)
+		AND (e.feed_era, e.commit_xid) <
+			((SELECT feed_era FROM installation), pg_snapshot_xmin(pg_current_snapshot()))
+	ORDER BY e.feed_era, e.commit_xid, e.id LIMIT $6`
 
 // EventFeed lists at most limit events in the order of the feed, from the one behind after, or from the
 // beginning when after is "". The order never changes: who asks again with the last id misses nothing and gets
@@ -25,11 +27,11 @@ const eventFeed = selectEvent + `
 func (s *Store) EventFeed(
 	ctx context.Context, owner checkout.Owner, after string, limit int,
 ) ([]webhook.Event, error) {
-	xid := "0"
+	era, xid := 0, "0"
 	if after != "" {
 		err := s.pool.QueryRow(ctx, `
-			SELECT commit_xid::text FROM event WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			after, owner.MerchantID, owner.Mode).Scan(&xid)
+			SELECT feed_era, commit_xid::text FROM event WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			after, owner.MerchantID, owner.Mode).Scan(&era, &xid)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, checkout.ErrNotFound
 		}
@@ -38,7 +40,7 @@ func (s *Store) EventFeed(
 		}
 	}
 
-	rows, err := s.pool.Query(ctx, eventFeed, owner.MerchantID, owner.Mode, xid, after, limit)
+	rows, err := s.pool.Query(ctx, eventFeed, owner.MerchantID, owner.Mode, era, xid, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("feed of events: %w", err)
 	}
@@ -50,29 +52,54 @@ func (s *Store) EventFeed(
 	return got, nil
 }
 
-// keepFeedBehind begins the feed anew in a cluster that counts fewer transactions than the one where the events
-// were stored, as after the restore of a dump. Otherwise the feed would withhold the old events, and show new
-// events before them. The newest ids tell: ids and transactions grow together but for what runs at once.
-func keepFeedBehind(ctx context.Context, url string) error {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		return errors.New("the database URL is malformed") // the parser's error may quote the password
-	}
-	for _, t := range timeouts {
-		cfg.RuntimeParams[t.name] = "0" // the role's own are for the service
-	}
+// ErrOtherCluster says that the database came from a cluster that had counted more transactions, as by the restore
+// of a dump. New events would come before the old ones in the feed. Its text says what to do.
+var ErrOtherCluster = errors.New("the database was restored into another PostgreSQL cluster: run checkout setup")
 
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("feed of events: %w", err)
+// feedFromOtherCluster is true when this cluster has not counted as far as the newest events say. Ids and transactions
+// grow together but for what runs at once, so some of the newest ids tell.
+const feedFromOtherCluster = `
+	SELECT EXISTS (
+		SELECT FROM (SELECT feed_era, commit_xid FROM event ORDER BY id DESC LIMIT 1000) newest
+		WHERE feed_era = (SELECT feed_era FROM installation)
+			AND commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`
+
+// checkFeed returns ErrOtherCluster when setup must begin an era first.
+func (s *Store) checkFeed(ctx context.Context) error {
+	var other bool
+	if err := s.pool.QueryRow(ctx, feedFromOtherCluster).Scan(&other); err != nil {
+		return fmt.Errorf("read the newest events: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing is left to write
-	_, err = conn.Exec(ctx, `
-		UPDATE event SET commit_xid = '0' WHERE commit_xid <> '0' AND EXISTS (
-			SELECT FROM (SELECT commit_xid FROM event ORDER BY id DESC LIMIT 1000) newest
-			WHERE newest.commit_xid >= pg_snapshot_xmax(pg_current_snapshot()))`)
-	if err != nil {
-		return fmt.Errorf("feed of events: %w", err)
+	if other {
+		return ErrOtherCluster
 	}
 	return nil
+}
+
+// beginFeedEra begins an era of the feed when the events came from another cluster. They keep their order, and come
+// before every new event.
+func beginFeedEra(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit there is nothing to roll back
+	var other bool
+	// Whoever else runs setup waits here, and then sees the new era.
+	if _, err := tx.ExecContext(ctx, `SELECT FROM installation FOR UPDATE`); err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, feedFromOtherCluster).Scan(&other); err != nil || !other {
+		return err
+	}
+
+	var era int
+	err = tx.QueryRowContext(ctx, `UPDATE installation SET feed_era = feed_era + 1 RETURNING feed_era`).Scan(&era)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE event ALTER COLUMN feed_era SET DEFAULT %d`, era)); err != nil {
+		return err
+	}
+	return tx.Commit()
 }

@@ -2,6 +2,9 @@ package storage_test
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +17,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
 )
+
+var feedEvents = flag.Int("feed-events", 900, "events that a poller reads while they are created")
 
 // feed returns the ids behind after.
 func (f fixture) feed(t *testing.T, after string, limit int) (ids []string) {
@@ -33,45 +38,90 @@ func (f fixture) feedOf(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
+// TestEventFeed_NoEventIsMissedOrRepeated reads the feed while transactions that store events stay open for
+// differing times, so that their order of beginning, of ids and of ending differ. Some take an id long before they
+// write, and some roll back.
 func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
 	t.Parallel()
-	const creators, each = 9, 80
+	const creators = 9
+	each := (*feedEvents + creators - 1) / creators
 	f := newFixture(t)
-	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
 	var creating errgroup.Group
 	for range creators {
-		creating.Go(func() error {
-			for range each {
-				_, _, err := f.PublishTest(t.Context(), storage.TestEvent{
-					Owner: e.Owner, EndpointID: e.ID, SubjectID: checkout.NewID(checkout.PrefixTest), Type: webhook.PayoutSent,
-					Data: func(time.Time) any { return map[string]string{} },
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		creating.Go(func() error { return f.createEvents(t.Context(), each) })
 	}
 	created := make(chan error, 1)
 	go func() { created <- creating.Wait() }()
 
-	seen := map[string]bool{}
-	after := ""
-	for end := time.Now().Add(10 * feedPatience); len(seen) < creators*each && time.Now().Before(end); {
-		for _, id := range f.feed(t, after, 100) {
-			require.False(t, seen[id], "%s came twice", id)
-			seen[id], after = true, id
-		}
+	seen, after := map[string]bool{}, ""
+	polls, late := 0, 0
+	for more := true; more; polls++ {
 		select {
-		case err := <-created: // what is missing now must still come
+		case err := <-created:
 			require.NoError(t, err)
-			end = time.Now().Add(feedPatience)
+			more = false
+			require.Eventually(t, func() bool { // transactions of other tests may hold the end up
+				return f.query(t, `SELECT coalesce(max(commit_xid), '0') < pg_snapshot_xmin(pg_current_snapshot()) FROM event`) == true
+			}, feedPatience, 5*time.Millisecond)
 		default:
 		}
+		for got := f.feed(t, after, 100); len(got) > 0; got = f.feed(t, after, 100) {
+			for _, id := range got {
+				require.False(t, seen[id], "%s came twice", id)
+				if id < after {
+					late++
+				}
+				seen[id], after = true, id
+			}
+		}
 	}
-	require.Zero(t, creators*each-len(seen), "missed events")
+	missed := int(f.query(t, `SELECT count(*) FROM event`).(int64)) - len(seen)
+	t.Logf("%d events, %d creators, %d polls: %d missed, 0 repeated; %d came after one with a later id",
+		len(seen), creators, polls, missed, late)
+	require.Zero(t, missed, "missed events")
+	require.Len(t, seen, creators*each)
 }
+
+// createEvents stores n events, each in a transaction that stays open for up to 30 ms, with as many that roll back.
+func (f fixture) createEvents(ctx context.Context, n int) error {
+	conn, err := pgx.Connect(ctx, f.url)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	hold := func() { time.Sleep(time.Duration(rand.N(30)*rand.N(30)) * time.Millisecond / 30) }
+	for stored := 0; stored < n; {
+		keep := rand.N(10) > 0
+		id := checkout.NewID(checkout.PrefixEvent)
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if rand.N(2) == 0 {
+				if _, err := tx.Exec(ctx, `SELECT pg_current_xact_id()`); err != nil { // as an earlier write
+					return err
+				}
+			}
+			hold()
+			if _, err := tx.Exec(ctx, `
+				INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)
+				VALUES ($1, $2, 'test', 'payout.sent', $1, now(), '{"data":{}}')`, id, f.merchant.ID); err != nil {
+				return err
+			}
+			hold()
+			if !keep {
+				return errRolledBack
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errRolledBack) {
+			return err
+		}
+		if keep {
+			stored++
+		}
+	}
+	return nil
+}
+
+var errRolledBack = errors.New("rolled back")
 
 func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
@@ -108,20 +158,58 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 	}
 }
 
-func TestEventFeed_BeginsAnewAfterADump(t *testing.T) {
+// The stored transactions are greater than what a new cluster has counted. The events must neither be withheld, nor
+// change their order, nor come behind new ones.
+func TestEventFeed_GoesOnInAnotherCluster(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
-	one, _ := f.publishTest(t, e, webhook.PayoutSent)
-	two, _ := f.publishTest(t, e, webhook.PayoutSent)
-	f.exec(t, `UPDATE event SET commit_xid = (commit_xid::text::numeric + 1000000000)::text::xid8`)
+	var old []string
+	for range 3 {
+		event, _ := f.publishTest(t, e, webhook.PayoutSent)
+		old = append(old, event.ID)
+	}
+	old[1], old[2] = old[2], old[1] // its transaction was the younger one
+	f.exec(t, `UPDATE event SET commit_xid = ('1' || lpad(array_position($1, id)::text, 12, '0'))::xid8`, old)
 	require.Empty(t, f.feed(t, "", 100))
-	require.NoError(t, storage.Migrate(t.Context(), f.url))
-	require.Equal(t, []string{one.ID, two.ID}, f.feed(t, "", 100))
-	three, _ := f.publishTest(t, e, webhook.PayoutSent)
-	require.NoError(t, storage.Migrate(t.Context(), f.url))
-	require.NotEqual(t, "0", f.query(t, `SELECT commit_xid::text FROM event WHERE id = $1`, three.ID), "once is enough")
-	require.Equal(t, []string{one.ID, two.ID, three.ID}, f.feedOf(t, 3))
+	_, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t)})
+	require.ErrorIs(t, err, storage.ErrOtherCluster, "a process waits")
+
+	for range 2 { // the second one has nothing to do
+		require.NoError(t, storage.Migrate(t.Context(), f.url))
+		require.EqualValues(t, 1, f.query(t, `SELECT feed_era FROM installation`))
+		require.Equal(t, old, f.feed(t, "", 100))
+		require.Equal(t, old[2:], f.feed(t, old[1], 100), "who has read a part goes on there")
+	}
+	store, err := storage.Open(t.Context(), storage.Options{URL: f.url, Keys: f.keys(t)})
+	require.NoError(t, err)
+	store.Close()
+	event, _ := f.publishTest(t, e, webhook.PayoutSent)
+	require.Equal(t, append(old, event.ID), f.feedOf(t, 4))
+	require.Equal(t, []string{event.ID}, f.feed(t, old[2], 100))
+}
+
+func (f fixture) keys(t *testing.T) *storage.Keyring {
+	t.Helper()
+	keys, err := storage.ParseKeyring(f.masterKey)
+	require.NoError(t, err)
+	return keys
+}
+
+// A pg_dump and other readers have no transaction id.
+func TestEventFeed_DoesNotWaitForReaders(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	conn, err := pgx.Connect(t.Context(), f.url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM event`)
+	require.NoError(t, err)
+	e := f.endpoint(t, "https://shop.example/hook", webhook.PayoutSent)
+	event, _ := f.publishTest(t, e, webhook.PayoutSent)
+	require.Equal(t, []string{event.ID}, f.feedOf(t, 1))
 }
 
 func TestEventFeed_HasAnIndex(t *testing.T) {
@@ -132,14 +220,15 @@ func TestEventFeed_HasAnIndex(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	_, err = conn.Exec(t.Context(), `SET enable_seqscan = off; SET enable_sort = off`)
 	require.NoError(t, err)
-	query := strings.NewReplacer("$1", "'m'", "$2", "'test'", "$3", "'5'", "$4", "'evt_1'", "$5", "10").Replace(storage.EventFeedQuery)
+	query := strings.NewReplacer("$1", "'m'", "$2", "'test'", "$3", "0", "$4", "'5'", "$5", "'evt_1'", "$6", "10").Replace(storage.EventFeedQuery)
 	rows, err := conn.Query(t.Context(), `EXPLAIN `+query)
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	plan := strings.Join(lines, "\n")
 	require.Contains(t, plan, "event_feed")
-	require.Contains(t, plan, "ROW(commit_xid, id) >")
+	require.Contains(t, plan, "ROW(feed_era, commit_xid, id) >")
+	require.Contains(t, plan, "ROW(feed_era, commit_xid) <")
 	require.NotContains(t, plan, "Filter")
 	require.NotContains(t, plan, "Sort")
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrate updates the schema at url, which must not lead to a pooler. When several processes call it at
+// Migrate updates the schema at url, which must not lead to a pooler, and begins an era of the feed of events in a
+// database that was restored into another cluster. When several processes call it at
 // once, one works and the others wait. A migration that waits for a lock holds up everybody who comes
 // after it, so it gives up after a moment, lets the others go, and is tried again.
 func Migrate(ctx context.Context, url string) error {
@@ -26,10 +28,7 @@ func Migrate(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if err := (migrator{url: url, files: files, tries: 20, pause: 3 * time.Second}).run(ctx); err != nil {
-		return err
-	}
-	return keepFeedBehind(ctx, url)
+	return migrator{url: url, files: files, then: beginFeedEra, tries: 20, pause: 3 * time.Second}.run(ctx)
 }
 
 // migrationLockTimeout is shorter than the lock_timeout of the service's own statements, which wait behind
@@ -39,6 +38,7 @@ const migrationLockTimeout = "2s"
 type migrator struct {
 	url   string
 	files fs.FS
+	then  func(context.Context, *sql.DB) error // runs when the schema is there; may be nil
 	tries int
 	pause time.Duration // between two tries: the statements that waited go first
 }
@@ -92,6 +92,12 @@ func (m migrator) once(ctx context.Context) error {
 	}
 
 	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if m.then == nil {
+		return nil
+	}
+	if err := m.then(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil

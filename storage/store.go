@@ -40,7 +40,7 @@ const defaultMaxConns = 20
 
 // Open connects to the database. It checks that opts.Keys holds every key that sealed a value in
 // this database, and returns ErrWrongMasterKey otherwise. It returns ErrSchemaTooOld when the schema is
-// missing or old: see Migrate. It returns ErrPooler and ErrRoleSettings.
+// missing or old, and ErrOtherCluster: see Migrate. It returns ErrPooler and ErrRoleSettings.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if opts.MaxConns == 0 {
 		opts.MaxConns = defaultMaxConns
@@ -56,6 +56,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s := &Store{Accounts: Accounts{pool}, keys: opts.Keys, listen: listen.ConnConfig,
 		creates: make(chan struct{}, max(1, opts.MaxConns/2))}
 	err = s.checkSchema(ctx)
+	if err == nil {
+		err = s.checkFeed(ctx)
+	}
 	if err == nil {
 		err = s.checkKeys(ctx)
 	}

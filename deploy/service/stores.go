@@ -19,7 +19,7 @@ import (
 )
 
 // OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
-// key, because the process would sign wrongly, and for a schema that is too old,
+// key, because the process would sign wrongly, for a schema that needs checkout setup,
 // and for a pooler that the settings do not fit.
 func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
@@ -29,9 +29,11 @@ func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
 // it waits for.
 func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
 	return openStore(ctx, cfg, func(err error) bool {
-		if errors.Is(err, storage.ErrSchemaTooOld) {
-			state.Waits(storage.ErrSchemaTooOld.Error())
-			return true
+		for _, setup := range []error{storage.ErrSchemaTooOld, storage.ErrOtherCluster} {
+			if errors.Is(err, setup) {
+				state.Waits(setup.Error())
+				return true
+			}
 		}
 		state.Waits(waitsForStore)
 		return storage.Unavailable(err) && !storage.Misconfigured(err)
