@@ -44,11 +44,11 @@ func (f fixture) feedOf(t *testing.T, n int) (ids []string) {
 func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
 	t.Parallel()
 	const creators = 9
-	each := (*feedEvents + creators - 1) / creators
 	f := newFixture(t)
 	var creating errgroup.Group
-	for range creators {
-		creating.Go(func() error { return f.createEvents(t.Context(), each) })
+	for i := range creators {
+		share := (*feedEvents + i) / creators
+		creating.Go(func() error { return f.createEvents(t.Context(), share) })
 	}
 	created := make(chan error, 1)
 	go func() { created <- creating.Wait() }()
@@ -79,7 +79,7 @@ func TestEventFeed_NoEventIsMissedOrRepeated(t *testing.T) {
 	t.Logf("%d events, %d creators, %d polls: %d missed, 0 repeated; %d came after one with a later id",
 		len(seen), creators, polls, missed, late)
 	require.Zero(t, missed, "missed events")
-	require.Len(t, seen, creators*each)
+	require.Len(t, seen, *feedEvents)
 }
 
 // createEvents stores n events, each in a transaction that stays open for up to 30 ms, with as many that roll back.

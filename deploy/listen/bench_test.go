@@ -27,7 +27,8 @@ import (
 type fakeAPI struct {
 	*httptest.Server
 	mu       sync.Mutex
-	events   []webhook.Event // oldest first
+	events   []webhook.Event // in the order of their ids
+	feed     []webhook.Event // in the order in which they became visible
 	queries  []string
 	failWith func(w http.ResponseWriter, n int) bool // n counts requests from 1; true means that it has answered
 }
@@ -60,7 +61,21 @@ func (a *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		HasMore    bool            `json:"has_more"`
 		NextCursor *string         `json:"next_cursor"`
 	}{Data: []webhook.Event{}}
-	for _, e := range slices.Backward(a.events) {
+	events := slices.Clone(a.events)
+	slices.Reverse(events)
+	if query := r.URL.Query(); query.Get("order") == "asc" {
+		events = a.feed
+		if after := query.Get("after"); after != "" {
+			i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.ID == after })
+			if i < 0 {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"error":"invalid_request","param":"after","message":"is not one of your events"}`)
+				return
+			}
+			events = events[i+1:]
+		}
+	}
+	for _, e := range events {
 		if cursor := r.URL.Query().Get("cursor"); cursor != "" && e.ID >= cursor {
 			continue
 		}
@@ -105,6 +120,15 @@ func (a *fakeAPI) put(e webhook.Event) {
 	defer a.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(a.events, e.ID, func(e webhook.Event, id string) int { return strings.Compare(e.ID, id) })
 	a.events = slices.Insert(a.events, i, e)
+	a.feed = append(a.feed, e)
+}
+
+// remove takes an event away, as the service does with old ones.
+func (a *fakeAPI) remove(id string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is := func(e webhook.Event) bool { return e.ID == id }
+	a.events, a.feed = slices.DeleteFunc(a.events, is), slices.DeleteFunc(a.feed, is)
 }
 
 // posted is a request to the local server.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (e event) envelope() ([]byte, error) {
 	return webhook.Envelope(e.ID, e.Type, e.CreatedAt, e.Data)
 }
 
-// page is one page of the list of events, newest first.
+// page is one page of the list of events, or of the feed of events.
 type page struct {
 	Data       []event `json:"data"`
 	NextCursor string  `json:"next_cursor"` // "" on the last page
@@ -77,17 +78,50 @@ type trouble struct {
 
 func (t *trouble) Error() string { return t.text }
 
-// page reads the events older than cursor, or the newest events if cursor is "". It repeats the
-// request until it has them, ctx ends, or a repetition cannot help.
-func (c *client) page(ctx context.Context, cursor string, limit int) (page, error) {
+// newest reads the events older than cursor, or the newest events if cursor is "", newest first.
+func (c *client) newest(ctx context.Context, cursor string, limit int) (page, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}
+	return c.page(ctx, query, func(p page) error {
+		last := cursor
+		for _, e := range p.Data {
+			if last != "" && e.ID >= last {
+				return c.strange("the events are not in order")
+			}
+			last = e.ID
+		}
+		return nil
+	})
+}
 
+// errPositionGone says that the API does not have the event behind which the feed should go on.
+var errPositionGone = errors.New("the event was removed")
+
+// feed reads the events behind after in the feed, or the first ones if after is "". It returns errPositionGone.
+func (c *client) feed(ctx context.Context, after string) (page, error) {
+	query := url.Values{"order": {"asc"}, "limit": {strconv.Itoa(pageLimit)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	return c.page(ctx, query, func(p page) error {
+		if slices.ContainsFunc(p.Data, func(e event) bool { return e.ID == after }) {
+			return c.strange("an event comes behind itself")
+		}
+		return nil
+	})
+}
+
+// page reads a page and checks it. It repeats the request until it has the page, ctx ends, or a repetition
+// cannot help.
+func (c *client) page(ctx context.Context, query url.Values, check func(page) error) (page, error) {
 	backoff := firstBackoff
 	for {
-		p, err := c.ask(ctx, "/v1/events?"+query.Encode(), cursor)
+		p, err := c.ask(ctx, "/v1/events?"+query.Encode())
+		if err == nil {
+			err = check(p)
+		}
 		var passing *trouble
 		switch {
 		case err == nil:
@@ -111,7 +145,7 @@ func (c *client) page(ctx context.Context, cursor string, limit int) (page, erro
 }
 
 // ask makes one request. The error is a trouble if a repeated request may succeed.
-func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
+func (c *client) ask(ctx context.Context, path string) (page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	if err != nil {
 		return page{}, errors.New("the API's URL cannot be asked")
@@ -130,7 +164,7 @@ func (c *client) ask(ctx context.Context, path, cursor string) (page, error) {
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxPageBytes)).Decode(&p); err != nil {
 		return page{}, c.strange("no list of events came")
 	}
-	return p, c.checkPage(p, cursor)
+	return p, c.checkPage(p)
 }
 
 // refused returns the error for an answer that is not a page.
@@ -150,16 +184,21 @@ func (c *client) refused(res *http.Response) error {
 	case code >= 300 && code < 400:
 		return c.strange(fmt.Sprintf("a redirect (%d), which is not followed with a key", code))
 	}
-	return c.strange(fmt.Sprintf("status %d%s", res.StatusCode, message(res.Body)))
+	param, message := fault(res.Body)
+	if res.StatusCode == http.StatusBadRequest && param == "after" {
+		return errPositionGone
+	}
+	return c.strange(fmt.Sprintf("status %d%s", res.StatusCode, message))
 }
 
-// message returns the API's error message without characters that could disturb a terminal.
-func message(body io.Reader) string {
-	var answer struct{ Message string }
+// fault returns the parameter that the API refuses, and its error message without characters that could disturb a
+// terminal.
+func fault(body io.Reader) (param, message string) {
+	var answer struct{ Param, Message string }
 	if json.NewDecoder(io.LimitReader(body, maxErrorBytes)).Decode(&answer) != nil || answer.Message == "" {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf(" %.200q", answer.Message)
+	return answer.Param, fmt.Sprintf(" %.200q", answer.Message)
 }
 
 // strange returns the error for an answer that is not the API's. Before the first proper answer,
@@ -171,9 +210,9 @@ func (c *client) strange(what string) error {
 	return fmt.Errorf("%s does not answer as the API does: %s; look at --api and CHECKOUT_API_URL", c.url, what)
 }
 
-// checkPage checks everything on which the later code relies.
-func (c *client) checkPage(p page, cursor string) error {
-	last := cursor
+// checkPage checks everything on which the later code relies, but for the order.
+func (c *client) checkPage(p page) error {
+	last := ""
 	for _, e := range p.Data {
 		switch {
 		case e.Livemode:
@@ -183,8 +222,6 @@ func (c *client) checkPage(p page, cursor string) error {
 			e.CreatedAt.IsZero(),
 			len(e.Data) == 0:
 			return c.strange("an event is malformed")
-		case last != "" && e.ID >= last:
-			return c.strange("the events are not in order")
 		}
 		last = e.ID
 	}

@@ -51,12 +51,10 @@ func newListener(o Options) (*listener, error) {
 	}, nil
 }
 
-// How often listen asks the API, and how many pages of events it holds at once.
+// How often listen asks the API, and how many events it holds at once.
 const (
 	pollInterval = time.Second
-	firstLimit   = 10 // events of the first page of each look
 	pageLimit    = 100
-	maxPages     = 50
 )
 
 // retryWaits are the waits between the attempts for one event. They are shorter than the delays of
@@ -89,14 +87,15 @@ func (l *listener) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		more := found.NextCursor != ""
 		if catchingUp {
-			l.report.catchUp(len(l.chosen(found.events))+found.newer, resumed)
+			l.report.catchUp(len(l.chosen(found.Data)), more, resumed)
 			catchingUp = false
 		}
-		if err := l.forwardAll(ctx, found.events); err != nil {
+		if err := l.forwardAll(ctx, found.Data); err != nil {
 			return err
 		}
-		if found.more {
+		if more {
 			continue
 		}
 		if err := l.pause(ctx, jitter(pollInterval)); err != nil {
@@ -112,12 +111,15 @@ func (l *listener) begin(ctx context.Context) error {
 	case !l.Since.IsZero():
 		l.state.startAt(l.Since)
 	case !l.state.Began.IsZero():
-		return nil
+		if l.state.After != "" {
+			return nil
+		}
+		return l.seek(ctx)
 	default:
 		l.state.startAt(time.Time{})
 		for p := (page{}); ; {
 			var err error
-			if p, err = l.api.page(ctx, p.NextCursor, pageLimit); err != nil {
+			if p, err = l.api.newest(ctx, p.NextCursor, pageLimit); err != nil {
 				return err
 			}
 			for _, e := range p.Data {
@@ -129,6 +131,9 @@ func (l *listener) begin(ctx context.Context) error {
 		}
 	}
 
+	if err := l.seek(ctx); err != nil {
+		return err
+	}
 	l.state.Began = time.Now().UTC()
 	if err := l.state.save(); err != nil {
 		return err
@@ -138,48 +143,34 @@ func (l *listener) begin(ctx context.Context) error {
 	return nil
 }
 
-// found holds events that the state does not know.
-type found struct {
-	events []event // oldest first
-	newer  int     // count of further chosen events, which are newer
-	more   bool    // there may be newer events: look again at once
+// seek finds a place in the feed behind which all events come that are not settled: the newest event before the
+// horizon. Some settled events come behind it too.
+func (l *listener) seek(ctx context.Context) error {
+	l.state.After, l.state.Floor = "", l.state.horizon()
+	if l.state.Floor == "" {
+		return nil
+	}
+	p, err := l.api.newest(ctx, l.state.Floor, 1)
+	if err != nil {
+		return err
+	}
+	if len(p.Data) > 0 {
+		l.state.After = p.Data[0].ID
+	}
+	return nil
 }
 
-// look reads the events that are not settled yet. The API lists the newest first, but listen
-// forwards the oldest first. If there are too many to hold, look keeps the oldest.
-func (l *listener) look(ctx context.Context) (found, error) {
-	var (
-		pages   [][]event
-		got     found
-		cursor  string
-		limit   = firstLimit
-		horizon = l.state.horizon()
-	)
-	for {
-		p, err := l.api.page(ctx, cursor, limit)
-		if err != nil {
-			return found{}, err
-		}
-		pages = append(
-			pages,
-			slices.DeleteFunc(p.Data, func(e event) bool { return e.ID < horizon || l.state.settled(e.ID) }),
-		)
-		if len(pages) > maxPages {
-			got.newer += len(l.chosen(pages[0]))
-			got.more = true
-			pages = pages[1:]
-		}
-		if p.NextCursor == "" || p.NextCursor < horizon {
-			break
-		}
-		cursor, limit = p.NextCursor, pageLimit
+// look reads the next page of the feed. The service removes old events, so the last one that listen has read may be
+// gone.
+func (l *listener) look(ctx context.Context) (page, error) {
+	found, err := l.api.feed(ctx, l.state.After)
+	if !errors.Is(err, errPositionGone) {
+		return found, err
 	}
-
-	for _, p := range slices.Backward(pages) {
-		slices.Reverse(p)
-		got.events = append(got.events, p...)
+	if err := l.seek(ctx); err != nil {
+		return page{}, err
 	}
-	return got, nil
+	return l.api.feed(ctx, l.state.After)
 }
 
 // chosen returns the events to forward.
@@ -194,22 +185,23 @@ func (l *listener) chosen(events []event) []event {
 }
 
 func (l *listener) wants(e event) bool {
-	return !e.CreatedAt.Before(l.state.From) && (len(l.Events) == 0 || slices.Contains(l.Events, e.Type))
+	return !l.state.settled(e.ID) && !e.CreatedAt.Before(l.state.From) &&
+		(len(l.Events) == 0 || slices.Contains(l.Events, e.Type))
 }
 
-// forwardAll settles events, oldest first. It writes the state after each forwarded event. After a
+// forwardAll settles events, in the order of the feed. It writes the state after each forwarded event. After a
 // kill, listen repeats at most the event under way.
 func (l *listener) forwardAll(ctx context.Context, events []event) error {
 	passedOver := false // the last events were passed over: one write at the end notes them
 	for _, e := range events {
 		if passedOver = !l.wants(e); passedOver {
-			l.state.settle(e.ID)
+			l.state.read(e.ID)
 			continue
 		}
 		if err := l.forward(ctx, e); err != nil {
 			return err
 		}
-		l.state.settle(e.ID)
+		l.state.read(e.ID)
 		if err := l.state.save(); err != nil {
 			return err
 		}

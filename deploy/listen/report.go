@@ -126,16 +126,18 @@ func (r *reporter) began(since time.Time) {
 	}
 }
 
-// catchUp prints how many missed events are sent before new ones.
-func (r *reporter) catchUp(n int, resumed bool) {
+// catchUp prints how many missed events are sent before new ones. With more, n is not all of them.
+func (r *reporter) catchUp(n int, more, resumed bool) {
 	which := "since the time you gave"
 	if resumed {
 		which = "missed while listen did not run"
 	}
-	switch n {
-	case 0:
+	switch {
+	case more:
+		r.notice("the events %s come first", which)
+	case n == 0:
 		r.notice("no events %s", which)
-	case 1:
+	case n == 1:
 		r.notice("1 event %s; it comes first", which)
 	default:
 		r.notice("%d events %s; they come first", n, which)

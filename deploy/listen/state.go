@@ -15,7 +15,7 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// state is kept between runs: the secret and the position in the list of events.
+// state is kept between runs: the secret and the position in the feed of events.
 type state struct {
 	Version  int       `json:"version"`
 	Secret   string    `json:"secret"`
@@ -23,6 +23,8 @@ type state struct {
 	From     time.Time `json:"from,omitzero"`      // earlier events are not forwarded
 	Position string    `json:"position,omitempty"` // the greatest settled id
 	Recent   []string  `json:"recent,omitempty"`   // ids settled since horizon, in order
+	After    string    `json:"after,omitempty"`    // the last event read in the feed; "" before the first one
+	Floor    string    `json:"floor,omitempty"`    // events with lesser ids were settled before the last seek
 }
 
 // stateVersion must change with every change that an older program could not read.
@@ -31,13 +33,13 @@ const stateVersion = 1
 // startAt forgets the settled events: every event created at t or later is new again. A zero t
 // means all events.
 func (s *state) startAt(t time.Time) {
-	s.From, s.Position, s.Recent = t, "", nil
+	s.From, s.Position, s.Recent, s.After, s.Floor = t, "", nil, "", ""
 	if !t.IsZero() {
 		s.Position = firstID(t)
 	}
 }
 
-// horizon returns the id before which every event is settled: lookBack before Position, or "" when
+// horizon returns the id before which a seek takes every event as settled: lookBack before Position, or "" when
 // no event was settled yet.
 func (s *state) horizon() string {
 	at, ok := checkout.IDTime(checkout.PrefixEvent, s.Position)
@@ -47,14 +49,14 @@ func (s *state) horizon() string {
 	return firstID(at.Add(-lookBack))
 }
 
-// settled reports whether the event with this id is settled. The id must be after horizon.
+// settled reports whether the event with this id was settled before the feed came to it.
 func (s *state) settled(id string) bool {
 	_, ok := slices.BinarySearch(s.Recent, id)
-	return ok
+	return ok || id < s.Floor
 }
 
-// settle notes that an event was forwarded, given up or passed over. All events that are older by
-// more than lookBack count as settled too.
+// settle notes that an event was forwarded, given up or passed over. It remembers the ids of the last lookBack, for
+// a seek.
 func (s *state) settle(id string) {
 	if i, ok := slices.BinarySearch(s.Recent, id); !ok {
 		s.Recent = slices.Insert(s.Recent, i, id)
@@ -62,6 +64,12 @@ func (s *state) settle(id string) {
 	s.Position = max(s.Position, id)
 	old, _ := slices.BinarySearch(s.Recent, s.horizon())
 	s.Recent = slices.Delete(s.Recent, 0, old)
+}
+
+// read settles the next event of the feed.
+func (s *state) read(id string) {
+	s.settle(id)
+	s.After = id
 }
 
 var secretShape = regexp.MustCompile(`^whsec_[0-9a-f]{64}$`)
@@ -74,7 +82,7 @@ func (s *state) check() error {
 		return fmt.Errorf("its version is %d and not %d", s.Version, stateVersion)
 	case !secretShape.MatchString(s.Secret):
 		return errors.New("its secret is not whsec_ and 64 hexadecimal digits")
-	case s.Position != "" && !isID(s.Position):
+	case s.Position != "" && !isID(s.Position), s.After != "" && !isID(s.After), s.Floor != "" && !isID(s.Floor):
 		return errors.New("its position is not an event's id")
 	case !slices.IsSorted(s.Recent) || slices.ContainsFunc(s.Recent, func(id string) bool { return !isID(id) }):
 		return errors.New("its recent events are not ids in order")
