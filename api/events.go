@@ -63,8 +63,8 @@ func (s *Server) feedEvents(ctx context.Context, caller storage.Caller, q query)
 			}
 			got, err := s.Store.EventFeed(ctx, caller.Key.Owner, after, p.Limit)
 			if errors.Is(err, checkout.ErrNotFound) {
-				q.add(name, "is not one of your events of this mode; events are removed some time after their last "+
-					"delivery. Without it the feed begins with the oldest event")
+				q.add(name, "must be an event of yours in this mode that is still there; events are removed some time "+
+					"after their last delivery. Begin without it, and drop each id that you have")
 				return nil, q.err()
 			}
 			return got, err

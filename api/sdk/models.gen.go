@@ -1172,6 +1172,24 @@ func (e WebhookStatus) Valid() bool {
 	}
 }
 
+// Defines values for ListEventsParamsOrder.
+const (
+	Asc  ListEventsParamsOrder = "asc"
+	Desc ListEventsParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListEventsParamsOrder enum.
+func (e ListEventsParamsOrder) Valid() bool {
+	switch e {
+	case Asc:
+		return true
+	case Desc:
+		return true
+	default:
+		return false
+	}
+}
+
 // Amount Major units of the currency, with two decimals.
 //
 // Examples: 149.9
@@ -2936,6 +2954,15 @@ type RetryDeliveryParams struct {
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
+	// Order `desc`: newest first. `asc`: the feed, oldest first, in an order of its own in which `created_at` can go back a
+	// little. The feed takes `limit`, `after` and `cursor` only.
+	Order *ListEventsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// After Only what comes behind this event in the feed; needs `order=asc`. Without it the feed begins with the oldest
+	// event. It is a 400 when you have no such event in this mode, or no longer: events are removed some time after
+	// their last delivery. Begin without it then, and drop each `id` that you have.
+	After *EventId `form:"after,omitempty" json:"after,omitempty"`
+
 	// Type Only events of this type.
 	Type *EventName `form:"type,omitempty" json:"type,omitempty"`
 
@@ -2954,6 +2981,9 @@ type ListEventsParams struct {
 	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
 	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 }
+
+// ListEventsParamsOrder defines parameters for ListEvents.
+type ListEventsParamsOrder string
 
 // ListPayoutsParams defines parameters for ListPayouts.
 type ListPayoutsParams struct {

@@ -584,6 +584,13 @@ export interface paths {
         /**
          * List events
          * @description Scope `events:read`.
+         *
+         *     With `order=asc` it is a feed for programs that follow the events: ask again and again, with the `id` of the last
+         *     event of the feed that you have as `after`. This order never changes, so you miss no event and get none twice. An
+         *     event is in the feed a moment later than in the list with the newest first.
+         *
+         *     A poll with `since` can miss events: one can appear behind others that you have seen, with an earlier
+         *     `created_at`. Use the feed instead.
          */
         get: operations["listEvents"];
         put?: never;
@@ -3215,6 +3222,17 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
+                /**
+                 * @description `desc`: newest first. `asc`: the feed, oldest first, in an order of its own in which `created_at` can go back a
+                 *     little. The feed takes `limit`, `after` and `cursor` only.
+                 */
+                order?: "desc" | "asc";
+                /**
+                 * @description Only what comes behind this event in the feed; needs `order=asc`. Without it the feed begins with the oldest
+                 *     event. It is a 400 when you have no such event in this mode, or no longer: events are removed some time after
+                 *     their last delivery. Begin without it then, and drop each `id` that you have.
+                 */
+                after?: components["schemas"]["EventId"];
                 /** @description Only events of this type. */
                 type?: components["schemas"]["EventName"];
                 /** @description Only what belongs to this session. */
