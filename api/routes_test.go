@@ -16,7 +16,7 @@ var lists = []struct {
 }{
 	{"/v1/webhooks", "wh", []string{"status"}},
 	{"/v1/deliveries", "whd", []string{"status", "webhook", "event", "session"}},
-	{"/v1/events", "evt", []string{"type", "session"}},
+	{"/v1/events", "evt", []string{"type", "session", "order", "after"}},
 	{"/v1/replays", "whr", []string{"webhook"}},
 	{"/v1/checkout", "cs", []string{"status", "order_id"}},
 	{"/v1/payouts", "po", []string{"status", "session"}},

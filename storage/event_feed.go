@@ -52,6 +52,17 @@ func (s *Store) EventFeed(
 	return got, nil
 }
 
+// FeedHorizon returns the transaction from which on the feed withholds what is stored, and whether it is open.
+func (s *Store) FeedHorizon(ctx context.Context) (xid string, open bool, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT pg_snapshot_xmin(now)::text, pg_snapshot_xmin(now) < pg_snapshot_xmax(now)
+		FROM pg_current_snapshot() AS now`).Scan(&xid, &open)
+	if err != nil {
+		return "", false, fmt.Errorf("horizon of the feed: %w", err)
+	}
+	return xid, open, nil
+}
+
 // ErrOtherCluster says that the database came from a cluster that had counted more transactions, as by the restore
 // of a dump. New events would come before the old ones in the feed. Its text says what to do.
 var ErrOtherCluster = errors.New("the database was restored into another PostgreSQL cluster: run checkout setup")
@@ -98,7 +109,8 @@ func beginFeedEra(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE event ALTER COLUMN feed_era SET DEFAULT %d`, era)); err != nil {
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(`ALTER TABLE event ALTER COLUMN feed_era SET DEFAULT %d`, era))
+	if err != nil {
 		return err
 	}
 	return tx.Commit()

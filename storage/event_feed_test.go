@@ -137,6 +137,9 @@ func TestEventFeed_WaitsForOlderTransactions(t *testing.T) {
 
 	event, _ := f.publishTest(t, e, webhook.PayoutSent)
 	require.Empty(t, f.feed(t, "", 100), "the open transaction may still store an event that comes before")
+	_, open, err := f.FeedHorizon(t.Context())
+	require.NoError(t, err)
+	require.True(t, open)
 	late := checkout.NewID(checkout.PrefixEvent)
 	_, err = tx.Exec(t.Context(), `
 		INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)

@@ -41,6 +41,7 @@ var healthy = map[string]string{
 	`checkout_payout_pending{checkout_mode="live",checkout_payout_hold=""}`:                          "3x90",
 	`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="delay"}`:                     "3x90",
 	`checkout_payout_oldest_seconds{checkout_mode="live"}`:                                           "20x90",
+	`checkout_event_feed_held_seconds{job="worker"}`:                                                 "0x90",
 }
 
 // gone takes a series away.
@@ -69,6 +70,7 @@ var faults = map[string]map[string]string{
 	"CheckoutTemporalCertificateExpires": {
 		`checkout_temporal_certificate_remaining_days{job="worker"}`: "6x90",
 	},
+	"CheckoutEventFeedHeld": {`checkout_event_feed_held_seconds{job="worker"}`: "0+60x90"},
 	"CheckoutNoRate": {
 		`checkout_rate_available{checkout_mode="live",checkout_rate_from="EUR",checkout_rate_to="USDC"}`: "0x90",
 	},

@@ -26,6 +26,8 @@ var (
 		metric.WithUnit("s"), metric.WithDescription("Age of the oldest payout that is not sent; 0 when there is none."))
 	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
 		metric.WithDescription("Number of the newest migration in the database."))
+	feedHeld, _ = meter.Float64ObservableGauge("checkout.event.feed.held", metric.WithUnit("s"),
+		metric.WithDescription("How long one open transaction has held up the feed of events, as far as this process saw."))
 	certificateDays, _ = meter.Float64ObservableGauge("checkout.temporal.certificate.remaining",
 		metric.WithUnit("d"), metric.WithDescription("How long the client's certificate for Temporal is still valid."))
 )
@@ -54,41 +56,53 @@ type backlogMeter struct {
 	at      time.Time // of the last look
 	backlog []storage.Backlog
 	schema  int64
+
+	horizon string    // of the feed of events
+	since   time.Time // when this process saw the horizon first, or last without an open transaction
 }
 
 // measureBacklog exports what waits in the database. Every worker process exports the same figures.
 func measureBacklog(store *storage.Store) error {
 	m := &backlogMeter{store: store}
 	_, err := meter.RegisterCallback(m.observe,
-		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, schemaVersion)
+		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, schemaVersion, feedHeld)
 	return err
 }
 
-// look reads the database unless it did so lately.
-func (m *backlogMeter) look(ctx context.Context) (all []storage.Backlog, schema int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// look reads the database unless it did so lately. m.mu must be locked.
+func (m *backlogMeter) look(ctx context.Context) error {
 	if !m.at.IsZero() && time.Since(m.at) < backlogPace {
-		return m.backlog, m.schema, nil
+		return nil
 	}
-	if all, err = m.store.Backlog(ctx, activities.OverdueMargin); err != nil {
-		return nil, 0, err
-	}
-	if schema, err = m.store.SchemaVersion(ctx); err != nil {
-		return nil, 0, err
-	}
-	m.backlog, m.schema, m.at = all, schema, time.Now()
-	return all, schema, nil
-}
-
-func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
-	all, schema, err := m.look(ctx)
+	all, err := m.store.Backlog(ctx, activities.OverdueMargin)
 	if err != nil {
 		return err
 	}
-	o.ObserveInt64(schemaVersion, schema)
+	schema, err := m.store.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	horizon, open, err := m.store.FeedHorizon(ctx)
+	if err != nil {
+		return err
+	}
+	m.backlog, m.schema, m.at = all, schema, time.Now()
+	if !open || horizon != m.horizon {
+		m.horizon, m.since = horizon, m.at
+	}
+	return nil
+}
+
+func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.look(ctx); err != nil {
+		return err
+	}
+	o.ObserveInt64(schemaVersion, m.schema)
+	o.ObserveFloat64(feedHeld, m.at.Sub(m.since).Seconds())
 	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
-		observeMode(o, mode, all)
+		observeMode(o, mode, m.backlog)
 	}
 	return nil
 }

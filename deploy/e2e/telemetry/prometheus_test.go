@@ -77,6 +77,7 @@ func TestMetrics_ArriveInPrometheus(t *testing.T) {
 		`webhook_delivery_backlog{checkout_mode="test", webhook_delivery_state="parked"}`,
 		`checkout_payout_pending{checkout_mode="live", checkout_payout_hold=""}`,
 		`checkout_payout_oldest_seconds{checkout_mode="live"}`,
+		`checkout_event_feed_held_seconds`,
 	} {
 		p.await(query, 0)
 	}
