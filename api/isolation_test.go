@@ -60,7 +60,7 @@ var reaches = []reach{
 	{route: "GET /v1/events", path: "/v1/events?type=checkout.completed", foreign: 200, own: 200, lists: []string{"evt"}},
 	{route: "GET /v1/events", path: "/v1/events?session={paid}", foreign: 200, own: 200, lists: []string{"evt"}},
 	{route: "GET /v1/events", path: "/v1/events?order=asc", foreign: 200, own: 200, lists: []string{"evt"}},
-	{route: "GET /v1/events", path: "/v1/events?order=asc&after={evt}", foreign: 400, own: 200, lists: []string{}},
+	{route: "GET /v1/events", path: "/v1/events?after={evt}&order=asc", foreign: 400, own: 200, lists: []string{}},
 	{route: "GET /v1/events", path: "/v1/events?cursor={evt}", foreign: 200, own: 200, lists: []string{}},
 	{route: "GET /v1/replays", path: "/v1/replays", foreign: 200, own: 200, lists: []string{"whr"}},
 	{route: "GET /v1/replays", path: "/v1/replays?webhook={wh}", foreign: 200, own: 200, lists: []string{"whr"}},
