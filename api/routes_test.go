@@ -34,7 +34,9 @@ func (f *front) routes() []string {
 		if strings.HasPrefix(path, "/v1/") && path != "/v1/openapi.yaml" {
 			allow := f.do("PUT", path, "", "").header.Get("Allow") // no route has it
 			for method := range strings.SplitSeq(allow, ", ") {
-				routes = append(routes, method+" "+path)
+				if method != "HEAD" { // it has GET's handler
+					routes = append(routes, method+" "+path)
+				}
 			}
 		}
 		return err
