@@ -98,6 +98,9 @@ func TestScopes_KnowEveryRoute(t *testing.T) {
 	for path := range want {
 		allow := f.do("PUT", strings.Replace(path, "{id}", "x", 1), "", "").header.Get("Allow")
 		for method := range strings.SplitSeq(allow, ", ") {
+			if method == "HEAD" {
+				method = "GET" // it has GET's handler
+			}
 			known := slices.ContainsFunc(scopedRoutes, func(r []string) bool { return r[0] == method && r[1] == path })
 			require.Equal(t, !slices.Contains(keyless, path), known, "%s %s", method, path)
 		}
