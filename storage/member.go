@@ -12,11 +12,12 @@ import (
 )
 
 const memberColumns = `
-	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at`
+	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
+	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL)`
 
 func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
-		&m.SignedInAt, &m.InvitationExpiresAt}, more...)...)
+		&m.SignedInAt, &m.InvitationExpiresAt, &m.SecondFactor}, more...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}

@@ -25,6 +25,7 @@ var sealings = []sealing{
 	{"idempotent answers", "idempotent_request", `concat_ws(E'\n', merchant_id, mode, route, key)`,
 		"master_key_id", []string{"seed", "answer"}},
 	{"secrets to be shown once", "reveal", "subject", "master_key_id", []string{"sealed"}},
+	{"second factors", "second_factor", "'second factor ' || member_id", "master_key_id", []string{"sealed"}},
 }
 
 // Resealed is what Reseal did.

@@ -119,7 +119,8 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	f.exec(t, `INSERT INTO member_session (hash, member_id) VALUES ($1, 'usr_1')`, shown.Browser)
 	_, _, err = f.KeepReveal(t.Context(), shown)
 	require.NoError(t, err)
-	require.EqualValues(t, 4, f.query(t, `SELECT count(*) FROM information_schema.columns
+	require.NoError(t, f.StartSecondFactor(t.Context(), f.merchant.ID, "usr_1", []byte("a factor")))
+	require.EqualValues(t, 5, f.query(t, `SELECT count(*) FROM information_schema.columns
 		WHERE table_schema = 'public' AND column_name LIKE '%master_key_id'`), "a new sealed value: add it to sealings")
 
 	newer := f.newerKey(t)
@@ -127,7 +128,7 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	done, err := newer.Reseal(t.Context(), func(what string, rows int) { seen[what] = rows })
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{
-		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1,
+		"webhook secrets": 1, "previous webhook secrets": 1, "idempotent answers": 2, "secrets to be shown once": 1, "second factors": 1,
 	}, done.Values)
 	require.Equal(t, done.Values, seen)
 	require.Equal(t, []string{"k1"}, done.Retired)
@@ -141,6 +142,9 @@ func TestReseal_KnowsEverySealedValue(t *testing.T) {
 	secret, err := newer.TakeReveal(t.Context(), shown)
 	require.NoError(t, err)
 	require.Equal(t, shown.Secret, secret)
+	factor, err := newer.StartedSecondFactor(t.Context(), f.merchant.ID, "usr_1")
+	require.NoError(t, err)
+	require.Equal(t, "a factor", string(factor))
 
 	done, err = newer.Reseal(t.Context(), func(string, int) { t.Error("nothing is left") })
 	require.NoError(t, err)

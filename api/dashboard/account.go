@@ -21,10 +21,24 @@ func (s *server) showRoot(v visit) (answer, error) {
 	return goTo("/test/", "")
 }
 
-type accountPage struct{ Fault string }
+type accountPage struct {
+	Fault         string
+	RecoveryCodes int // that are left
+}
 
-func (s *server) showAccount(v visit) (answer, error) {
-	return show("account", "Your account", accountPage{})
+func (s *server) showAccount(v visit) (answer, error) { return s.accountPage(v, "") }
+
+// accountPage shows the account and the fault of the last action, "" for none.
+func (s *server) accountPage(v visit, fault string) (answer, error) {
+	left, err := s.Store.RecoveryCodes(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	p := accountPage{fault, left}
+	if fault != "" {
+		return refuse("account", "Your account", p)
+	}
+	return show("account", "Your account", p)
 }
 
 var passwordChanged = notice(
@@ -43,7 +57,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 	}
 
 	if fault != "" {
-		return refuse("account", "Your account", accountPage{fault})
+		return s.accountPage(v, fault)
 	}
 
 	hash, err := hashPassword(v.Context(), v.PostFormValue("new_password"))

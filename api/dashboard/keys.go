@@ -87,6 +87,15 @@ func (s *server) createKey(v visit) (answer, error) {
 	if fault != "" {
 		return s.keysPage(v, keysPage{Fault: fault, Form: form})
 	}
+	if v.Mode.Live() {
+		page, err := s.unconfirmed(v, confirmPage{
+			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + scopeWords(k.Scopes) + ".",
+			Button: "Make the live key", Back: v.Path("/keys"),
+		})
+		if page != nil || err != nil {
+			return orNone(page), err
+		}
+	}
 	secret := checkout.NewAPIKey(k.Mode)
 	note := v.audit(
 		"api_key.created", k.ID,

@@ -86,7 +86,7 @@ func (s *server) unconfirmedOwner(v visit, concerned bool, what string) (*answer
 		return nil, nil
 	}
 	return s.unconfirmed(v, confirmPage{
-		Text: what + " Owners change payout addresses and people.", Button: "Confirm", Back: "/members",
+		Text: what + " Owners change payout addresses and people.", Button: "Confirm", Back: v.Path("/members"),
 	})
 }
 

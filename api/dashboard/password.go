@@ -88,9 +88,9 @@ func samePassword(ctx context.Context, password, hash string) (bool, error) {
 	return same && fault == nil && known, err
 }
 
-// confirmed checks the visitor's password before a dangerous action. It returns "" when the
-// password is right, else a fault. The audit log notes a wrong password, because a stranger may sit
-// at the member's browser.
+// confirmed checks the visitor's password before a dangerous action, and a code when the visitor has a
+// second factor. It returns "" when they are right, else a fault. The audit log notes a wrong password,
+// because a stranger may sit at the member's browser.
 func (s *server) confirmed(v visit) (fault string, err error) {
 	hash, err := s.Store.MemberPassword(v.Context(), v.MerchantID(), v.Member.ID)
 	if err != nil {
@@ -103,15 +103,22 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	if !ok {
 		return "There were too many attempts. Wait a minute, then try again.", nil
 	}
-	if ok, err = samePassword(v.Context(), v.PostFormValue("password"), hash); err != nil || ok {
+	ok, err = samePassword(v.Context(), v.PostFormValue("password"), hash)
+	switch {
+	case err != nil:
 		return "", err
+	case ok && v.Member.SecondFactor:
+		return s.codeFault(v.Request, v.Member)
+	case ok:
+		return "", nil
 	}
 	return "Your password is not right.", s.Store.Audit(
 		v.Context(), v.auditBoth("member.password_refused", v.Member.ID, "at "+v.URL.Path),
 	)
 }
 
-// confirmPage asks for the password before a dangerous action.
+// confirmPage asks who sits at the browser before a dangerous action: for the password, and for a code
+// when the visitor has a second factor.
 type confirmPage struct {
 	Text   string // describes the action
 	Button string
@@ -120,8 +127,10 @@ type confirmPage struct {
 	Fault  string
 }
 
-// unconfirmed returns the page that asks for the visitor's password, nil when the form has the
-// right one.
+// proofs are the fields of the template "step_up".
+var proofs = []string{"password", "code", "username"}
+
+// unconfirmed returns the page that asks the visitor to confirm who they are, nil when the form proves it.
 func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
@@ -135,12 +144,12 @@ func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.PostForm)) {
 		for _, text := range v.PostForm[name] {
-			if name != "password" {
+			if !slices.Contains(proofs, name) {
 				p.Fields = append(p.Fields, pair{name, text})
 			}
 		}
 	}
-	const title = "Confirm with your password"
+	const title = "Confirm that it is you"
 	got, err := show("confirm", title, p)
 	if p.Fault != "" {
 		got, err = refuse("confirm", title, p)

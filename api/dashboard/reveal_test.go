@@ -74,7 +74,7 @@ func TestCreate_AReloadMakesNoSecond(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	owner := d.as(checkout.RoleOwner)
-	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server").reloaded().body)
+	require.Regexp(t, shownKey, owner.form("/live/keys", "/live/keys").with("label", "server", "password", password).reloaded().body)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key`))
 	require.Regexp(t, secretIn, owner.form("/test/webhooks/new", "/test/webhooks").with("url", "https://shop.example/").reloaded().body)
 	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM webhook_endpoint`))
@@ -217,7 +217,8 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
-	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted
+	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…
+		"/signin/code": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
 		"/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,
 	}
 	for _, p := range posts {

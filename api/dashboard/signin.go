@@ -91,6 +91,10 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
 		return nil //nolint:nilerr // an unknown member is told the same as a wrong password
 	}
+	if member.SecondFactor {
+		s.askForCode(w, r, member, hash, safeNext(form.Next))
+		return nil
+	}
 	return s.startSession(w, r, member, hash, safeNext(form.Next))
 }
 

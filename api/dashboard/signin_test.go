@@ -222,7 +222,8 @@ func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
-	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true}
+	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true,
+		"/signin/code": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true}
 	for _, r := range routesOf(t, "POST") {
 		if !own[r.path] {
 			require.Equal(t, 403, b.post(r.path).status, r.path)

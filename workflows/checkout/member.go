@@ -36,6 +36,7 @@ type Member struct {
 	CreatedAt           time.Time
 	SignedInAt          *time.Time // nil when the member never signed in
 	InvitationExpiresAt *time.Time // nil after the invitation was accepted
+	SecondFactor        bool       // signing in also needs a code of the member's app
 }
 
 // Invited reports whether the member has no password yet.

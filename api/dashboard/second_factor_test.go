@@ -1,0 +1,213 @@
+package dashboard
+
+import (
+	"encoding/base32"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/hotp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// app makes the codes of one secret.
+type app struct {
+	t      *testing.T
+	secret string // base32
+}
+
+// code returns the code of the present time step and of those after it.
+func (a app) code(after int64) string {
+	a.t.Helper()
+	code, err := hotp.GenerateCode(a.secret, uint64(time.Now().Unix()/codeSeconds+after))
+	require.NoError(a.t, err)
+	return code
+}
+
+var (
+	factorKeyShown = regexp.MustCompile(`<code id="secret">([A-Z2-7 ]+)</code>`)
+	factorCodesShown  = regexp.MustCompile(`(?s)<pre id="codes" class="codes">(.*?)</pre>`)
+)
+
+// enrol turns a second factor on in a signed-in browser. It returns the app and the recovery codes.
+func (b *browser) enrol() (app, []string) {
+	b.t.Helper()
+	asked := b.post("/account/second_factor")
+	shown := b.follow(b.formOf(asked, "/account/second_factor").send("password", password))
+	require.Contains(b.t, shown.body, `src="data:image/png;base64,`)
+	phone := app{b.t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
+	codes := b.follow(b.formOf(shown, "/account/second_factor/code").send("code", phone.code(-1)))
+	return phone, strings.Fields(factorCodesShown.FindStringSubmatch(codes.body)[1])
+}
+
+// forgetUse makes every code good again, as after some minutes.
+func (d *desk) forgetUse() { d.exec(`UPDATE second_factor SET last_step = 0`) }
+
+func TestSecondFactor_SigningInNeedsACode(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	first := d.browser()
+	require.Equal(t, "/", first.signIn(m.Email, password).to())
+	other := d.browser()
+	other.signIn(m.Email, password)
+	phone, recovery := first.enrol()
+	require.Len(t, recovery, recoveryCodes)
+	require.Equal(t, 200, first.get("/account").status)
+	require.Equal(t, 303, other.get("/account").status, "others are signed out")
+	require.Contains(t, first.get("/account/recovery_codes").to(), "/account", "they are shown once")
+
+	b := d.browser()
+	got := b.post("/signin", "email", m.Email, "password", password, "next", "/test/members")
+	require.Equal(t, "/signin/code?next=%2Ftest%2Fmembers", got.to())
+	require.Equal(t, 303, b.get("/test/").status, "not signed in yet")
+	form := b.form(got.to(), "/signin/code")
+	d.exec(`DELETE FROM token_bucket`)
+	for _, wrong := range []string{"", "000000", "12345", "0000-0000-0000-0000", phone.code(5), phone.code(-5)} {
+		require.Equal(t, 422, form.send("code", wrong).status, wrong)
+	}
+	require.Equal(t, 303, b.get("/test/").status)
+	d.exec(`DELETE FROM token_bucket`)
+	code := phone.code(0)
+	require.Equal(t, "/test/members", form.send("code", " "+code[:3]+" "+code[3:]).to())
+	require.Equal(t, 200, b.get("/test/members").status)
+	d.exec(`DELETE FROM token_bucket`)
+	require.Contains(t, b.get("/test/members").text(), "with a second factor")
+
+	again := d.browser()
+	again.signIn(m.Email, password)
+	require.Equal(t, 422, again.post("/signin/code", "code", code).status, "a code is good for one use")
+	require.Equal(t, 422, again.post("/signin/code", "code", phone.code(-1)).status, "nor is an older one")
+	require.Equal(t, 303, again.post("/signin/code", "code", strings.ToUpper(recovery[0])).status)
+	again.post("/signout")
+	again.signIn(m.Email, password)
+	require.Equal(t, 422, again.post("/signin/code", "code", recovery[0]).status)
+	require.Contains(t, first.get("/account").text(), "9 recovery codes are left")
+	log := first.get("/test/audit").text()
+	for _, action := range []string{"member.second_factor_on", "member.code_refused", "member.recovery_code_used", "off → on"} {
+		require.Contains(t, log, action)
+	}
+}
+
+func TestSecondFactor_TheHalfSignInIsWorthNothingAlone(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	b := d.browser()
+	b.signIn(m.Email, password)
+	phone, _ := b.enrol()
+	d.forgetUse()
+	require.Equal(t, "/signin", d.browser().get("/signin/code").to())
+	require.Equal(t, "/signin", d.browser().post("/signin/code", "code", phone.code(0)).to(), "a code without the password")
+	hash := value[string](d, `SELECT password_hash FROM member WHERE id = $1`, m.ID)
+	soon := time.Now().Add(time.Minute).Unix()
+	for name, cookie := range map[string]string{
+		"of a guessed hash":  halfToken(m, "guess", soon),
+		"that has run out":   halfToken(m, hash, time.Now().Add(-time.Minute).Unix()),
+		"of somebody else":   strings.Replace(halfToken(m, hash, soon), m.ID, checkout.NewID(checkout.PrefixMember), 1),
+		"with another end":   halfToken(m, hash, soon) + "x",
+		"of nothing":         "...",
+		"of another account": strings.Replace(halfToken(m, hash, soon), d.merchant, d.other, 1),
+	} {
+		got := d.browser().send("POST", "/signin/code", map[string][]string{"code": {phone.code(0)}}, "Cookie", "half="+cookie)
+		require.Equal(t, "/signin", got.to(), name)
+	}
+	require.Equal(t, 303, d.browser().send("POST", "/signin/code", map[string][]string{"code": {phone.code(0)}},
+		"Cookie", "half="+halfToken(m, hash, soon)).status)
+}
+
+func TestSecondFactor_GuessingIsSlow(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stopRefill()
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	b := d.browser()
+	b.signIn(m.Email, password)
+	phone, _ := b.enrol()
+	d.forgetUse()
+	d.exec(`DELETE FROM token_bucket WHERE kind = $1`, bucketCode)
+	form := b.formOf(b.post("/live/keys", "label", "a", "access", "full"), "/live/keys")
+	for range accountRate.Burst {
+		d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
+		require.Contains(t, form.send("password", password, "code", "000000").text(), "not right")
+	}
+	d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
+	require.Contains(t, form.send("password", password, "code", phone.code(0)).text(), "too many attempts")
+	require.Zero(t, value[int](d, `SELECT count(*) FROM api_key WHERE merchant_id = $1`, d.merchant))
+}
+
+func TestSecondFactor_IsStoredSealedAndHashed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	phone, recovery := d.as(checkout.RoleViewer).enrol()
+	raw, err := base32.StdEncoding.DecodeString(phone.secret)
+	require.NoError(t, err)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM second_factor WHERE position($1 IN sealed) > 0 OR position($2 IN sealed) > 0`,
+		raw, []byte(phone.secret)))
+	require.Zero(t, value[int](d, `SELECT count(*) FROM recovery_code WHERE hash = $1`, []byte(recovery[0])))
+}
+
+func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleViewer)
+	require.Equal(t, "/account", b.get("/account/second_factor").to(), "nothing was started")
+	asked := b.post("/account/second_factor")
+	require.Equal(t, 422, b.formOf(asked, "/account/second_factor").send("password", "wrong").status)
+	require.Equal(t, "/account", b.get("/account/second_factor").to())
+	shown := b.follow(b.formOf(asked, "/account/second_factor").send("password", password))
+	wrong := b.formOf(shown, "/account/second_factor/code").send("code", "000000")
+	require.Equal(t, 422, wrong.status)
+	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
+	require.NotContains(t, b.get("/account").text(), "recovery codes are left")
+
+	phone, _ := b.enrol()
+	require.Equal(t, "/account", b.post("/account/second_factor").to(), "it cannot be replaced")
+	require.Equal(t, "/account", b.get("/account/second_factor").to(), "nor be seen again")
+	d.forgetUse()
+	off := b.formOf(b.post("/account/second_factor/remove"), "/account/second_factor/remove")
+	require.Equal(t, 422, off.send("password", password).status)
+	require.Equal(t, 422, off.send("password", "wrong", "code", phone.code(0)).status)
+	require.Equal(t, "/account second_factor_off", off.send("password", password, "code", phone.code(0)).to())
+	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)`))
+	require.Equal(t, 303, b.form("/account", "/account/password").send("password", password,
+		"new_password", password+"2", "new_password_again", password+"2").status)
+}
+
+// TestStepUp_EverythingThatMovesMoneyAsks checks that a stolen session alone makes no owner, live key or payout address.
+func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stopRefill()
+	b := d.as(checkout.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
+	phone, _ := b.enrol()
+	for _, c := range []struct {
+		name, path string
+		fields     []string
+	}{
+		{"invite an owner", "/test/members", []string{"email", "new@shop.example", "role", "owner"}},
+		{"promote", "/test/members/" + viewer.ID + "/role", []string{"role", "owner"}},
+		{"live key", "/live/keys", []string{"label", "server", "access", "full", "once", "form"}},
+		{"live payout address", "/live/settings/payout", []string{"address_ETH", goodAddress}},
+		{"test payout address", "/test/settings/payout", []string{"address_ETH", goodAddress}},
+	} {
+		d.exec(`DELETE FROM token_bucket`)
+		d.forgetUse()
+		entries := func() int { return value[int](d, `SELECT count(*) FROM audit_entry WHERE action NOT LIKE '%refused'`) }
+		before := entries()
+		asked := b.post(c.path, c.fields...)
+		require.Equal(t, 200, asked.status, c.name)
+		form := b.formOf(asked, c.path)
+		require.Equal(t, 422, form.send("password", password).status, c.name)
+		require.Equal(t, 422, form.send("password", password, "code", "000000").status, c.name)
+		require.Equal(t, 422, form.send("password", "wrong", "code", phone.code(0)).status, c.name)
+		require.Equal(t, before, entries(), c.name)
+		require.Equal(t, 303, form.send("password", password, "code", phone.code(0)).status, c.name)
+		require.Equal(t, before+1, entries(), c.name)
+	}
+	require.Equal(t, 303, b.post("/test/keys", "label", "a", "access", "full").status, "a test key needs none")
+}

@@ -1,0 +1,150 @@
+package storage
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// CodeCheck looks for the time step of a typed code, among the steps after the step after. It returns
+// false when the code belongs to none of them.
+type CodeCheck func(secret []byte, after int64) (step int64, ok bool)
+
+// sealedFactor is the owner to which the secret of a member's second factor is bound, see Keyring.seal.
+func sealedFactor(memberID string) string { return "second factor " + memberID }
+
+// StartSecondFactor stores a new secret for a member. It is no second factor until ConfirmSecondFactor. It
+// returns checkout.ErrNotFound when the member is unknown or has a second factor already.
+func (s *Store) StartSecondFactor(ctx context.Context, merchantID, memberID string, secret []byte) error {
+	keyID, sealed := s.keys.seal(sealedFactor(memberID), secret)
+	tag, err := s.pool.Exec(ctx, `
+		INSERT INTO second_factor (member_id, master_key_id, sealed)
+		SELECT id, $3, $4 FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL
+		ON CONFLICT (member_id) DO UPDATE SET master_key_id = excluded.master_key_id, sealed = excluded.sealed,
+			created_at = clock_timestamp() WHERE second_factor.confirmed_at IS NULL`,
+		memberID, merchantID, keyID, sealed)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = checkout.ErrNotFound
+	}
+	return wrap("start second factor", err)
+}
+
+// StartedSecondFactor returns the secret that StartSecondFactor stored and that is not confirmed. It
+// returns checkout.ErrNotFound.
+func (s *Store) StartedSecondFactor(ctx context.Context, merchantID, memberID string) (secret []byte, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		secret, _, err = s.secondFactor(ctx, tx, merchantID, memberID, false)
+		return err
+	})
+	return secret, wrap("second factor", err)
+}
+
+// secondFactor reads and locks the second factor of a member.
+func (s *Store) secondFactor(
+	ctx context.Context, tx pgx.Tx, merchantID, memberID string, confirmed bool,
+) (secret []byte, lastStep int64, err error) {
+	var keyID string
+	var sealed []byte
+	err = tx.QueryRow(ctx, `
+		SELECT f.master_key_id, f.sealed, f.last_step FROM second_factor f JOIN member m ON m.id = f.member_id
+		WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL AND (f.confirmed_at IS NOT NULL) = $3
+		FOR UPDATE OF f`, memberID, merchantID, confirmed).Scan(&keyID, &sealed, &lastStep)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = checkout.ErrNotFound
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	secret, err = s.keys.unseal(keyID, sealedFactor(memberID), sealed)
+	return secret, lastStep, err
+}
+
+// ConfirmSecondFactor makes the started secret the member's second factor when check knows the typed code.
+// recovery are the SHA-256 of the codes that replace the app. The member is signed out of every other
+// browser than keep. It returns checkout.ErrNotFound when nothing was started or the code is wrong.
+func (s *Store) ConfirmSecondFactor(
+	ctx context.Context, merchantID, memberID string, check CodeCheck, recovery [][]byte, keep []byte,
+	by checkout.AuditEntry,
+) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, false)
+		if err != nil {
+			return err
+		}
+		step, ok := check(secret, last)
+		if !ok {
+			return checkout.ErrNotFound
+		}
+		_, err = tx.Exec(ctx, `
+			WITH old AS (DELETE FROM recovery_code WHERE member_id = $1 AND hash <> ALL ($3)),
+			codes AS (INSERT INTO recovery_code (member_id, hash) SELECT $1, unnest($3::bytea[])),
+			others AS (DELETE FROM member_session WHERE member_id = $1 AND hash <> $4)
+			UPDATE second_factor SET confirmed_at = clock_timestamp(), last_step = $2 WHERE member_id = $1`,
+			memberID, step, recovery, keep)
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, by)
+	})
+	return wrap("confirm second factor", err)
+}
+
+// UseCode reports whether check knows the typed code of a member's second factor. A code that it knows is
+// used up, with those of earlier time steps.
+func (s *Store) UseCode(ctx context.Context, merchantID, memberID string, check CodeCheck) (ok bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		secret, last, err := s.secondFactor(ctx, tx, merchantID, memberID, true)
+		if err != nil {
+			return err
+		}
+		var step int64
+		if step, ok = check(secret, last); !ok {
+			return nil
+		}
+		_, err = tx.Exec(ctx, `UPDATE second_factor SET last_step = $2 WHERE member_id = $1`, memberID, step)
+		return err
+	})
+	return ok && err == nil, wrap("use code", err)
+}
+
+// UseRecoveryCode reports whether a member has the recovery code with this SHA-256, and deletes it. by goes
+// to the audit log then.
+func (s *Store) UseRecoveryCode(
+	ctx context.Context, merchantID, memberID string, hash []byte, by checkout.AuditEntry,
+) (ok bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			DELETE FROM recovery_code r USING member m, second_factor f
+			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2
+				AND m.removed_at IS NULL AND f.member_id = m.id AND f.confirmed_at IS NOT NULL`,
+			memberID, merchantID, hash)
+		if ok = tag.RowsAffected() > 0; err != nil || !ok {
+			return err
+		}
+		return audit(ctx, tx, by)
+	})
+	return ok && err == nil, wrap("use recovery code", err)
+}
+
+// RecoveryCodes counts the recovery codes that a member has left.
+func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) (n int, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT count(*) FROM recovery_code r JOIN member m ON m.id = r.member_id
+		WHERE m.id = $1 AND m.merchant_id = $2`, memberID, merchantID).Scan(&n)
+	return n, wrap("recovery codes", err)
+}
+
+// RemoveSecondFactor turns a member's second factor off. It returns checkout.ErrNotFound when there is none.
+func (s *Store) RemoveSecondFactor(
+	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
+) error {
+	return s.changeMember(ctx, by, `
+		WITH codes AS (DELETE FROM recovery_code r USING member m
+			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2)
+		DELETE FROM second_factor f USING member m
+		WHERE f.member_id = m.id AND m.id = $1 AND m.merchant_id = $2 AND f.confirmed_at IS NOT NULL`,
+		memberID, merchantID)
+}
