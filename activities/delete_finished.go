@@ -70,7 +70,7 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 }
 
 // DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
-// It also deletes old idempotent requests, token buckets and secrets that waited for their page, and
+// It also deletes old idempotent requests, token buckets, mails and secrets that waited for their page, and
 // sessions, audit entries and rows of the sandbox whose age in in is not 0. The kinds take turns, one
 // page each, so an error or a backlog of one kind does not block the others. It returns the number of
 // deleted deliveries and events.
@@ -111,6 +111,7 @@ func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone 
 			return last.Owner != "", err
 		}},
 		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
+		deleteAll(new(int), func(limit int) (int, error) { return h.Store.DeleteOldMails(ctx, in.Age, limit) }),
 	}
 	if in.Session > 0 {
 		parts = append(parts, deleteFrom(&gone.Session, func(after string, limit int) (string, int, error) {

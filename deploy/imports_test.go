@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"activities":          {"storage", leaves[0], leaves[1]},
 	"activities/sandbox":  {"storage", leaves[0], leaves[1]},
 	"activities/rate":     {leaves[0]},
+	"activities/mail":     {"storage", leaves[0]},
 	"activities/treasury": {"storage", leaves[0], leaves[1]},
 	"workflows":           {"activities", leaves[0], leaves[1]}, // method references, inputs and results
 	"workflows/runs":      {"workflows", "activities", leaves[0], leaves[1]},
@@ -67,8 +68,8 @@ var outside = []string{"context", "go.temporal.io/sdk/client"}
 // commandLine is the one package below deploy/ with a rule: it imports nothing of api/, whose faces deploy/service serves.
 const commandLine = "deploy/app"
 
-// standIns are the packages below deploy/ that tests outside it import: doubles of the acquirer and nodes of blockchains.
-var standIns = []string{"deploy/acquirer", "deploy/chains"}
+// standIns are the packages below deploy/ that tests outside it import: doubles of the acquirer, nodes of blockchains and a mail server.
+var standIns = []string{"deploy/acquirer", "deploy/chains", "deploy/mailbox"}
 
 // vagueNames say nothing about what a package is for.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "type", "types", "misc", "shared"}

@@ -33,6 +33,14 @@ func (a *Accounts) CreateAPIKey(
 		if err != nil {
 			return err
 		}
+		for _, by := range note {
+			if !k.Mode.Live() {
+				break
+			}
+			if err := mailOwners(ctx, tx, k.MerchantID, checkout.MailLiveKey, mailDetail(by)); err != nil {
+				return err
+			}
+		}
 		return auditAll(ctx, tx, note)
 	})
 	if violates(err, "api_key_merchant_id_fkey") {

@@ -51,6 +51,11 @@ func (a *Accounts) InviteMember(
 		if err != nil {
 			return err
 		}
+		if m.Role == checkout.RoleOwner {
+			if err := mailOwners(ctx, tx, m.MerchantID, checkout.MailOwnersChanged, "Invited: "+mailDetail(by)); err != nil {
+				return err
+			}
+		}
 		return audit(ctx, tx, by)
 	})
 	switch {
@@ -81,7 +86,7 @@ func (a *Accounts) RenewInvitation(
 	ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time,
 	by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, `
+	return a.changeMember(ctx, by, toNobody, `
 		UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`,
 		memberID, merchantID, invitationHash, expires)
@@ -192,24 +197,25 @@ func (a *Accounts) memberWithPassword(
 	return m, hash, nil
 }
 
-// SetPassword replaces a member's password and signs the member out of every browser. It returns
-// checkout.ErrNotFound.
+// SetPassword replaces a member's password and signs the member out of every browser. The member gets a
+// mail. It returns checkout.ErrNotFound.
 func (a *Accounts) SetPassword(
 	ctx context.Context, merchantID, memberID, passwordHash string, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, `
-		WITH gone AS (DELETE FROM member_session WHERE member_id = $1)
+	return a.changeMember(ctx, by, toMember, `
+		WITH gone AS (DELETE FROM member_session WHERE member_id = $1),
+			code AS (DELETE FROM password_reset WHERE member_id = $1)
 		UPDATE member SET password_hash = $3
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NOT NULL`,
 		memberID, merchantID, passwordHash)
 }
 
 // SetRole changes the role of a member. It returns checkout.ErrNotFound, and checkout.ErrLastOwner
-// when the merchant would have no owner left.
+// when the merchant would have no owner left. Every owner gets a mail when an owner is made or unmade.
 func (a *Accounts) SetRole(
 	ctx context.Context, merchantID, memberID string, role checkout.Role, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, `
+	return a.changeMember(ctx, by, toOwners, `
 		UPDATE member SET role = $3 WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`,
 		memberID, merchantID, role)
 }
@@ -218,7 +224,7 @@ func (a *Accounts) SetRole(
 func (a *Accounts) RemoveMember(
 	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, `
+	return a.changeMember(ctx, by, toOwners, `
 		WITH gone AS (DELETE FROM member_session s USING member m
 			WHERE m.id = s.member_id AND m.id = $1 AND m.merchant_id = $2)
 		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
@@ -226,11 +232,20 @@ func (a *Accounts) RemoveMember(
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
 }
 
-// changeMember runs statement on one member and writes by to the audit log. args[1] must be the id
-// of the merchant. Changes of one merchant's members take turns; otherwise two changes could
+// mailTo says who gets a mail about the change of a member.
+type mailTo int
+
+const (
+	toNobody mailTo = iota
+	toMember
+	toOwners // when the member was an owner, or is one now
+)
+
+// changeMember runs statement on one member and writes by to the audit log and to the mails. args[0] must
+// be the id of the member, and args[1] the id of the merchant. Changes of one merchant's members take turns; otherwise two changes could
 // together remove the last owner.
 func (a *Accounts) changeMember(
-	ctx context.Context, by checkout.AuditEntry, statement string, args ...any,
+	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		merchantID := args[1]
@@ -242,6 +257,10 @@ func (a *Accounts) changeMember(
 		}
 
 		before, err := owners(ctx, tx, merchantID)
+		if err != nil {
+			return err
+		}
+		was, err := role(ctx, tx, args[0], merchantID)
 		if err != nil {
 			return err
 		}
@@ -263,12 +282,33 @@ func (a *Accounts) changeMember(
 		if after == 0 && before > 0 {
 			return checkout.ErrLastOwner
 		}
+		is, err := role(ctx, tx, args[0], merchantID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case tell == toMember:
+			err = mailMember(ctx, tx, by.Subject, checkout.MailAccountChanged, mailDetail(by))
+		case tell == toOwners && (was == checkout.RoleOwner || is == checkout.RoleOwner):
+			err = mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by))
+		}
+		if err != nil {
+			return err
+		}
 		return audit(ctx, tx, by)
 	})
 	if err != nil {
 		return fmt.Errorf("change member: %w", err)
 	}
 	return nil
+}
+
+// role returns the role of a member, "" for an unknown one.
+func role(ctx context.Context, tx pgx.Tx, memberID, merchantID any) (role checkout.Role, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT coalesce(max(role), '') FROM member WHERE id = $1 AND merchant_id = $2`,
+		memberID, merchantID).Scan(&role)
+	return role, err
 }
 
 // owners counts the owners who can sign in.

@@ -87,6 +87,9 @@ func (s *Store) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
+		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, mailDetail(by)); err != nil {
+			return err
+		}
 		return audit(ctx, tx, by)
 	})
 	return wrap("confirm second factor", err)
@@ -124,6 +127,9 @@ func (s *Store) UseRecoveryCode(
 		if ok = tag.RowsAffected() > 0; err != nil || !ok {
 			return err
 		}
+		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, mailDetail(by)); err != nil {
+			return err
+		}
 		return audit(ctx, tx, by)
 	})
 	return ok && err == nil, wrap("use recovery code", err)
@@ -141,7 +147,7 @@ func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) 
 func (s *Store) RemoveSecondFactor(
 	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
 ) error {
-	return s.changeMember(ctx, by, `
+	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (DELETE FROM recovery_code r USING member m
 			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2)
 		DELETE FROM second_factor f USING member m

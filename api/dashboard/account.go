@@ -65,7 +65,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 		return answer{}, err
 	}
 	if err := s.Store.SetPassword(v.Context(), v.MerchantID(), v.Member.ID, hash,
-		v.auditBoth("member.password_changed", v.Member.ID, "")); err != nil {
+		v.auditBoth("member.password_changed", v.Member.ID, "the password was changed")); err != nil {
 		return answer{}, err
 	}
 

@@ -36,6 +36,7 @@ type Config struct {
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
 	Addresses    storage.PayoutAddressRules
 	Simulated    bool // live mode is a simulation on this computer, and its pages say so
+	Mail         bool // mails are sent; without them nobody can ask for a new password
 
 	Limits limit.Rates   // zero rates are replaced by DefaultLimits
 	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each
@@ -100,6 +101,10 @@ func (s *server) routes() {
 	s.open(http.MethodPost, "/signin", s.signIn)
 	s.open(http.MethodGet, "/signin/code", s.showSignInCode)
 	s.open(http.MethodPost, "/signin/code", s.signInWithCode)
+	s.open(http.MethodGet, "/password/forgot", s.showForgot)
+	s.open(http.MethodPost, "/password/forgot", s.askForReset)
+	s.open(http.MethodGet, "/password/reset", s.showReset)
+	s.open(http.MethodPost, "/password/reset", s.resetPassword)
 	s.open(http.MethodPost, "/signout", s.signOut)
 	s.open(http.MethodGet, "/invitation/{token}", s.showInvitation)
 	s.open(http.MethodPost, "/invitation/{token}", s.acceptInvitation)

@@ -217,8 +217,8 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
-	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…
-		"/signin/code": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
+	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…
+		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
 		"/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,
 	}
 	for _, p := range posts {

@@ -109,7 +109,7 @@ func (s *server) useCode(r *http.Request, m checkout.Member, code string) (ok bo
 		ok, err = s.Store.UseCode(r.Context(), m.MerchantID, m.ID, checkCode(code, time.Now()))
 	} else {
 		ok, err = s.Store.UseRecoveryCode(r.Context(), m.MerchantID, m.ID, checkout.HashToken(code),
-			action.Entry(r, m.MerchantID, m.Email, "member.recovery_code_used", m.ID, "at "+r.URL.Path))
+			action.Entry(r, m.MerchantID, m.Email, "member.recovery_code_used", m.ID, "recovery code used at "+r.URL.Path))
 	}
 	if errors.Is(err, checkout.ErrNotFound) {
 		return false, nil
@@ -309,7 +309,7 @@ func (s *server) confirmFactor(v visit) (answer, error) {
 	made, err := s.made(v, v.Member.ID, strings.Join(codes, "\n"), page, func() error {
 		return s.Store.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
-			v.browser, v.auditBoth("member.second_factor_on", v.Member.ID, "off → on"),
+			v.browser, v.auditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
 		)
 	})
 	if !errors.Is(err, checkout.ErrNotFound) {
@@ -349,7 +349,7 @@ func (s *server) removeFactor(v visit) (answer, error) {
 		return orNone(page), err
 	}
 	err = s.Store.RemoveSecondFactor(v.Context(), v.MerchantID(), v.Member.ID,
-		v.auditBoth("member.second_factor_off", v.Member.ID, "on → off"))
+		v.auditBoth("member.second_factor_off", v.Member.ID, "second factor: on → off"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -28,8 +28,8 @@ func (a app) code(after int64) string {
 }
 
 var (
-	factorKeyShown = regexp.MustCompile(`<code id="secret">([A-Z2-7 ]+)</code>`)
-	factorCodesShown  = regexp.MustCompile(`(?s)<pre id="codes" class="codes">(.*?)</pre>`)
+	factorKeyShown   = regexp.MustCompile(`<code id="secret">([A-Z2-7 ]+)</code>`)
+	factorCodesShown = regexp.MustCompile(`(?s)<pre id="codes" class="codes">(.*?)</pre>`)
 )
 
 // enrol turns a second factor on in a signed-in browser. It returns the app and the recovery codes.

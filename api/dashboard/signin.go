@@ -39,6 +39,8 @@ type signInForm struct {
 	Merchant string // id, "" for the merchant that had the e-mail address first
 	Next     string
 	Failed   bool
+	Reset    bool // the password was just changed
+	Mail     bool // somebody who forgot the password may ask for a mail
 }
 
 func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +50,8 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.renderOpen(
 		w, r, http.StatusOK, "signin", "Sign in",
-		signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant")},
+		signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant"), Mail: s.Mail,
+			Reset: r.URL.Query().Has("reset")},
 	)
 	return nil
 }
@@ -64,7 +67,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 		Email: strings.TrimSpace(
 			r.PostFormValue("email"),
 		), Merchant: strings.TrimSpace(r.PostFormValue("merchant")),
-		Next: r.PostFormValue("next"), Failed: true,
+		Next: r.PostFormValue("next"), Failed: true, Mail: s.Mail,
 	}
 	if ok, err := s.mayGuess(r.Context(), limit.Address(r), form.Email); err != nil {
 		return err

@@ -206,7 +206,7 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.browser()
-	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true}
+	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true}
 	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
 		if open[r.path] {
 			continue
@@ -223,7 +223,7 @@ func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true,
-		"/signin/code": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true}
+		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true}
 	for _, r := range routesOf(t, "POST") {
 		if !own[r.path] {
 			require.Equal(t, 403, b.post(r.path).status, r.path)

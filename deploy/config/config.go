@@ -19,6 +19,7 @@ import (
 	"github.com/caarlos0/env/v11"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"example.com/checkout/activities/mail"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -95,6 +96,13 @@ type Config struct {
 	// Sepolia.
 	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
+	// Mail server for notices and forgotten passwords: `smtps://user:password@host:465`, or
+	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
+	// it no mail is sent.
+	SMTPURL string `env:"CHECKOUT_SMTP_URL"`
+	// E-mail address from which the mails come. Needed with `CHECKOUT_SMTP_URL`.
+	MailFrom string `env:"CHECKOUT_MAIL_FROM"`
+
 	// PgBouncer and Temporal have tables of their own.
 	Pooler   Pooler
 	Temporal Temporal
@@ -108,6 +116,7 @@ type Config struct {
 	Level        slog.Level       `env:"-"`
 	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
 	Proxies      []netip.Prefix   `env:"-"`
+	SMTP         *mail.SMTP       `env:"-"` // nil: no mail is sent
 }
 
 // Load reads environment, a list of NAME=value. Its error names every wrong setting and never
@@ -177,9 +186,24 @@ func (c *Config) check(note func(name string, err error)) {
 	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	c.checkMail(note)
 	c.Temporal.check(note)
 	c.checkBuild(note)
 	c.checkNetworks(note)
+}
+
+func (c *Config) checkMail(note func(name string, err error)) {
+	switch {
+	case c.SMTPURL == "" && c.MailFrom == "":
+	case c.SMTPURL == "":
+		note("CHECKOUT_SMTP_URL", errors.New("is not set, and CHECKOUT_MAIL_FROM is"))
+	case !checkout.ValidEmail(c.MailFrom):
+		note("CHECKOUT_MAIL_FROM", errors.New("must be an e-mail address"))
+	default:
+		var err error
+		c.SMTP, err = mail.NewSMTP(c.SMTPURL, c.MailFrom)
+		note("CHECKOUT_SMTP_URL", err)
+	}
 }
 
 // parseTest fills the networks of test mode.

@@ -29,6 +29,8 @@ func (s *Stack) Environment() []string {
 		"CHECKOUT_DASHBOARD_URL=" + s.DashboardURL(),
 		"CHECKOUT_HEALTH_ADDRESS=" + loopback(0), // any port: only the stack's own worker has a known one
 		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=true",
+		"CHECKOUT_SMTP_URL=smtp://" + loopback(s.mailPort),
+		"CHECKOUT_MAIL_FROM=checkout@devstack.example",
 	})
 	if !s.options.NoUI {
 		environment = append(environment, "CHECKOUT_TEMPORAL_UI_URL="+s.UIURL())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/deploy/mailbox"
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
@@ -111,8 +112,12 @@ func (s *Stack) startReceiver(context.Context) (err error) {
 	if s.ReceiverLog, err = OpenReceiverLog(s.ReceiverLogFile()); err != nil {
 		return err
 	}
+	if s.Mailbox, err = mailbox.Start(loopback(s.mailPort)); err != nil {
+		return err
+	}
 	if s.Receiver, err = StartReceiver(loopback(s.options.Ports.Receiver), s.Demo.Secret); err == nil {
 		s.Receiver.LogTo(s.ReceiverLog)
+		s.Receiver.ShowMails(s.Mailbox)
 	}
 	return err
 }

@@ -10,10 +10,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"example.com/checkout/deploy/mailbox"
 	"example.com/checkout/workflows/webhook"
 )
 
@@ -54,6 +56,7 @@ type Receiver struct {
 
 	mu       sync.Mutex
 	log      *ReceiverLog
+	mails    *mailbox.Mailbox
 	status   int
 	location string // of a redirect
 	reply    func(Arrival) Reply
@@ -81,6 +84,7 @@ func StartReceiver(address, secret string) (*Receiver, error) {
 	mux.HandleFunc(webhookPath, r.receive)
 	mux.HandleFunc("POST /answer", r.chooseAnswer)
 	mux.HandleFunc("GET /{$}", r.show)
+	mux.HandleFunc("GET /mails", r.showMails)
 	r.server = &http.Server{
 		Handler: http.NewCrossOriginProtection().
 			Handler(mux),
@@ -299,6 +303,29 @@ func (r *Receiver) show(w http.ResponseWriter, req *http.Request) {
 		w,
 		map[string]any{"Arrivals": newest, "Shown": shown, "Total": len(arrivals), "Failing": status >= 300},
 	)
+}
+
+// ShowMails makes the page /mails list the mails of a mailbox.
+func (r *Receiver) ShowMails(box *mailbox.Mailbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mails = box
+}
+
+// showMails lists the mails that the service sent, newest first.
+func (r *Receiver) showMails(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	box := r.mails
+	r.mu.Unlock()
+	var mails []mailbox.Mail
+	if box != nil {
+		mails = box.Mails("")
+		slices.Reverse(mails)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	// An error means that the browser has gone.
+	_ = receiverPage.Execute(w, map[string]any{"ListsMails": true, "Mails": mails})
 }
 
 func pretty(body []byte) string {

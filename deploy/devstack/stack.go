@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/deploy/mailbox"
 	"example.com/checkout/storage/pgtemp"
 )
 
@@ -53,6 +54,7 @@ type Stack struct {
 	options         Options
 	metrics         map[string]int // ports by command
 	pgBouncerPort   int
+	mailPort        int // of Mailbox
 	temporalProgram string
 	dir             *dataDir
 
@@ -63,6 +65,7 @@ type Stack struct {
 	API       *Process
 	Worker    *Process
 	Receiver  *Receiver
+	Mailbox   *mailbox.Mailbox // the mail server
 	Demo      Demo
 	Live      *LiveDouble // nil without Options.LiveDouble
 
@@ -117,6 +120,9 @@ func (s *Stack) Stop() {
 	if s.Receiver != nil {
 		s.Receiver.Close()
 	}
+	if s.Mailbox != nil {
+		s.Mailbox.Close()
+	}
 	if s.ReceiverLog != nil {
 		_ = s.ReceiverLog.Close() // a check of the log finds a lost line
 	}
@@ -140,13 +146,13 @@ func (s *Stack) Stop() {
 // choosePorts fills in free ports and returns an error for taken ones, before anything starts.
 func (s *Stack) choosePorts() error {
 	p := &s.options.Ports
-	free, err := Free(11)
+	free, err := Free(12)
 	if err != nil {
 		return err
 	}
 
 	s.metrics = map[string]int{"api": free[8], "worker": free[9]}
-	s.pgBouncerPort = free[10]
+	s.pgBouncerPort, s.mailPort = free[10], free[11]
 	var chosen []int
 	for i, port := range []struct {
 		number *int

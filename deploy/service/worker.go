@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/activities/mail"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api/health"
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/storage"
 	"example.com/checkout/worker"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/runs"
@@ -114,8 +116,20 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
 	})
 
+	sent := make(chan struct{})
+	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
 	cards.RunCallbacks(ctx, flows.SignalComplete)
+	<-sent
 	return nil
+}
+
+// sendMails sends the mails to people until ctx ends. Without a mail server it only says so.
+func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
+	if cfg.SMTP == nil {
+		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
+		return
+	}
+	(&mail.Outbox{Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL}).Run(ctx)
 }
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing

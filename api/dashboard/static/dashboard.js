@@ -1,6 +1,14 @@
 // What pages cannot do without a script, and can do without.
 "use strict";
 
+// A link of a mail has its code after #, where no server sees it. The code goes into the field and out of
+// the address.
+const coded = document.querySelector("[data-from-fragment]");
+if (coded && location.hash.length > 1) {
+  coded.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+}
+
 // A button with data-copy copies the text of the element of that id.
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");

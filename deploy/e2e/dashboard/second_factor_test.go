@@ -22,7 +22,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	b := chrome.NewTab(t, browser)
 	signIn(b, m, email)
 	page(b, m, "/account")
-	b.Do(chrome.Click(`form[action="/account/second_factor"] button`), chrome.SeeText("Confirm that it is you"))
+	b.Do(chrome.Click(`form[action="/account/second_factor"] button`), chrome.See("main .warning"))
 	inspectPage(b, "dashboard-confirm")
 	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".qr"))
 	inspectPage(b, "dashboard-second-factor")
@@ -47,6 +47,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	inspectPage(b, "dashboard-live-key")
 	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#code", recovery[1]), chrome.Click("main form button"), chrome.See("#key"))
 	require.True(t, strings.HasPrefix(b.Text("#key"), "sk_live_"))
-	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/account"), chrome.SeeText("8 recovery codes are left"))
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/account"), chrome.See(`form[action="/account/second_factor/remove"]`))
+	require.Contains(t, b.Text("main"), "8 recovery codes are left")
 	inspectPage(b, "dashboard-account-factor")
 }

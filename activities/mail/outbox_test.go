@@ -1,0 +1,244 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/mailbox"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// office is an outbox with its own PostgreSQL and mail server, and one person.
+type office struct {
+	*testing.T
+	Outbox
+	box    *mailbox.Mailbox
+	url    string
+	member checkout.Member
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	o := &office{T: t, url: pgtemp.ForTest(t, storage.Migrate)}
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	o.box, err = mailbox.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(o.box.Close)
+	server, err := NewSMTP("smtp://"+o.box.Address, "checkout@service.example")
+	require.NoError(t, err)
+	o.Outbox = Outbox{Store: store, Send: server.Send, DashboardURL: "https://dashboard.example"}
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Café\r\nBcc: eve@evil.example", Plan: "standard",
+		PaymentAttempts: checkout.DefaultPaymentAttempts}
+	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	o.member = checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@shop.example", Role: checkout.RoleOwner}
+	token, err := store.Invite(t.Context(), o.member, "test")
+	require.NoError(t, err)
+	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(token), "hash", "")
+	require.NoError(t, err)
+	return o
+}
+
+// exec changes rows, such as the time of the next attempt.
+func (o *office) exec(sql string, args ...any) {
+	o.Helper()
+	conn, err := pgx.Connect(o.Context(), o.url)
+	require.NoError(o, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(o.Context(), sql, args...)
+	require.NoError(o, err)
+}
+
+// count is the number of mails that a condition holds for.
+func (o *office) count(where string) (n int) {
+	o.Helper()
+	conn, err := pgx.Connect(o.Context(), o.url)
+	require.NoError(o, err)
+	defer conn.Close(context.Background())
+	require.NoError(o, conn.QueryRow(o.Context(), `SELECT count(*) FROM mail WHERE `+where).Scan(&n))
+	return n
+}
+
+const (
+	open = `next_at IS NOT NULL`
+	sent = `sent_at IS NOT NULL`
+	now  = `UPDATE mail SET next_at = now() WHERE next_at IS NOT NULL`
+)
+
+func TestOutbox_SendsTheCodeOfANewPassword(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	require.NoError(t, o.Store.AskForReset(t.Context(), "ANN@shop.example"))
+	require.NoError(t, o.Store.AskForReset(t.Context(), "ann@shop.example"), "another one so soon is not sent")
+	require.NoError(t, o.Store.AskForReset(t.Context(), "nobody@shop.example"))
+	require.Equal(t, 3, o.count(`true`), "each request costs the same")
+	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.sendDue(t.Context()))
+	mails := o.box.Mails("")
+	require.Len(t, mails, 1)
+	require.Equal(t, "Choose a new password", mails[0].Subject)
+	require.Equal(t, "ann@shop.example", mails[0].To)
+	link := regexp.MustCompile(`https://dashboard\.example/password/reset#(\S+)`).FindStringSubmatch(mails[0].Text)
+	require.Contains(t, mails[0].Text, "enter this code:\r\n"+link[1])
+	require.NoError(t, o.Store.ResetPassword(t.Context(), checkout.HashToken(link[1]), "new", "192.0.2.1"))
+	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), checkout.HashToken(link[1]), "newer", ""), checkout.ErrNotFound)
+	require.NoError(t, o.sendDue(t.Context()))
+	last := o.box.Mails("")[1]
+	require.Equal(t, "Your account was changed", last.Subject)
+	require.Contains(t, last.Text, "From the IP address: 192.0.2.1")
+}
+
+func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	_, hash := checkout.NewToken()
+	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, hash))
+	o.exec(`UPDATE password_reset SET expires_at = expires_at - interval '30 minutes'`)
+	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
+	_, newer := checkout.NewToken()
+	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, newer))
+	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound, "the newer code ends it")
+	o.exec(`UPDATE member SET removed_at = now()`)
+	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
+	require.ErrorIs(t, o.Store.KeepReset(t.Context(), o.member.ID, newer), checkout.ErrNotFound)
+}
+
+func TestOutbox_TriesAgainWhenTheServerIsAwayOrRefusesForNow(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	o.box.Refuse(451)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Equal(t, 1, o.count(open+` AND attempts = 1`), "it waits")
+	o.exec(now)
+	send := o.Send
+	o.Send = func(context.Context, Message) error { return errors.New("away") }
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Equal(t, 1, o.count(open+` AND attempts = 2 AND next_at > now() + interval '30 seconds'`))
+	o.Send = send
+	o.box.Refuse(0)
+	o.exec(now)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(""), 1)
+	require.Equal(t, 1, o.count(sent))
+	require.Zero(t, o.count(open))
+}
+
+func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	ask := func() {
+		o.exec(`DELETE FROM mail`)
+		require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	}
+	ask()
+	o.box.Refuse(550)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Equal(t, 1, o.count(`next_at IS NULL AND sent_at IS NULL AND attempts = 1`))
+	o.box.Refuse(0)
+	ask()
+	o.exec(`UPDATE mail SET created_at = now() - interval '25 hours'`)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Zero(t, o.count(open))
+	ask()
+	o.exec(`UPDATE member SET removed_at = now()`)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Zero(t, o.count(open))
+	require.Empty(t, o.box.Mails(""))
+	o.exec(`UPDATE mail SET created_at = now() - interval '8 days'`)
+	n, err := o.Store.DeleteOldMails(t.Context(), 7*24*time.Hour, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// TestOutbox_ACrashLosesNoMail checks that a mail that a process took before it died is sent by another.
+func TestOutbox_ACrashLosesNoMail(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	taken, err := o.Store.DueMails(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, taken, 1)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Empty(t, o.box.Mails(""), "another process has it")
+	o.exec(`UPDATE mail SET next_at = next_at - $1::interval`, 2*time.Minute)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(""), 1)
+}
+
+func TestOutbox_SeveralProcessesSendEachMailOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.exec(`INSERT INTO mail (member_id, kind, next_at) SELECT $1, 'live_key', now() FROM generate_series(1, 30)`, o.member.ID)
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range 3 {
+				if err := o.sendDue(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Len(t, o.box.Mails(""), 30)
+}
+
+func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, kind := range []checkout.MailKind{checkout.MailPasswordReset, checkout.MailAccountChanged, checkout.MailOwnersChanged,
+		checkout.MailLiveKey, checkout.MailAddressAsked, checkout.MailAddressStopped, checkout.MailAddressesChange} {
+		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
+		require.NoError(t, o.sendDue(t.Context()))
+		mails := o.box.Mails("")
+		last := mails[len(mails)-1]
+		require.NotEmpty(t, last.Subject, kind)
+		require.Equal(t, o.member.Email, last.To)
+		require.Contains(t, last.Text, o.DashboardURL, kind)
+		require.Contains(t, last.Text, "Café", kind)
+		require.Equal(t, kind != checkout.MailPasswordReset, strings.Contains(last.Text, "USDC: 0xa → 0xb"), kind)
+	}
+	require.Empty(t, o.box.Mails("eve@evil.example"))
+}
+
+func TestSMTP_RefusesWrongAddresses(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "http://a", "smtp://", "smtp://host/path", "smtp://host:0", "smtps://user:secret@host:99999", "smtp://a b:secret@c"} {
+		_, err := NewSMTP(address, "a@b.example")
+		require.Error(t, err, address)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	for _, address := range []string{"smtps://user:secret@mail.example", "smtp://user:s%40@mail.example:2525", "smtp://127.0.0.1:25"} {
+		_, err := NewSMTP(address, "a@b.example")
+		require.NoError(t, err, address)
+	}
+	_, err := NewSMTP("smtp://host", "nobody")
+	require.Error(t, err)
+}
+
+// TestSMTP_InsistsOnTLS checks that no mail goes to another computer in the clear.
+func TestSMTP_InsistsOnTLS(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	_, port, _ := strings.Cut(o.box.Address, ":")
+	s, err := NewSMTP("smtp://mail.example:"+port, "a@b.example")
+	require.NoError(t, err)
+	s.host = "127.0.0.1" // as if the name led here
+	require.Error(t, s.Send(t.Context(), Message{To: "ann@shop.example"}))
+	require.Empty(t, o.box.Mails(""))
+}

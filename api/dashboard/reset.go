@@ -1,0 +1,97 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"example.com/checkout/api/limit"
+	"example.com/checkout/workflows/checkout"
+)
+
+// showForgot serves GET /password/forgot.
+func (s *server) showForgot(w http.ResponseWriter, r *http.Request) error {
+	if !s.Mail {
+		return checkout.ErrNotFound
+	}
+	s.renderOpen(w, r, http.StatusOK, "forgot", "Forgot your password?", nil)
+	return nil
+}
+
+// askForReset serves POST /password/forgot. The answer is the same for every address, after the same work.
+// It waits for no mail server.
+func (s *server) askForReset(w http.ResponseWriter, r *http.Request) error {
+	if !s.Mail {
+		return checkout.ErrNotFound
+	}
+	email := strings.TrimSpace(r.PostFormValue("email"))
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), email); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
+	}
+	if checkout.ValidEmail(email) {
+		if err := s.Store.AskForReset(r.Context(), email); err != nil {
+			return err
+		}
+	}
+	http.Redirect(w, r, "/password/reset?asked=1", http.StatusSeeOther)
+	return nil
+}
+
+// resetPage asks for the code of the mail and for a new password. The mail's link has the code after #,
+// which browsers do not send.
+type resetPage struct {
+	Asked bool // the mail was just asked for
+	Code  string
+	Fault string
+}
+
+// showReset serves GET /password/reset.
+func (s *server) showReset(w http.ResponseWriter, r *http.Request) error {
+	if !s.Mail {
+		return checkout.ErrNotFound
+	}
+	s.renderReset(w, r, resetPage{Asked: r.URL.Query().Has("asked")})
+	return nil
+}
+
+func (s *server) renderReset(w http.ResponseWriter, r *http.Request, p resetPage) {
+	status := http.StatusOK
+	if p.Fault != "" {
+		status = http.StatusUnprocessableEntity
+	}
+	s.renderOpen(w, r, status, "reset", "Choose a new password", p)
+}
+
+// resetPassword serves POST /password/reset. The person signs in afterwards, with the second factor too.
+func (s *server) resetPassword(w http.ResponseWriter, r *http.Request) error {
+	if !s.Mail {
+		return checkout.ErrNotFound
+	}
+	if ok, err := s.mayGuess(r.Context(), limit.Address(r), "a new password"); err != nil {
+		return err
+	} else if !ok {
+		return errGuesses
+	}
+	code, password := strings.TrimSpace(r.PostFormValue("code")), r.PostFormValue("password")
+	if fault := passwordFault(password, r.PostFormValue("password_again")); fault != "" {
+		s.renderReset(w, r, resetPage{Code: code, Fault: fault})
+		return nil
+	}
+	hash, err := hashPassword(r.Context(), password)
+	if err != nil {
+		return err
+	}
+	err = s.Store.ResetPassword(r.Context(), checkout.HashToken(code), hash, limit.RemoteIP(r))
+	if errors.Is(err, checkout.ErrNotFound) {
+		s.renderReset(w, r, resetPage{Fault: "That code is not valid. It was used, or it has run out: ask for another mail."})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.setCookie(w, memberCookie, "", -1)
+	http.Redirect(w, r, "/signin?reset=1", http.StatusSeeOther)
+	return nil
+}

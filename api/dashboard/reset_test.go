@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func withMail(c *Config) { c.Mail = true }
+
+func TestReset_OneAnswerForEveryAddress(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	d.newMember(d.other, "ann@shop.example", checkout.RoleViewer)
+	_, err := d.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: d.merchant, Email: "new@shop.example", Role: checkout.RoleViewer}, "test")
+	require.NoError(t, err)
+	b := d.browser()
+	require.Contains(t, b.get("/signin").body, `href="/password/forgot"`)
+	for _, email := range []string{"ann@shop.example", "nobody@shop.example", "new@shop.example", "", "x", "a\x00b@shop.example"} {
+		d.exec(`DELETE FROM token_bucket`)
+		got := b.form("/password/forgot", "/password/forgot").send("email", email)
+		require.Equal(t, "/password/reset?asked=1", got.to(), email)
+	}
+	require.Contains(t, b.get("/password/reset?asked=1").text(), "If that address has an account")
+	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM mail WHERE next_at IS NOT NULL`), "one for each merchant")
+}
+
+func TestReset_GivesANewPasswordOnce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	signedIn := d.browser()
+	signedIn.signIn(m.Email, password)
+	token, hash := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	const other = "another one to know"
+	form := d.browser().form("/password/reset", "/password/reset")
+	require.Equal(t, 422, form.send("code", token, "password", "short", "password_again", "short").status)
+	require.Equal(t, 422, form.send("code", token, "password", other, "password_again", password).status)
+	require.Equal(t, 422, form.send("code", token+"x", "password", other, "password_again", other).status)
+	require.Equal(t, 200, signedIn.get("/account").status)
+	require.Equal(t, "/signin?reset=1", form.send("code", token, "password", other, "password_again", other).to())
+	require.Equal(t, 303, signedIn.get("/account").status, "every browser is signed out")
+	require.Equal(t, 422, form.send("code", token, "password", password, "password_again", password).status)
+	require.Equal(t, 422, signedIn.signIn(m.Email, password).status)
+	require.Equal(t, 303, signedIn.signIn(m.Email, other).status)
+	require.Contains(t, signedIn.get("/test/audit").text(), "member.password_reset")
+}
+
+func TestReset_AsksForTheSecondFactorAfterwards(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	b := d.browser()
+	b.signIn(m.Email, password)
+	b.enrol()
+	token, hash := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	const other = "another one to know"
+	got := b.form("/password/reset", "/password/reset").send("code", token, "password", other, "password_again", other)
+	require.Equal(t, 303, got.status)
+	require.Contains(t, b.signIn(m.Email, other).to(), "/signin/code")
+}
+
+func TestReset_IsNotThereWithoutAMailServer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.browser()
+	require.NotContains(t, b.get("/signin").body, "/password/forgot")
+	for _, path := range []string{"/password/forgot", "/password/reset"} {
+		require.Equal(t, 404, b.get(path).status)
+		require.Equal(t, 404, b.post(path, "email", "ann@shop.example").status)
+	}
+	require.Zero(t, value[int](d, `SELECT count(*) FROM mail`))
+}
+
+func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	viewer := d.newMember(d.merchant, "viewer@shop.example", checkout.RoleViewer)
+	d.newMember(d.other, "other@shop.example", checkout.RoleOwner)
+	d.exec(`DELETE FROM mail`)
+	mails := func() string {
+		return value[string](d, `WITH taken AS (DELETE FROM mail l USING member m WHERE m.id = l.member_id
+			RETURNING l.kind || ' ' || m.role || ' ' || (m.merchant_id = $1)) SELECT coalesce(string_agg("?column?", ', ' ORDER BY 1), '') FROM taken`, d.merchant)
+	}
+	owner.post("/test/members", "email", "dev@shop.example", "role", "developer")
+	require.Empty(t, mails())
+	owner.post("/test/members", "email", "second@shop.example", "role", "owner", "password", password)
+	require.Equal(t, "owners_changed owner true", mails())
+	owner.post("/test/members/"+viewer.ID+"/role", "role", "owner", "password", password)
+	require.Equal(t, "owners_changed owner true, owners_changed owner true", mails(), "the new one too")
+	owner.post("/live/keys", "label", "server", "access", "full", "password", password)
+	require.Equal(t, "live_key owner true, live_key owner true", mails())
+	owner.post("/test/keys", "label", "server", "access", "full")
+	require.Empty(t, mails())
+	owner.post("/account/password", "password", password, "new_password", password+"2", "new_password_again", password+"2")
+	require.Equal(t, "account_changed owner true", mails())
+}

@@ -1,0 +1,156 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// mailLease is how long one sender has a mail before another may try it.
+const mailLease = 2 * time.Minute
+
+// mailPatience is how long a mail is tried. Later its news is old, or the service had no mail server.
+const mailPatience = 24 * time.Hour
+
+// mailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
+// is about.
+func mailOwners(ctx context.Context, to executor, merchantID string, kind checkout.MailKind, detail string) error {
+	_, err := to.Exec(ctx, `
+		INSERT INTO mail (member_id, kind, detail, next_at)
+		SELECT id, $2, $3, clock_timestamp() FROM member
+		WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		merchantID, kind, detail)
+	return wrap("mail to owners", err)
+}
+
+// mailMember is mailOwners for one person.
+func mailMember(ctx context.Context, to executor, memberID string, kind checkout.MailKind, detail string) error {
+	_, err := to.Exec(ctx, `
+		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
+		memberID, kind, detail)
+	return wrap("mail to member", err)
+}
+
+// mailDetail says in a mail what an entry of the audit log says.
+func mailDetail(by checkout.AuditEntry) string {
+	detail := by.Detail + "\nBy: " + by.Actor
+	if by.Address != "" {
+		detail += "\nFrom the IP address: " + by.Address
+	}
+	return detail
+}
+
+// resetPause is how long a person waits between two mails with a code.
+const resetPause = 2 * time.Minute
+
+// AskForReset makes a mail with a code for every member with this address who has a password. A person may
+// have an account at several merchants. An unknown address costs the same write, so that the time of the
+// answer does not tell which addresses are known.
+func (s *Store) AskForReset(ctx context.Context, email string) error {
+	_, err := s.pool.Exec(ctx, `
+		WITH asked AS (
+			INSERT INTO mail (member_id, kind, next_at)
+			SELECT id, $2, clock_timestamp() FROM member m
+			WHERE lower(email) = lower($1) AND removed_at IS NULL AND password_hash IS NOT NULL
+				AND NOT EXISTS (SELECT FROM mail o WHERE o.member_id = m.id AND o.kind = $2
+					AND o.created_at > clock_timestamp() - $3::interval)
+			RETURNING 1
+		)
+		INSERT INTO mail (kind) SELECT $2 WHERE NOT EXISTS (SELECT FROM asked)`,
+		email, checkout.MailPasswordReset, resetPause)
+	return wrap("ask for a new password", err)
+}
+
+// DueMails takes up to limit mails that are due, oldest first. Nobody else gets them for some minutes. A
+// mail that is taken and not reported with MailSent or MailFailed becomes due again.
+func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
+	rows, err := s.pool.Query(ctx, `
+		WITH old AS (
+			UPDATE mail SET next_at = NULL
+			WHERE next_at <= clock_timestamp() AND created_at < clock_timestamp() - $3::interval
+		), due AS (
+			SELECT id FROM mail
+			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
+			ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED
+		)
+		UPDATE mail l SET attempts = attempts + 1, next_at = clock_timestamp() + $2::interval
+		FROM due, member m, merchant r
+		WHERE l.id = due.id AND m.id = l.member_id AND r.id = m.merchant_id
+		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, m.id, r.id, r.name, m.email`,
+		limit, mailLease, mailPatience)
+	if err != nil {
+		return nil, wrap("due mails", err)
+	}
+	mails, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Mail])
+	return mails, wrap("due mails", err)
+}
+
+// MailSent notes that the mail server has a mail. It is not sent again.
+func (s *Store) MailSent(ctx context.Context, id int64) error {
+	_, err := s.pool.Exec(ctx, `UPDATE mail SET next_at = NULL, sent_at = clock_timestamp() WHERE id = $1`, id)
+	return wrap("mail sent", err)
+}
+
+// MailFailed lets a mail be tried again after a delay; never with 0.
+func (s *Store) MailFailed(ctx context.Context, id int64, delay time.Duration) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE mail SET next_at = CASE WHEN $2 > interval '0' THEN clock_timestamp() + $2::interval END
+		WHERE id = $1`, id, delay)
+	return wrap("mail failed", err)
+}
+
+// DeleteOldMails deletes up to limit mails older than age. It returns their number.
+func (s *Store) DeleteOldMails(ctx context.Context, age time.Duration, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		DELETE FROM mail WHERE id IN (SELECT id FROM mail WHERE created_at < clock_timestamp() - $1::interval
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, limit)
+	return int(tag.RowsAffected()), wrap("delete old mails", err)
+}
+
+// KeepReset stores the SHA-256 of the code in a mail. The code of an earlier mail ends. It returns
+// checkout.ErrNotFound when the member cannot sign in.
+func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) error {
+	tag, err := s.pool.Exec(ctx, `
+		INSERT INTO password_reset (member_id, hash, expires_at)
+		SELECT id, $2, clock_timestamp() + $3::interval FROM member
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL
+		ON CONFLICT (member_id) DO UPDATE SET hash = excluded.hash, expires_at = excluded.expires_at`,
+		memberID, hash, checkout.PasswordResetLifetime)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = checkout.ErrNotFound
+	}
+	return wrap("keep code", err)
+}
+
+// ResetPassword gives the member of a code a new password, uses the code up and signs the member out of
+// every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
+// unknown, was used or has run out.
+func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		m, err := scanMember(tx.QueryRow(ctx, `
+			WITH used AS (
+				DELETE FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() RETURNING member_id
+			), gone AS (
+				DELETE FROM member_session s USING used WHERE s.member_id = used.member_id
+			)
+			UPDATE member m SET password_hash = $2 FROM used
+			WHERE m.id = used.member_id AND m.removed_at IS NULL AND m.password_hash IS NOT NULL
+			RETURNING `+memberColumns, hash, passwordHash))
+		if err != nil {
+			return err
+		}
+		by := checkout.AuditEntry{
+			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID, Actor: m.Email,
+			Action: "member.password_reset", Subject: m.ID, Detail: "Your password was changed with a code from a mail.",
+			Address: address,
+		}
+		if err := audit(ctx, tx, by); err != nil {
+			return err
+		}
+		return mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, mailDetail(by))
+	})
+	return wrap("reset password", err)
+}

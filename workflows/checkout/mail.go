@@ -1,0 +1,33 @@
+package checkout
+
+import "time"
+
+// MailKind says what a mail to a member is about.
+type MailKind string
+
+// The kinds of mails.
+const (
+	MailPasswordReset   MailKind = "password_reset"  // with a code, to the member
+	MailAccountChanged  MailKind = "account_changed" // of the password or the second factor, to the member
+	MailOwnersChanged   MailKind = "owners_changed"  // to every owner
+	MailLiveKey         MailKind = "live_key"        // to every owner
+	MailAddressAsked    MailKind = "address_asked"   // a live payout address will change, to every owner
+	MailAddressStopped  MailKind = "address_stopped" // to every owner
+	MailAddressesChange MailKind = "address_changed" // live payout addresses have changed, to every owner
+)
+
+// Mail is a mail that is due. The sender writes its text.
+type Mail struct {
+	ID         int64
+	Kind       MailKind
+	Detail     string // in words, without secrets
+	CreatedAt  time.Time
+	Attempts   int // with the one that is due
+	MemberID   string
+	MerchantID string
+	Merchant   string // name
+	To         string // e-mail address
+}
+
+// PasswordResetLifetime is how long the code in a mail is good for.
+const PasswordResetLifetime = 30 * time.Minute
