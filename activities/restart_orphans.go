@@ -58,6 +58,9 @@ const (
 //     before its hour is over has a run again, too.
 //   - Overdue rows, all of them.
 //
+// Before that, payout addresses whose announced time has come take effect, so that the deliveries of their
+// events are found here once they are overdue.
+//
 // It returns after restartRound. The next call goes on from the result, and a further try from the last
 // heartbeat.
 func (h *Housekeeping) RestartOrphans(ctx context.Context, done Restarts) (Restarts, error) {
@@ -106,6 +109,9 @@ func (r *restarter) round(ctx context.Context, until time.Time) error {
 // the list fails, these runs start once they are overdue.
 func (r *restarter) begin(ctx context.Context) error {
 	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
+	if _, err := r.Store.TakeEffect(ctx, housekeepingPage); err != nil {
+		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
+	}
 	ids, err := r.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {
 		logger(ctx).ErrorContext(ctx,

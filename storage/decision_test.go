@@ -519,7 +519,7 @@ var accountDecisions = []decision{
 				got, err := f.ChangeMerchant(ctx, storage.MerchantChange{
 					MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Plan: &checkout.Plan{Name: "volume", FeeBasisPoints: 80}, By: f.note(),
 				})
-				return fmt.Sprintf("%d events", len(got)), err
+				return fmt.Sprintf("%d events", len(got.Events)), err
 			}, nil
 		}},
 	{name: "two owners take the role from each other", first: "<nil>", second: "refused: change member: a merchant needs an owner", rows: `SELECT role FROM member`,

@@ -92,7 +92,7 @@ func payoutAddresses(
 	ctx context.Context, from querier, owner checkout.Owner,
 ) ([]checkout.PayoutAddress, error) {
 	rows, err := from.Query(ctx, `
-		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2
+		SELECT currency, network, address FROM current_payout_address WHERE merchant_id = $1 AND mode = $2
 		ORDER BY currency`, owner.MerchantID, owner.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("payout addresses: %w", err)
@@ -111,7 +111,7 @@ func (s *Store) HasPayoutAddress(
 ) (bool, error) {
 	var ok bool
 	err := s.pool.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM payout_address
+		SELECT EXISTS (SELECT FROM current_payout_address
 			WHERE merchant_id = $1 AND mode = $2 AND currency = $3
 				AND NOT starts_with(address, 'sandbox:'))`,
 		owner.MerchantID, owner.Mode, currency).Scan(&ok)

@@ -27,6 +27,8 @@ type MerchantChange struct {
 	// settings hold in both modes.
 	Mode      checkout.Mode
 	Addresses []checkout.PayoutAddress
+	// Delay is how long the change or the removal of an address waits. A first address does not wait.
+	Delay time.Duration
 	// Was and WereAddresses hold the values that the editor saw; nil skips the check. See
 	// ChangedError.
 	Was           *checkout.Merchant
@@ -40,15 +42,22 @@ type MerchantUpdated struct {
 	EventID string
 }
 
+// MerchantChanged is what ChangeMerchant did; it is empty when nothing changed.
+type MerchantChanged struct {
+	Events    []MerchantUpdated        // whose workflows the caller starts
+	Announced []checkout.AddressChange // addresses that change later
+}
+
 // ChangeMerchant changes settings. In the same transaction it stores the merchant.updated events,
-// their deliveries and the entry of the audit log, with the old and new values. It returns the
-// events; none when nothing changed. The caller starts their workflows; Reconcile starts them
-// otherwise. It returns checkout.ErrNotFound and *ChangedError.
+// their deliveries and the entry of the audit log, with the old and new values. An address that waits for
+// c.Delay is announced; TakeEffect makes its event. Owners get a mail about live addresses. The caller
+// starts the workflows of the events; Reconcile starts them otherwise. It returns checkout.ErrNotFound and
+// *ChangedError.
 func (a *Accounts) ChangeMerchant(
 	ctx context.Context, c MerchantChange,
-) (events []MerchantUpdated, err error) {
+) (changed MerchantChanged, err error) {
 	err = a.inTx(ctx, func(tx pgx.Tx) error {
-		events = nil
+		changed = MerchantChanged{}
 		rows, err := tx.Query(ctx, `
 			SELECT `+merchantColumns+` FROM merchant WHERE id = $1 FOR NO KEY UPDATE`, c.MerchantID)
 		if err != nil {
@@ -62,6 +71,17 @@ func (a *Accounts) ChangeMerchant(
 		if err != nil {
 			return err
 		}
+
+		for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+			event, err := takeEffect(ctx, tx, m, mode)
+			if err != nil {
+				return err
+			}
+			if event != nil {
+				changed.Events = append(changed.Events, *event)
+			}
+		}
+		effects := len(changed.Events)
 
 		if fields := c.conflicts(m); len(fields) > 0 {
 			return &ChangedError{fields}
@@ -81,21 +101,28 @@ func (a *Accounts) ChangeMerchant(
 			}
 			detail = append(detail, addresses...)
 			if event != nil {
-				events = append(events, *event)
+				changed.Events = append(changed.Events, *event)
+			}
+			if mode.Live() && len(addresses) > 0 {
+				c.By.Detail = strings.Join(addresses, "; ")
+				err = mailOwners(ctx, tx, m.ID, checkout.MailAddressesChange, mailDetail(c.By))
+			}
+			if err != nil {
+				return err
 			}
 		}
 
-		if len(events) == 0 {
-			return nil
+		if changed.Announced, err = c.announce(ctx, tx); err != nil || len(changed.Events) == effects {
+			return err
 		}
 
 		c.By.Detail = strings.Join(detail, "; ")
 		return audit(ctx, tx, c.By)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("change merchant: %w", err)
+		return MerchantChanged{}, fmt.Errorf("change merchant: %w", err)
 	}
-	return events, nil
+	return changed, nil
 }
 
 // tellMode applies the payout addresses of a mode and stores the event for the changes in this
@@ -227,6 +254,9 @@ func (c MerchantChange) payoutAddresses(
 	}
 
 	for _, to := range c.Addresses {
+		if c.waits(before, to) {
+			continue
+		}
 		if to.Address == "" {
 			_, err = tx.Exec(ctx, `
 				DELETE FROM payout_address WHERE merchant_id = $1 AND mode = $2

@@ -207,6 +207,9 @@ func (s *Store) RetryPayout(
 			return err
 		}
 
+		if err := lockAnnounced(ctx, tx, p.Owner, p.Currency); err != nil {
+			return err
+		}
 		tag, err := tx.Exec(ctx, `
 			UPDATE payout p SET status = 'pending', generation = generation + 1,
 				retried = retried || jsonb_build_object('destination', destination, 'failure', failure,
@@ -214,7 +217,7 @@ func (s *Store) RetryPayout(
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
 				amount = '', fee = '', tx_hash = '', failure = '', signed_transfer = NULL,
 				next_action_at = $5, sent_at = NULL, confirmed_at = NULL, failed_at = NULL
-			FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $2 AND a.mode = $3
+			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3
 				AND a.currency = $4
 			WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 AND p.status = 'failed'`,
 			p.ID, p.MerchantID, p.Mode, p.Currency, p.Now)

@@ -35,7 +35,7 @@ func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Out
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+payoutColumns+payoutJoin+`
 		JOIN transaction t ON t.id = p.transaction_id
-		LEFT JOIN payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
+		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
 		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
 			AND lower(CASE p.status WHEN 'failed' THEN d.address ELSE p.destination END) = lower($5)
 			AND (p.status = 'failed' OR p.status = 'pending' AND p.failure = '')

@@ -196,13 +196,16 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 // insertPayout creates the pending payout. A merchant without a payout address gets a payout with
 // an empty one; the network refuses it, and payout.failed tells the merchant.
 func (p *payment) insertPayout(ctx context.Context, tx pgx.Tx, id string) error {
+	if err := lockAnnounced(ctx, tx, p.Owner, p.PayoutCurrency); err != nil {
+		return err
+	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO payout (id, session_id, transaction_id, merchant_id, mode, status, currency,
 			network, destination,
 			source_amount, source_currency, exchange_rate, created_at)
 		SELECT $1, $2, $3, $4, $5, 'pending', $6, coalesce(a.network, $7), coalesce(a.address, ''),
 			$8, $9, $10, $11
-		FROM (SELECT) nothing LEFT JOIN payout_address a ON a.merchant_id = $4 AND a.mode = $5
+		FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $4 AND a.mode = $5
 			AND a.currency = $6`,
 		id, p.SessionID, p.ID, p.MerchantID, p.Mode, p.PayoutCurrency, p.PayoutCurrency.Network(),
 		p.Net, p.Currency, p.ExchangeRate, p.Now)

@@ -19,11 +19,12 @@ func TestMerchantUpdate_TellsEachRegistrationThatWantsIt(t *testing.T) {
 	w.endpoint(webhook.CheckoutCompleted)
 	w.endpoint(webhook.EventTypes...)
 	name := "New name"
-	events, err := w.ChangeMerchant(t.Context(), storage.MerchantChange{
+	changed, err := w.ChangeMerchant(t.Context(), storage.MerchantChange{
 		MerchantID: w.merchant.ID, Mode: checkout.ModeTest, Name: &name,
 		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: w.merchant.ID, Actor: "ann", Action: "merchant.changed", Subject: w.merchant.ID},
 	})
 	require.NoError(t, err)
+	events := changed.Events
 	require.Len(t, events, 2, "of both modes")
 	require.Equal(t, checkout.ModeTest, events[0].Mode)
 	for range 2 { // a second run finds the deliveries that the first started

@@ -36,6 +36,8 @@ type Config struct {
 	CheckAddress func(ctx context.Context, mode checkout.Mode, host string) error
 	Addresses    storage.PayoutAddressRules
 	Simulated    bool // live mode is a simulation on this computer, and its pages say so
+	// AddressDelay is how long a changed live payout address waits before it holds; 0: not at all.
+	AddressDelay time.Duration
 	Mail         bool // mails are sent; without them nobody can ask for a new password
 
 	Limits limit.Rates   // zero rates are replaced by DefaultLimits
@@ -124,6 +126,7 @@ func (s *server) routes() {
 	s.post(inMode+"/settings", checkout.RoleOwner, s.changeSettings)
 	s.post(inMode+"/settings/brand", checkout.RoleOwner, s.changeBrand)
 	s.post(inMode+"/settings/payout", checkout.RoleOwner, s.changeAddresses)
+	s.post(inMode+"/settings/payout/stop", checkout.RoleOwner, s.stopAddressChange)
 
 	s.get(inMode+"/members", checkout.RoleViewer, s.listMembers)
 	s.post(inMode+"/members", checkout.RoleOwner, s.inviteMember)

@@ -65,6 +65,7 @@ var functions = template.FuncMap{
 
 	"why":      why,
 	"result":   webhook.Attempt.Outcome,
+	"duration": showDuration,
 	"took":     took,
 	"lasts":    lasts,
 	"means":    func(typ webhook.EventType) string { return eventWords[typ] },
@@ -96,6 +97,17 @@ func showTime(t any) string {
 		}
 	}
 	return "–"
+}
+
+// showDuration formats a duration for people: "24 h", "90 min" or "20 s".
+func showDuration(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d%time.Minute == 0:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", d/time.Second)
 }
 
 // showAgo returns the time from t to now in words, "never" for nil.

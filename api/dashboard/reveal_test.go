@@ -193,6 +193,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/test/settings", "/test/settings", []string{"name", "New", "before_name", "Shop", "payment_attempts", "3", "before_payment_attempts", "3"}},
 		{"/test/settings/brand", "/test/settings/brand", []string{"color", "#123456"}},
 		{"/test/settings/payout", "/test/settings/payout", []string{"address_USDC", goodAddress, "before_address_USDC", "sandbox:shop", "password", password}},
+		{"/test/settings/payout/stop", "/test/settings/payout/stop", []string{"currency", "USDC", "address", "0x1"}},
 		{"/test/members", "/test/members", []string{"email", "eve@shop.example", "role", "viewer"}},
 		{"/test/members/x/invitation", "/test/members/" + carl + "/invitation", nil},
 		{"/test/members/x/role", "/test/members/" + bob.ID + "/role", []string{"role", "developer"}},

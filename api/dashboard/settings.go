@@ -22,6 +22,9 @@ type settingsPage struct {
 	Merchant  checkout.Merchant // as typed
 	Stored    checkout.Merchant
 	Addresses []addressField
+	Announced []checkout.AddressChange // addresses that change later
+	Delay     time.Duration            // of a changed address
+	Mail      bool                     // owners get a mail about it
 	Brand     storage.Brand
 	Logo      template.URL      // data: address of the logo, "" for none
 	Faults    map[string]string // by field
@@ -34,10 +37,14 @@ type addressField struct {
 	Address  string // as typed, "" for none
 	Before   string // stored value when the form was shown
 	Fault    string
+	Delay    time.Duration // of a changed address, but not of a first one
 }
 
 // Changed reports whether the typed address is new.
 func (f addressField) Changed() bool { return f.Address != f.Before }
+
+// Waits reports whether the typed address is only announced.
+func (f addressField) Waits() bool { return f.Before != "" && f.Delay > 0 }
 
 // Name returns the name of the form's field.
 func (f addressField) Name() string { return "address_" + string(f.Currency) }
@@ -79,8 +86,14 @@ func (s *server) settingsPage(v visit) (settingsPage, error) {
 	if err != nil {
 		return p, err
 	}
+	if p.Announced, err = s.Store.AddressChanges(v.Context(), v.Owner()); err != nil {
+		return p, err
+	}
+	if v.Mode.Live() {
+		p.Delay, p.Mail = s.AddressDelay, s.Mail
+	}
 	for _, c := range checkout.PayoutCurrencies {
-		f := addressField{Currency: c, Network: c.Network()}
+		f := addressField{Currency: c, Network: c.Network(), Delay: p.Delay}
 		for _, to := range stored {
 			if to.Currency == c {
 				f.Address, f.Before = to.Address, to.Address
@@ -203,7 +216,7 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 	}
 
 	c := storage.MerchantChange{
-		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{},
+		MerchantID: v.MerchantID(), Mode: v.Mode, WereAddresses: map[checkout.PayoutCurrency]string{}, Delay: p.Delay,
 		By: v.audit("payout_address.changed", v.MerchantID(), ""),
 	}
 
@@ -272,17 +285,44 @@ var nothingChanged = notice("nothing_changed", "Nothing is different, so nothing
 // changeMerchant changes settings and starts the workflows that inform the merchant's
 // registrations.
 func (s *server) changeMerchant(v visit, c storage.MerchantChange) (answer, error) {
-	events, err := s.Store.ChangeMerchant(v.Context(), c)
+	changed, err := s.Store.ChangeMerchant(v.Context(), c)
 	if err != nil {
 		return answer{}, err
 	}
-	if len(events) == 0 {
-		return goTo(v.Path("/settings"), nothingChanged)
-	}
-	for _, e := range events {
+	for _, e := range changed.Events {
 		s.tell(v, e)
 	}
+	switch {
+	case len(changed.Announced) > 0:
+		return goTo(v.Path("/settings"), addressAnnounced)
+	case len(changed.Events) == 0:
+		return goTo(v.Path("/settings"), nothingChanged)
+	}
 	return goTo(v.Path("/settings"), settingsChanged)
+}
+
+var (
+	addressAnnounced = notice("address_announced", "The change is announced. Until then payouts go to the former address.")
+	addressStopped   = notice("address_stopped", "The change is stopped. Payouts go on to the present address.")
+	addressNotThere  = notice("address_not_there", "That change is not announced any more. Look at the addresses.")
+)
+
+// stopAddressChange serves POST /{mode}/settings/payout/stop. It needs no password: whoever sees a theft
+// must be fast, and what is stopped can be announced again.
+func (s *server) stopAddressChange(v visit) (answer, error) {
+	to := checkout.PayoutAddress{
+		Currency: checkout.PayoutCurrency(v.PostFormValue("currency")), Address: v.PostFormValue("address"),
+	}
+	err := s.Store.StopAddressChange(
+		v.Context(), v.Owner(), to, v.audit("payout_address.change_stopped", v.MerchantID(), ""),
+	)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return goTo(v.Path("/settings"), addressNotThere)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return goTo(v.Path("/settings"), addressStopped)
 }
 
 // tellTimeout bounds the wait for starting a workflow.

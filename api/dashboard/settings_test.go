@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -134,4 +135,46 @@ func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
 	require.Contains(t, refused.text(), "The address is the treasury's or a token's")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM payout_address WHERE merchant_id = $1 AND mode = 'live'`, d.merchant))
 	require.Equal(t, 303, owner.form("/test/settings", "/test/settings/payout").send("address_ETH", goodAddress, "password", password).status)
+}
+
+func TestPayoutAddresses_AChangedLiveOneWaitsAndAnyOwnerStopsIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.AddressDelay = 24 * time.Hour })
+	owner, second := d.as(checkout.RoleOwner), d.as(checkout.RoleOwner)
+	stored := func() string {
+		return value[string](d, `SELECT coalesce(max(address), '') FROM current_payout_address WHERE merchant_id = $1 AND mode = 'live' AND currency = 'ETH'`, d.merchant)
+	}
+	const other = "0x52908400098527886E0F7030069857D2E4169EE7"
+	change := func(address string) page {
+		d.exec(`DELETE FROM token_bucket`)
+		asked := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", address)
+		return owner.formOf(asked, "/live/settings/payout").send("password", password)
+	}
+	require.Equal(t, "/live/settings settings_changed", change(goodAddress).to(), "a first one does not wait")
+	require.Equal(t, goodAddress, stored())
+	d.exec(`DELETE FROM mail`)
+	asked := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", other)
+	require.Contains(t, asked.text(), "24 h after you confirm")
+	require.Equal(t, "/live/settings address_announced", change(other).to())
+	require.Equal(t, goodAddress, stored())
+	require.Equal(t, 2, value[int](d, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%' || $1 || '%'`, other))
+	shown := second.get("/live/settings")
+	require.Contains(t, shown.text(), "ETH payouts go to "+"<code>"+other+"</code>"+" from <time datetime=")
+	require.NotContains(t, second.get("/test/settings").text(), other)
+	developer := d.as(checkout.RoleDeveloper)
+	require.Contains(t, developer.get("/live/settings").text(), other)
+	require.Equal(t, 403, developer.post("/live/settings/payout/stop", "currency", "ETH", "address", other).status)
+	stop := second.formOf(shown, "/live/settings/payout/stop")
+	require.Equal(t, "/live/settings address_stopped", stop.send().to())
+	require.Equal(t, "/live/settings address_not_there", stop.send().to())
+	require.NotContains(t, second.get("/live/settings").text(), other)
+	log := second.get("/live/audit").text()
+	require.Contains(t, log, "ETH: "+goodAddress+" → "+other+", from ")
+	require.Contains(t, log, "ETH: "+goodAddress+" stays, not "+other)
+
+	require.Equal(t, "/live/settings address_announced", change("").to(), "a removal waits too")
+	require.Equal(t, goodAddress, stored())
+	require.Contains(t, owner.get("/live/settings").text(), "ETH payouts go nowhere from")
+	require.Equal(t, "/test/settings settings_changed", owner.formOf(owner.form("/test/settings", "/test/settings/payout").
+		send("address_USDC", goodAddress), "/test/settings/payout").send("password", password).to(), "test mode does not wait")
 }

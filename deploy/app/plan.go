@@ -101,7 +101,7 @@ func (f typedFee) differs(known checkout.Fee) bool {
 // setPlan changes a merchant's plan. The merchant.updated events are stored in the same
 // transaction; Reconcile sends them.
 func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.Plan) error {
-	events, err := c.ChangeMerchant(ctx, storage.MerchantChange{
+	changed, err := c.ChangeMerchant(ctx, storage.MerchantChange{
 		MerchantID: merchantID, Plan: &plan, By: operatorsEntry(merchantID, nil, "merchant.changed", merchantID, ""),
 	})
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -111,7 +111,7 @@ func (c console) setPlan(ctx context.Context, merchantID string, plan checkout.P
 		return err
 	}
 	said := fmt.Sprintf("%s has the plan %s: %s of each payment", merchantID, plan.Name, plan.Fee())
-	if len(events) == 0 {
+	if len(changed.Events) == 0 {
 		said += ", as before"
 	} else {
 		said += "; its webhooks are told (merchant.updated)"

@@ -96,6 +96,9 @@ type Config struct {
 	// Sepolia.
 	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
 
+	// How long a changed live payout address waits before it takes effect. Meanwhile any owner can stop it.
+	// At most 168h; 0s: not at all.
+	PayoutAddressDelay time.Duration `env:"CHECKOUT_PAYOUT_ADDRESS_DELAY" envDefault:"24h"`
 	// Mail server for notices and forgotten passwords: `smtps://user:password@host:465`, or
 	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
 	// it no mail is sent.
@@ -186,6 +189,9 @@ func (c *Config) check(note func(name string, err error)) {
 	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	if c.PayoutAddressDelay < 0 || c.PayoutAddressDelay > 7*24*time.Hour {
+		note("CHECKOUT_PAYOUT_ADDRESS_DELAY", errors.New("must be from 0s to 168h"))
+	}
 	c.checkMail(note)
 	c.Temporal.check(note)
 	c.checkBuild(note)

@@ -106,6 +106,14 @@ type PayoutAddress struct {
 	Address  string         `json:"address"`
 }
 
+// AddressChange is the change of a payout address that is announced and not yet in force.
+type AddressChange struct {
+	PayoutAddress // an empty address removes the merchant's
+
+	At time.Time // from then on it holds
+	By string    // the owner's e-mail address
+}
+
 // Fee returns the price of a payment.
 func (m Merchant) Fee() Fee { return Fee{m.FeeBasisPoints, m.FeeFixed} }
 

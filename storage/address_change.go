@@ -1,0 +1,180 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// The view current_payout_address says which address holds at the moment, by PostgreSQL's clock. So an
+// announced change holds from its time on, even when nobody has called TakeEffect yet.
+
+// lockAnnounced makes a transaction that chooses a payout's address wait for those who stop the announced
+// change, and makes them wait for it. Without it, a change that was stopped in its last moment could still
+// get a payout. A merchant without an announced change has nothing to lock.
+func lockAnnounced(ctx context.Context, tx pgx.Tx, owner checkout.Owner, currency checkout.PayoutCurrency) error {
+	_, err := tx.Exec(ctx, `
+		SELECT FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_at IS NOT NULL
+		FOR SHARE`, owner.MerchantID, owner.Mode, currency)
+	return wrap("lock payout address", err)
+}
+
+// waits reports whether the new address of a currency is announced first.
+func (c MerchantChange) waits(before []checkout.PayoutAddress, to checkout.PayoutAddress) bool {
+	was := addressOf(before, to.Currency)
+	return c.Delay > 0 && was != "" && was != to.Address
+}
+
+// announce stores the addresses that wait, with an entry of the audit log, and a mail to every owner. A
+// change that was announced before is replaced, and its time begins again.
+func (c MerchantChange) announce(ctx context.Context, tx pgx.Tx) (all []checkout.AddressChange, err error) {
+	if c.Delay <= 0 || len(c.Addresses) == 0 {
+		return nil, nil
+	}
+	before, err := payoutAddresses(ctx, tx, checkout.Owner{MerchantID: c.MerchantID, Mode: c.Mode})
+	if err != nil {
+		return nil, err
+	}
+	var detail []string
+	for _, to := range c.Addresses {
+		if !c.waits(before, to) {
+			continue
+		}
+		change := checkout.AddressChange{PayoutAddress: to, By: c.By.Actor}
+		err := tx.QueryRow(ctx, `
+			UPDATE payout_address SET next_network = $4, next_address = $5, next_by = $6,
+				next_at = date_trunc('milliseconds', clock_timestamp() + $7::interval)
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 RETURNING next_at`,
+			c.MerchantID, c.Mode, to.Currency, to.Network, to.Address, change.By, c.Delay).Scan(&change.At)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, change)
+		detail = append(detail, fmt.Sprintf("%s: %s → %s, from %s on", to.Currency, addressOf(before, to.Currency),
+			cmp.Or(to.Address, "none"), checkout.FormatTime(change.At)))
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	by := c.By
+	by.ID, by.Action = checkout.NewID(checkout.PrefixAuditEntry), "payout_address.change_announced"
+	by.Detail = strings.Join(detail, "; ")
+	if err := mailOwners(ctx, tx, c.MerchantID, checkout.MailAddressAsked, mailDetail(by)); err != nil {
+		return nil, err
+	}
+	return all, audit(ctx, tx, by)
+}
+
+// AddressChanges returns the changes of a merchant's payout addresses that are announced in a mode.
+func (a *Accounts) AddressChanges(ctx context.Context, owner checkout.Owner) ([]checkout.AddressChange, error) {
+	rows, err := a.pool.Query(ctx, `
+		SELECT currency, next_network AS network, next_address AS address, next_at AS at, next_by AS by
+		FROM payout_address WHERE merchant_id = $1 AND mode = $2 AND next_at > clock_timestamp() ORDER BY currency`,
+		owner.MerchantID, owner.Mode)
+	if err != nil {
+		return nil, wrap("address changes", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.AddressChange])
+	return all, wrap("address changes", err)
+}
+
+// StopAddressChange takes an announced change back, and sends a mail to every owner. It returns
+// checkout.ErrNotFound when no such change is announced, or when it holds already.
+func (a *Accounts) StopAddressChange(
+	ctx context.Context, owner checkout.Owner, to checkout.PayoutAddress, by checkout.AuditEntry,
+) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		var stays string
+		err := tx.QueryRow(ctx, `
+			UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL
+			WHERE merchant_id = $1 AND mode = $2 AND currency = $3 AND next_address = $4
+				AND next_at > clock_timestamp()
+			RETURNING address`, owner.MerchantID, owner.Mode, to.Currency, to.Address).Scan(&stays)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return checkout.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		by.Detail = fmt.Sprintf("%s: %s stays, not %s", to.Currency, stays, cmp.Or(to.Address, "none"))
+		if err := mailOwners(ctx, tx, owner.MerchantID, checkout.MailAddressStopped, mailDetail(by)); err != nil {
+			return err
+		}
+		return audit(ctx, tx, by)
+	})
+	return wrap("stop address change", err)
+}
+
+// takeEffect moves the addresses of a mode whose time has come to their place, and stores the
+// merchant.updated event, an entry of the audit log and a mail to every owner. The caller holds the lock of
+// the merchant. The event is nil when no time has come.
+func takeEffect(
+	ctx context.Context, tx pgx.Tx, m checkout.Merchant, mode checkout.Mode,
+) (*MerchantUpdated, error) {
+	const stored = `
+		SELECT currency, network, address FROM payout_address WHERE merchant_id = $1 AND mode = $2 ORDER BY currency`
+	rows, err := tx.Query(ctx, stored, m.ID, mode)
+	if err != nil {
+		return nil, err
+	}
+	before, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.PayoutAddress])
+	if err != nil {
+		return nil, err
+	}
+	tag, err := tx.Exec(ctx, `
+		WITH due AS (
+			SELECT currency, next_address FROM payout_address
+			WHERE merchant_id = $1 AND mode = $2 AND next_at <= clock_timestamp() FOR UPDATE
+		), removed AS (
+			DELETE FROM payout_address a USING due WHERE a.merchant_id = $1 AND a.mode = $2
+				AND a.currency = due.currency AND due.next_address = ''
+		), moved AS (
+			UPDATE payout_address a SET network = a.next_network, address = a.next_address, next_network = NULL,
+				next_address = NULL, next_at = NULL, next_by = NULL
+			FROM due WHERE a.merchant_id = $1 AND a.mode = $2 AND a.currency = due.currency
+				AND due.next_address <> ''
+		)
+		SELECT FROM due`, m.ID, mode)
+	if err != nil || tag.RowsAffected() == 0 {
+		return nil, err
+	}
+	after, err := payoutAddresses(ctx, tx, m.Owner(mode))
+	if err != nil {
+		return nil, err
+	}
+	by := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Mode: &mode, Actor: "the announced time",
+		Action: "payout_address.changed", Subject: m.ID, Detail: strings.Join(addressesDetail(before, after), "; "),
+	}
+	if err := mailOwners(ctx, tx, m.ID, checkout.MailAddressesChange, mailDetail(by)); err != nil {
+		return nil, err
+	}
+	if err := audit(ctx, tx, by); err != nil {
+		return nil, err
+	}
+	id, err := publishMerchantUpdate(ctx, tx, m, mode, after, map[string]any{"payout_addresses": before})
+	return &MerchantUpdated{mode, id}, err
+}
+
+// TakeEffect tells of up to limit merchants' announced addresses whose time has come: see takeEffect.
+// Reconcile starts the workflows of the events. It returns the number of merchants.
+func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
+	rows, err := a.pool.Query(ctx, `
+		SELECT DISTINCT merchant_id FROM payout_address WHERE next_at <= clock_timestamp() LIMIT $1`, limit)
+	if err != nil {
+		return 0, wrap("due addresses", err)
+	}
+	merchants, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for i, id := range merchants {
+		if _, err := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id}); err != nil {
+			return i, err
+		}
+	}
+	return len(merchants), wrap("due addresses", err)
+}

@@ -1,0 +1,180 @@
+package storage_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// changesAddress asks for another USDC address in test mode, "" for none, after a delay.
+func (f fixture) changesAddress(t *testing.T, address string, delay time.Duration) storage.MerchantChanged {
+	t.Helper()
+	got, err := f.ChangeMerchant(t.Context(), storage.MerchantChange{
+		MerchantID: f.merchant.ID, Mode: checkout.ModeTest, Delay: delay, By: f.note(),
+		Addresses: []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: address}},
+	})
+	require.NoError(t, err)
+	return got
+}
+
+// payoutTo pays a session and returns where its payout goes.
+func (f fixture) payoutTo(t *testing.T) string {
+	t.Helper()
+	p, _, err := f.Payout(t.Context(), f.payout(t))
+	require.NoError(t, err)
+	return p.Destination
+}
+
+// comes makes the time of the announced change come.
+func (f fixture) comes(t *testing.T) {
+	t.Helper()
+	f.exec(t, `UPDATE payout_address SET next_at = clock_timestamp() WHERE next_at IS NOT NULL`)
+}
+
+func (f fixture) stops(t *testing.T, address string) error {
+	t.Helper()
+	return f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeTest),
+		checkout.PayoutAddress{Currency: checkout.USDC, Address: address}, f.note())
+}
+
+func TestAddressChange_HoldsFromItsMomentOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.endpoint(t, "https://shop.example/a", webhook.MerchantUpdated)
+	f.owner(t, "ann@shop.example")
+	f.owner(t, "bob@shop.example")
+	f.exec(t, `DELETE FROM mail`)
+	failed := f.failedPayout(t)
+	got := f.changesAddress(t, "0xdef", 24*time.Hour)
+	require.Empty(t, got.Events)
+	require.Len(t, got.Announced, 1)
+	require.WithinDuration(t, time.Now().Add(24*time.Hour), got.Announced[0].At, time.Minute)
+	announced, err := f.AddressChanges(t.Context(), f.merchant.Owner(checkout.ModeTest))
+	require.NoError(t, err)
+	require.Equal(t, "0xdef", announced[0].Address)
+	require.Equal(t, "a@shop.example", announced[0].By)
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_asked' AND detail LIKE '%0xabc → 0xdef%'`), "all owners")
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.change_announced' AND detail LIKE '%0xabc → 0xdef%'`))
+	require.Equal(t, "0xabc", f.payoutTo(t), "before the moment")
+	n, err := f.TakeEffect(t.Context(), 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
+
+	f.comes(t)
+	require.Equal(t, "0xdef", f.payoutTo(t), "after it, though nobody has moved the address yet")
+	p, err := f.RetryPayout(t.Context(), failed)
+	require.NoError(t, err)
+	require.Equal(t, "0xdef", p.Destination, "a retry too")
+	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound, "it is too late to stop it")
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'`))
+	for range 2 {
+		_, err = f.TakeEffect(t.Context(), 10)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM event WHERE type = 'merchant.updated'
+		AND convert_from(body, 'UTF8') LIKE '%"address":"0xdef"%"previous_attributes":{"payout_addresses":[{%0xabc%'`), "it is told once")
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.type = 'merchant.updated'`))
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout_address.changed' AND detail = 'USDC: 0xabc → 0xdef'`))
+	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_changed'`))
+	require.Equal(t, "0xdef", f.payoutTo(t))
+}
+
+func TestAddressChange_ARemovalWaitsAndAFirstAddressDoesNot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.Len(t, f.changesAddress(t, "", time.Hour).Announced, 1)
+	require.Equal(t, "0xabc", f.payoutTo(t), "or a thief would remove the address, and add the own one as a first")
+	got := f.changesAddress(t, "0xdef", time.Hour)
+	require.Len(t, got.Announced, 1, "it replaces the removal")
+	require.Equal(t, "0xabc", f.payoutTo(t))
+	f.changesAddress(t, "", time.Hour)
+	f.comes(t)
+	require.Empty(t, f.payoutTo(t))
+	owner := f.merchant.Owner(checkout.ModeTest)
+	all, err := f.PayoutAddresses(t.Context(), owner)
+	require.NoError(t, err)
+	require.Empty(t, all)
+	has, err := f.HasPayoutAddress(t.Context(), owner, checkout.USDC)
+	require.NoError(t, err)
+	require.False(t, has)
+	got = f.changesAddress(t, "0xfff", time.Hour)
+	require.Empty(t, got.Announced)
+	require.Len(t, got.Events, 2, "what had come is told first")
+	require.Equal(t, "0xfff", f.payoutTo(t))
+}
+
+func TestAddressChange_IsStoppedByItsAddress(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.owner(t, "ann@shop.example")
+	f.changesAddress(t, "0xdef", time.Hour)
+	require.ErrorIs(t, f.stops(t, "0xother"), checkout.ErrNotFound)
+	require.ErrorIs(t, f.StopAddressChange(t.Context(), checkout.Owner{MerchantID: checkout.NewID("mer"), Mode: checkout.ModeTest},
+		checkout.PayoutAddress{Currency: checkout.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
+	require.ErrorIs(t, f.StopAddressChange(t.Context(), f.merchant.Owner(checkout.ModeLive),
+		checkout.PayoutAddress{Currency: checkout.USDC, Address: "0xdef"}, f.note()), checkout.ErrNotFound)
+	require.NoError(t, f.stops(t, "0xdef"))
+	require.ErrorIs(t, f.stops(t, "0xdef"), checkout.ErrNotFound)
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM mail WHERE kind = 'address_stopped' AND detail LIKE 'USDC: 0xabc stays, not 0xdef%'`))
+	f.comes(t)
+	require.Equal(t, "0xabc", f.payoutTo(t))
+}
+
+// TestAddressChange_StoppedInTheLastMomentGetsNoPayout stops a change before its moment and commits after
+// it. A payout that is decided in between must wait, and then see that the change is gone.
+func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
+	t.Parallel()
+	for name, decide := range map[string]func(f fixture, t *testing.T) func() (string, error){
+		"a payment": func(f fixture, t *testing.T) func() (string, error) {
+			s, id := f.charged(t, succeeded)
+			return func() (string, error) {
+				got, err := f.FinishPayment(context.Background(), ref(s), id)
+				if err != nil {
+					return "", err
+				}
+				p, _, err := f.Payout(context.Background(), s.Owner.Ref(got.PayoutID))
+				return p.Destination, err
+			}
+		},
+		"a retry": func(f fixture, t *testing.T) func() (string, error) {
+			failed := f.failedPayout(t)
+			return func() (string, error) {
+				p, err := f.RetryPayout(context.Background(), failed)
+				return p.Destination, err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			run := decide(f, t)
+			f.changesAddress(t, "0xdef", time.Hour)
+			f.comes(t)
+			conn, err := pgx.Connect(t.Context(), f.url)
+			require.NoError(t, err)
+			defer func() { _ = conn.Close(context.Background()) }()
+			_, err = conn.Exec(t.Context(), `BEGIN; UPDATE payout_address SET next_network = NULL, next_address = NULL, next_at = NULL, next_by = NULL`)
+			require.NoError(t, err)
+			type result struct {
+				to  string
+				err error
+			}
+			done := make(chan result, 1)
+			go func() {
+				to, err := run()
+				done <- result{to, err}
+			}()
+			f.waitForLock(t)
+			_, err = conn.Exec(t.Context(), `COMMIT`)
+			require.NoError(t, err)
+			require.Equal(t, result{"0xabc", nil}, <-done)
+		})
+	}
+}
