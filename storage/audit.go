@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,6 +42,31 @@ func auditAll(ctx context.Context, to executor, entries []checkout.AuditEntry) e
 // both systems.
 func (a *Accounts) Audit(ctx context.Context, e checkout.AuditEntry) error {
 	return audit(ctx, a.pool, e)
+}
+
+// failurePause is how long a second failure of an account from the same address is not noted.
+const failurePause = 10 * time.Minute
+
+// NoteFailedSignIn notes in the audit log that somebody gave a wrong password for an account, with the IP
+// address. Of many failures of an account from one address it notes one in ten minutes, so that strangers
+// cannot fill the log. An unknown account costs the same statement. It does not wait for the disk, because the
+// time of the answer would tell which accounts exist; a crash may lose the failures of a moment.
+func (a *Accounts) NoteFailedSignIn(ctx context.Context, email, merchantID, address string) error {
+	_, err := a.pool.Exec(ctx, `
+		WITH hurry AS MATERIALIZED (SELECT `+unhurried+`),
+		account AS (
+			SELECT m.id, m.merchant_id, m.email FROM member m, hurry
+			WHERE lower(m.email) = lower($1) AND ($2 = '' OR m.merchant_id = $2) AND m.removed_at IS NULL
+				AND m.password_hash IS NOT NULL
+			ORDER BY coalesce(m.joined_at, m.created_at), m.id LIMIT 1
+		)
+		INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail, address)
+		SELECT $3, a.merchant_id, a.email, 'member.sign_in_failed', a.id, 'a wrong password', $4 FROM account a
+		WHERE NOT EXISTS (SELECT FROM audit_entry e WHERE e.merchant_id = a.merchant_id AND e.id > $5
+			AND e.action = 'member.sign_in_failed' AND e.subject = a.id AND e.address = $4)`,
+		email, merchantID, checkout.NewID(checkout.PrefixAuditEntry), address,
+		checkout.FirstID(checkout.PrefixAuditEntry, time.Now().Add(-failurePause)))
+	return wrap("note failed sign-in", err)
 }
 
 // AuditEntries lists the changes of one mode, and the changes that concern both modes, newest

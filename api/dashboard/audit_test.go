@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/csv"
 	"errors"
 	"net/url"
 	"strings"
@@ -35,8 +36,70 @@ func TestAudit_HasWhoJoinedAndSignedIn(t *testing.T) {
 	bob.post("/signout")
 	bob.signIn("bob@shop.example", "wrong")
 	require.Equal(t, 303, bob.signIn("bob@shop.example", password).status)
-	require.Equal(t, "member.joined 127.0.0.1 as developer, member.signed_in 127.0.0.1 , member.signed_in 127.0.0.1 ",
+	require.Equal(t, "member.joined 127.0.0.1 as developer, member.sign_in_failed 127.0.0.1 a wrong password, member.signed_in 127.0.0.1 , member.signed_in 127.0.0.1 ",
 		value[string](d, `SELECT string_agg(action || ' ' || address || ' ' || detail, ', ' ORDER BY action) FROM audit_entry WHERE actor = 'bob@shop.example'`))
+}
+
+// TestAudit_NotesFailedSignInsSparingly checks that strangers cannot fill the log, nor write into it what they type.
+func TestAudit_NotesFailedSignInsSparingly(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	d.newMember(d.other, "ann@shop.example", checkout.RoleOwner)
+	failures := func() int {
+		return value[int](d, `SELECT count(*) FROM audit_entry WHERE action = 'member.sign_in_failed'`)
+	}
+	b := d.browser()
+	for range 5 {
+		require.Equal(t, 422, b.signIn("Ann@shop.example", "wrong").status)
+		require.Equal(t, 422, b.signIn("nobody@shop.example", "wrong").status)
+	}
+	require.Equal(t, 1, failures(), "of the account that would have been signed in to")
+	require.Equal(t, d.merchant, value[string](d, `SELECT merchant_id FROM audit_entry WHERE action = 'member.sign_in_failed'`))
+	require.NoError(t, d.store.NoteFailedSignIn(t.Context(), "ann@shop.example", "", "192.0.2.7"))
+	require.Equal(t, 2, failures(), "another address is another entry")
+	d.exec(`DELETE FROM audit_entry WHERE action = 'member.sign_in_failed'`)
+	require.NoError(t, d.store.NoteFailedSignIn(t.Context(), "ann@shop.example", d.other, "192.0.2.7"))
+	require.Equal(t, d.other, value[string](d, `SELECT merchant_id FROM audit_entry WHERE action = 'member.sign_in_failed'`))
+}
+
+func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	d.exec(`INSERT INTO audit_entry (id, merchant_id, mode, actor, action, subject, detail)
+		SELECT 'aud_' || lpad(n::text, 26, '0'), $1, CASE n % 2 WHEN 0 THEN 'test' ELSE 'live' END, 'ann', 'a.b', 'x', '"quoted", ' || n
+		FROM generate_series(1, 2400) n`, d.merchant)
+	formulas := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "  =1", "\n=1", "＝1"}
+	for _, formula := range formulas {
+		d.exec(`INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail) VALUES ($2, $1, $3, 'a.c', $3, $3)`,
+			d.merchant, checkout.NewID("aud"), formula)
+	}
+	d.exec(`INSERT INTO audit_entry (id, merchant_id, actor, action, subject, detail) VALUES ('aud_other', $1, 'eve', 'a.b', 'x', 'theirs')`, d.other)
+	got := viewer.get("/test/audit.csv")
+	require.Equal(t, 200, got.status)
+	require.Contains(t, got.header.Get("Content-Type"), "text/csv")
+	require.Contains(t, got.header.Get("Content-Disposition"), `attachment; filename="audit-test-`)
+	rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
+	require.NoError(t, err)
+	require.Equal(t, []string{"id", "at", "mode", "who", "from", "action", "subject", "detail"}, rows[0])
+	both := value[int](d, `SELECT count(*) FROM audit_entry WHERE merchant_id = $1 AND mode IS NULL`, d.merchant)
+	require.Len(t, rows, 1+1200+both)
+	require.Equal(t, `"quoted", 2`, rows[len(rows)-1][7])
+	seen := 0
+	for _, row := range rows {
+		require.NotEqual(t, "live", row[2])
+		if row[5] == "a.c" {
+			seen++
+			for _, cell := range []string{row[3], row[6], row[7]} {
+				require.True(t, strings.HasPrefix(cell, "'"), "%q", cell)
+			}
+		}
+	}
+	require.Equal(t, len(formulas), seen)
+	require.NotContains(t, got.body, "theirs")
+	require.True(t, strings.HasPrefix(d.browser().get("/test/audit.csv").to(), "/signin?next="))
+	require.Contains(t, viewer.get("/test/audit").body, `href="/test/audit.csv"`)
 }
 
 // everything is all that the dashboard changes but the log itself.

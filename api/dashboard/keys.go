@@ -157,7 +157,7 @@ var keyRevoked = notice("key_revoked", "The key is revoked. The very next reques
 
 // revokeKey serves POST /{mode}/keys/{id}/revoke.
 func (s *server) revokeKey(v visit) (answer, error) {
-	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.audit("api_key.revoked", v.ID(), ""))
+	err := s.Store.RevokeAPIKey(v.Context(), v.Owner().Ref(v.ID()), v.audit("api_key.revoked", v.ID(), "valid → revoked"))
 	if err != nil {
 		return answer{}, err
 	}

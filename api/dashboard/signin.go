@@ -60,8 +60,7 @@ func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
 var errGuesses = &limit.TooOftenError{Wait: time.Minute}
 
 // signIn serves POST /signin. Unknown accounts, wrong passwords and open invitations get the same
-// answer after the same work. The audit log does not note failures. Otherwise strangers could write
-// into the log, and the time for the entry would tell them which accounts exist.
+// answer after the same work, which notes a failure where there is an account.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 	form := signInForm{
 		Email: strings.TrimSpace(
@@ -91,6 +90,10 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !same || unknown {
+		err := s.Store.NoteFailedSignIn(r.Context(), form.Email, form.Merchant, limit.RemoteIP(r))
+		if err != nil && failure.KindOf(err) != failure.NotFound { // PostgreSQL takes no NUL in an address
+			return err
+		}
 		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
 		return nil //nolint:nilerr // an unknown member is told the same as a wrong password
 	}
