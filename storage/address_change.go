@@ -152,7 +152,7 @@ func takeEffect(
 		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.ID, Mode: &mode, Actor: "the announced time",
 		Action: "payout_address.changed", Subject: m.ID, Detail: strings.Join(addressesDetail(before, after), "; "),
 	}
-	if err := mailOwners(ctx, tx, m.ID, checkout.MailAddressesChange, mailDetail(by)); err != nil {
+	if err := mailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, mailDetail(by)); err != nil {
 		return nil, err
 	}
 	if err := audit(ctx, tx, by); err != nil {

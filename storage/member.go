@@ -242,8 +242,8 @@ const (
 )
 
 // changeMember runs statement on one member and writes by to the audit log and to the mails. args[0] must
-// be the id of the member, and args[1] the id of the merchant. Changes of one merchant's members take turns; otherwise two changes could
-// together remove the last owner.
+// be the id of the member, and args[1] the id of the merchant. Changes of one merchant's members take
+// turns; otherwise two changes could together remove the last owner.
 func (a *Accounts) changeMember(
 	ctx context.Context, by checkout.AuditEntry, tell mailTo, statement string, args ...any,
 ) error {
@@ -265,6 +265,11 @@ func (a *Accounts) changeMember(
 			return err
 		}
 
+		if tell == toOwners && was == checkout.RoleOwner { // before the change, so that this owner gets it too
+			if err := mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by)); err != nil {
+				return err
+			}
+		}
 		tag, err := tx.Exec(ctx, statement, args...)
 		if err != nil {
 			return err
@@ -289,7 +294,7 @@ func (a *Accounts) changeMember(
 		switch {
 		case tell == toMember:
 			err = mailMember(ctx, tx, by.Subject, checkout.MailAccountChanged, mailDetail(by))
-		case tell == toOwners && (was == checkout.RoleOwner || is == checkout.RoleOwner):
+		case tell == toOwners && was != checkout.RoleOwner && is == checkout.RoleOwner:
 			err = mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by))
 		}
 		if err != nil {

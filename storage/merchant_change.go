@@ -105,7 +105,7 @@ func (a *Accounts) ChangeMerchant(
 			}
 			if mode.Live() && len(addresses) > 0 {
 				c.By.Detail = strings.Join(addresses, "; ")
-				err = mailOwners(ctx, tx, m.ID, checkout.MailAddressesChange, mailDetail(c.By))
+				err = mailOwners(ctx, tx, m.ID, checkout.MailAddressChanged, mailDetail(c.By))
 			}
 			if err != nil {
 				return err

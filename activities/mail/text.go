@@ -35,7 +35,7 @@ var words = map[checkout.MailKind]struct{ subject, news, advice string }{
 		"The change of a payout address was stopped", "An announced change of a live payout address will not happen.",
 		"If you do not know about this, ask the other owners.",
 	},
-	checkout.MailAddressesChange: {
+	checkout.MailAddressChanged: {
 		"A payout address was changed", "Live payouts are sent to another address from now on.",
 		"If you do not know about this, tell us at once, and change the address in the live settings.",
 	},

@@ -7,13 +7,13 @@ type MailKind string
 
 // The kinds of mails.
 const (
-	MailPasswordReset   MailKind = "password_reset"  // with a code, to the member
-	MailAccountChanged  MailKind = "account_changed" // of the password or the second factor, to the member
-	MailOwnersChanged   MailKind = "owners_changed"  // to every owner
-	MailLiveKey         MailKind = "live_key"        // to every owner
-	MailAddressAsked    MailKind = "address_asked"   // a live payout address will change, to every owner
-	MailAddressStopped  MailKind = "address_stopped" // to every owner
-	MailAddressesChange MailKind = "address_changed" // live payout addresses have changed, to every owner
+	MailPasswordReset  MailKind = "password_reset"  // with a code, to the member
+	MailAccountChanged MailKind = "account_changed" // of the password or the second factor, to the member
+	MailOwnersChanged  MailKind = "owners_changed"  // to every owner
+	MailLiveKey        MailKind = "live_key"        // to every owner
+	MailAddressAsked   MailKind = "address_asked"   // a live payout address will change, to every owner
+	MailAddressStopped MailKind = "address_stopped" // to every owner
+	MailAddressChanged MailKind = "address_changed" // live payout addresses have changed, to every owner
 )
 
 // Mail is a mail that is due. The sender writes its text.
