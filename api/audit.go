@@ -12,7 +12,8 @@ import (
 // id of the changed object. detail is a text without secrets.
 func audit(r *http.Request, what, subject, detail string) checkout.AuditEntry {
 	key := callerFrom(r.Context()).Key
-	e := action.Entry(r, key.MerchantID, fmt.Sprintf("API key “%s” …%s (%s)", key.Label, key.Last4, key.ID), what, subject, detail)
+	actor := fmt.Sprintf("API key “%s” …%s (%s)", key.Label, key.Last4, key.ID)
+	e := action.Entry(r, key.MerchantID, actor, what, subject, detail)
 	e.Mode = &key.Mode
 	return e
 }

@@ -26,11 +26,11 @@ func mailOwners(ctx context.Context, to executor, merchantID string, kind checko
 	return wrap("mail to owners", err)
 }
 
-// mailMember is mailOwners for one person.
-func mailMember(ctx context.Context, to executor, memberID string, kind checkout.MailKind, detail string) error {
+// mailMember is mailOwners for the person whose account was changed.
+func mailMember(ctx context.Context, to executor, memberID, detail string) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, $3, clock_timestamp())`,
-		memberID, kind, detail)
+		memberID, checkout.MailAccountChanged, detail)
 	return wrap("mail to member", err)
 }
 
@@ -150,7 +150,7 @@ func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, ad
 		if err := audit(ctx, tx, by); err != nil {
 			return err
 		}
-		return mailMember(ctx, tx, m.ID, checkout.MailAccountChanged, mailDetail(by))
+		return mailMember(ctx, tx, m.ID, mailDetail(by))
 	})
 	return wrap("reset password", err)
 }

@@ -293,7 +293,7 @@ func (a *Accounts) changeMember(
 		}
 		switch {
 		case tell == toMember:
-			err = mailMember(ctx, tx, by.Subject, checkout.MailAccountChanged, mailDetail(by))
+			err = mailMember(ctx, tx, by.Subject, mailDetail(by))
 		case tell == toOwners && was != checkout.RoleOwner && is == checkout.RoleOwner:
 			err = mailOwners(ctx, tx, by.MerchantID, checkout.MailOwnersChanged, mailDetail(by))
 		}

@@ -87,7 +87,7 @@ func (s *Store) ConfirmSecondFactor(
 		if err != nil {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, mailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
 			return err
 		}
 		return audit(ctx, tx, by)
@@ -127,7 +127,7 @@ func (s *Store) UseRecoveryCode(
 		if ok = tag.RowsAffected() > 0; err != nil || !ok {
 			return err
 		}
-		if err := mailMember(ctx, tx, memberID, checkout.MailAccountChanged, mailDetail(by)); err != nil {
+		if err := mailMember(ctx, tx, memberID, mailDetail(by)); err != nil {
 			return err
 		}
 		return audit(ctx, tx, by)

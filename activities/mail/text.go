@@ -59,7 +59,8 @@ func text(m checkout.Mail, dashboard, code string) Message {
 		said.Subject = w.subject
 		parts = []string{w.news, m.Detail, w.advice, "The dashboard: " + dashboard}
 	}
-	parts = append(parts, "Merchant: "+m.Merchant+" ("+m.MerchantID+")\nAt: "+m.CreatedAt.UTC().Format("2 Jan 2006 15:04:05 UTC"))
+	at := m.CreatedAt.UTC().Format("2 Jan 2006 15:04:05 UTC")
+	parts = append(parts, "Merchant: "+m.Merchant+" ("+m.MerchantID+")\nAt: "+at)
 	said.Text = strings.Join(parts, "\n\n") + "\n"
 	return said
 }

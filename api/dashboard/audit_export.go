@@ -39,7 +39,8 @@ func (s *server) exportAudit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	w.Header().Set("Content-Disposition", `attachment; filename="audit-`+string(v.Mode)+`-`+time.Now().UTC().Format("2006-01-02")+`.csv"`)
+	day := time.Now().UTC().Format("2006-01-02")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="audit-%s-%s.csv"`, v.Mode, day))
 	control := http.NewResponseController(w)
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"id", "at", "mode", "who", "from", "action", "subject", "detail"}) // Flush reports it
@@ -51,7 +52,7 @@ func (s *server) exportAudit(w http.ResponseWriter, r *http.Request) error {
 		}
 		out.Flush()
 		if out.Error() != nil {
-			return nil //nolint:nilerr // the visitor has gone
+			return nil // the visitor has gone
 		}
 		if len(entries) < exportPage {
 			break
@@ -81,7 +82,7 @@ func exportRow(e checkout.AuditEntry) []string {
 // asText makes a program for tables show a cell as text. People choose addresses and names, and a cell that
 // begins with such a character would be a formula. Source: OWASP, "CSV Injection".
 func asText(cell string) string {
-	if strings.HasPrefix(strings.TrimLeft(cell, " "), "\t") || strings.IndexAny(strings.TrimLeft(cell, " "), "=+-@\r\n＝＋－＠|%") == 0 {
+	if strings.IndexAny(strings.TrimLeft(cell, " "), "=+-@\t\r\n＝＋－＠|%") == 0 {
 		return "'" + cell
 	}
 	return cell

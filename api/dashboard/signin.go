@@ -95,7 +95,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin", "Sign in", form)
-		return nil //nolint:nilerr // an unknown member is told the same as a wrong password
+		return nil // an unknown member is told the same as a wrong password
 	}
 	if member.SecondFactor {
 		s.askForCode(w, r, member, hash, safeNext(form.Next))
@@ -154,7 +154,7 @@ func (s *server) startSession(
 	}
 	s.setCookie(w, memberCookie, token, 0)
 	s.setCookie(w, knownCookie, knownBrowser(passwordHash), knownSeconds)
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
 	return nil
 }
 

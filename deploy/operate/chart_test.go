@@ -102,6 +102,7 @@ func TestChart_RefusesWrongValues(t *testing.T) {
 		`setting.CHECKOUT_LOG_LEVEL="info"`:             "setting",
 		`settings.CHECKOUT_MASTER_KEYS="1:c2VjcmV0"`:    "CHECKOUT_MASTER_KEYS",
 		`settings.CHECKOUT_API_ADDRESS=":1"`:            "CHECKOUT_API_ADDRESS",
+		`settings.CHECKOUT_SMTP_URL="smtp://a:b@c"`:     "CHECKOUT_SMTP_URL",
 		`api.replicas=0`:                                "minimum",
 		`monitoring.enabled="perhaps"`:                  "boolean",
 	} {
