@@ -22,7 +22,6 @@ type Outbox struct {
 
 const (
 	interval    = 2 * time.Second
-	perTurn     = 20
 	sendTimeout = 30 * time.Second
 )
 
@@ -45,14 +44,16 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// sendDue sends a few mails. A mail that fails holds up no other. It returns errors of PostgreSQL only.
+// sendDue sends what is due. It takes one mail at a time, so that a slow mail server cannot make it hold
+// others until another process takes them too. A mail that fails holds up no other. It returns errors of
+// PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
-	mails, err := o.Store.DueMails(ctx, perTurn)
-	if err != nil {
-		return err
-	}
-	for _, m := range mails {
-		if err := o.send(ctx, m); err != nil {
+	for ctx.Err() == nil {
+		mails, err := o.Store.DueMails(ctx, 1)
+		if err != nil || len(mails) == 0 {
+			return err
+		}
+		if err := o.send(ctx, mails[0]); err != nil {
 			return err
 		}
 	}
