@@ -171,10 +171,9 @@ func (a *Accounts) TakeEffect(ctx context.Context, limit int) (int, error) {
 		return 0, wrap("due addresses", err)
 	}
 	merchants, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for i, id := range merchants {
-		if _, err := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id}); err != nil {
-			return i, err
-		}
+	for _, id := range merchants {
+		_, fault := a.ChangeMerchant(ctx, MerchantChange{MerchantID: id})
+		err = errors.Join(err, fault) // one merchant's fault does not hold the others up
 	}
 	return len(merchants), wrap("due addresses", err)
 }

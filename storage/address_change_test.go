@@ -178,3 +178,14 @@ func TestAddressChange_StoppedInTheLastMomentGetsNoPayout(t *testing.T) {
 		})
 	}
 }
+
+// TestAddressChange_WithoutADelayEndsWhatIsAnnounced is for the setting 0s: an address that holds at once is not
+// replaced by one that was announced under another setting.
+func TestAddressChange_WithoutADelayEndsWhatIsAnnounced(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.changesAddress(t, "0xdef", time.Hour)
+	f.changesAddress(t, "0xfff", 0)
+	f.comes(t)
+	require.Equal(t, "0xfff", f.payoutTo(t))
+}

@@ -68,10 +68,7 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 // mail that is taken and not reported with MailSent or MailFailed becomes due again.
 func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
 	rows, err := s.pool.Query(ctx, `
-		WITH old AS (
-			UPDATE mail SET next_at = NULL
-			WHERE next_at <= clock_timestamp() AND created_at < clock_timestamp() - $3::interval
-		), due AS (
+		WITH due AS (
 			SELECT id FROM mail
 			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
 			ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -86,6 +83,20 @@ func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error
 	}
 	mails, err := pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Mail])
 	return mails, wrap("due mails", err)
+}
+
+// GiveUpMails ends the mails that were tried for too long. It returns their ids.
+func (s *Store) GiveUpMails(ctx context.Context) ([]int64, error) {
+	rows, err := s.pool.Query(ctx, `
+		UPDATE mail SET next_at = NULL WHERE id IN (
+			SELECT id FROM mail WHERE next_at <= clock_timestamp() AND created_at < clock_timestamp() - $1::interval
+			FOR UPDATE SKIP LOCKED)
+		RETURNING id`, mailPatience)
+	if err != nil {
+		return nil, wrap("give up mails", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	return ids, wrap("give up mails", err)
 }
 
 // MailSent notes that the mail server has a mail. It is not sent again.
@@ -110,14 +121,15 @@ func (s *Store) DeleteOldMails(ctx context.Context, age time.Duration, limit int
 	return int(tag.RowsAffected()), wrap("delete old mails", err)
 }
 
-// KeepReset stores the SHA-256 of the code in a mail. The code of an earlier mail ends. It returns
+// KeepReset stores the SHA-256 of the code in a mail. The codes of earlier mails stay good: a stranger, who
+// may ask for a mail to any address, could otherwise end them one after another. It returns
 // checkout.ErrNotFound when the member cannot sign in.
 func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) error {
 	tag, err := s.pool.Exec(ctx, `
-		INSERT INTO password_reset (member_id, hash, expires_at)
-		SELECT id, $2, clock_timestamp() + $3::interval FROM member
-		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL
-		ON CONFLICT (member_id) DO UPDATE SET hash = excluded.hash, expires_at = excluded.expires_at`,
+		WITH old AS (DELETE FROM password_reset WHERE member_id = $1 AND expires_at <= clock_timestamp())
+		INSERT INTO password_reset (hash, member_id, expires_at)
+		SELECT $2, id, clock_timestamp() + $3::interval FROM member
+		WHERE id = $1 AND removed_at IS NULL AND password_hash IS NOT NULL`,
 		memberID, hash, checkout.PasswordResetLifetime)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = checkout.ErrNotFound
@@ -125,14 +137,16 @@ func (s *Store) KeepReset(ctx context.Context, memberID string, hash []byte) err
 	return wrap("keep code", err)
 }
 
-// ResetPassword gives the member of a code a new password, uses the code up and signs the member out of
-// every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
+// ResetPassword gives the member of a code a new password, ends all codes of the member and signs the member
+// out of every browser. address is the IP address of the request. It returns checkout.ErrNotFound when the code is
 // unknown, was used or has run out.
 func (s *Store) ResetPassword(ctx context.Context, hash []byte, passwordHash, address string) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		m, err := scanMember(tx.QueryRow(ctx, `
 			WITH used AS (
-				DELETE FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() RETURNING member_id
+				SELECT member_id FROM password_reset WHERE hash = $1 AND expires_at > clock_timestamp() FOR UPDATE
+			), codes AS (
+				DELETE FROM password_reset r USING used WHERE r.member_id = used.member_id
 			), gone AS (
 				DELETE FROM member_session s USING used WHERE s.member_id = used.member_id
 			)

@@ -80,13 +80,13 @@ func (a *Accounts) Invite(ctx context.Context, m checkout.Member, by string) (to
 	return token, err
 }
 
-// RenewInvitation gives a new link to a member who has no password yet. It returns
-// checkout.ErrNotFound.
+// RenewInvitation gives a new link to a member who has no password yet. Every owner gets a mail when the
+// member is an owner. It returns checkout.ErrNotFound.
 func (a *Accounts) RenewInvitation(
 	ctx context.Context, merchantID, memberID string, invitationHash []byte, expires time.Time,
 	by checkout.AuditEntry,
 ) error {
-	return a.changeMember(ctx, by, toNobody, `
+	return a.changeMember(ctx, by, toOwners, `
 		UPDATE member SET invitation_hash = $3, invitation_expires_at = $4
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL AND password_hash IS NULL`,
 		memberID, merchantID, invitationHash, expires)
@@ -220,13 +220,17 @@ func (a *Accounts) SetRole(
 		memberID, merchantID, role)
 }
 
-// RemoveMember removes a member's access at once. It returns the errors of SetRole.
+// RemoveMember removes a member's access at once, and everything with which the member proves who it is. It
+// returns the errors of SetRole.
 func (a *Accounts) RemoveMember(
 	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
 ) error {
 	return a.changeMember(ctx, by, toOwners, `
-		WITH gone AS (DELETE FROM member_session s USING member m
-			WHERE m.id = s.member_id AND m.id = $1 AND m.merchant_id = $2)
+		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2),
+			gone AS (DELETE FROM member_session USING who WHERE member_id = who.id),
+			factor AS (DELETE FROM second_factor USING who WHERE member_id = who.id),
+			recovery AS (DELETE FROM recovery_code USING who WHERE member_id = who.id),
+			reset AS (DELETE FROM password_reset USING who WHERE member_id = who.id)
 		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,
 			invitation_expires_at = NULL
 		WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL`, memberID, merchantID)
@@ -236,9 +240,8 @@ func (a *Accounts) RemoveMember(
 type mailTo int
 
 const (
-	toNobody mailTo = iota
-	toMember
-	toOwners // when the member was an owner, or is one now
+	toMember mailTo = iota
+	toOwners        // when the member was an owner, or is one now
 )
 
 // changeMember runs statement on one member and writes by to the audit log and to the mails. args[0] must

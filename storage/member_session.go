@@ -17,22 +17,28 @@ const (
 )
 
 // SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
-// audit log in the same transaction.
+// audit log in the same transaction. passwordHash is the hash that the given password was compared
+// with. It returns checkout.ErrNotFound when the member has another password by now, or was removed:
+// that ended every browser, so none may follow with the former password.
 func (a *Accounts) SignIn(
-	ctx context.Context, memberID string, hash []byte, by ...checkout.AuditEntry,
+	ctx context.Context, memberID, passwordHash string, hash []byte, by ...checkout.AuditEntry,
 ) error {
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `
+		tag, err := tx.Exec(ctx, `
 			WITH now AS (
-				UPDATE member SET signed_in_at = clock_timestamp() WHERE id = $1 RETURNING id
+				UPDATE member SET signed_in_at = clock_timestamp()
+				WHERE id = $1 AND password_hash = $5 AND removed_at IS NULL RETURNING id
 			), old AS (
 				DELETE FROM member_session WHERE member_id = $1
 					AND (seen_at < now() - $3::interval OR created_at < now() - $4::interval)
 			)
 			INSERT INTO member_session (hash, member_id) SELECT $2, id FROM now`,
-			memberID, hash, memberIdle, memberLifetime)
+			memberID, hash, memberIdle, memberLifetime, passwordHash)
 		if err != nil {
 			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return checkout.ErrNotFound
 		}
 		return auditAll(ctx, tx, by)
 	})

@@ -266,7 +266,8 @@ func (c MerchantChange) payoutAddresses(
 				INSERT INTO payout_address (merchant_id, mode, currency, network, address)
 				VALUES ($1, $2, $3, $4, $5)
 				ON CONFLICT (merchant_id, mode, currency)
-					DO UPDATE SET network = excluded.network, address = excluded.address`,
+					DO UPDATE SET network = excluded.network, address = excluded.address, next_network = NULL,
+						next_address = NULL, next_at = NULL, next_by = NULL`,
 				c.MerchantID, mode, to.Currency, to.Network, to.Address)
 		}
 		if err != nil {

@@ -48,6 +48,13 @@ func (o *Outbox) Run(ctx context.Context) {
 // others until another process takes them too. A mail that fails holds up no other. It returns errors of
 // PostgreSQL only.
 func (o *Outbox) sendDue(ctx context.Context) error {
+	late, err := o.Store.GiveUpMails(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range late {
+		slog.ErrorContext(ctx, "a mail was not sent: the mail server did not take it within a day", "mail", id)
+	}
 	for ctx.Err() == nil {
 		mails, err := o.Store.DueMails(ctx, 1)
 		if err != nil || len(mails) == 0 {
@@ -68,6 +75,7 @@ func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
 	if err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // a stop waits until it is noted who has the mail, or it would be sent twice
 	sending, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	if err := o.Send(sending, message); err != nil {

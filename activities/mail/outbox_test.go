@@ -110,7 +110,6 @@ func TestOutbox_ACodeRunsOutAndIsStoredAsAHash(t *testing.T) {
 	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound)
 	_, newer := checkout.NewToken()
 	require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, newer))
-	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), hash, "new", ""), checkout.ErrNotFound, "the newer code ends it")
 	o.exec(`UPDATE member SET removed_at = now()`)
 	require.ErrorIs(t, o.Store.ResetPassword(t.Context(), newer, "new", ""), checkout.ErrNotFound)
 	require.ErrorIs(t, o.Store.KeepReset(t.Context(), o.member.ID, newer), checkout.ErrNotFound)
@@ -241,4 +240,48 @@ func TestSMTP_InsistsOnTLS(t *testing.T) {
 	s.host = "127.0.0.1" // as if the name led here
 	require.Error(t, s.Send(t.Context(), Message{To: "ann@shop.example"}))
 	require.Empty(t, o.box.Mails(""))
+}
+
+// TestOutbox_AStrangerCannotEndTheCodeOfAMail asks twice for a new password, as a stranger may for any address.
+// The code of the first mail stays good. The use of one code ends the others.
+func TestOutbox_AStrangerCannotEndTheCodeOfAMail(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	var codes [3][]byte
+	for i := range codes {
+		_, codes[i] = checkout.NewToken()
+		require.NoError(t, o.Store.KeepReset(t.Context(), o.member.ID, codes[i]))
+	}
+	require.NoError(t, o.Store.ResetPassword(t.Context(), codes[1], "new", ""))
+	for _, code := range codes {
+		require.ErrorIs(t, o.Store.ResetPassword(t.Context(), code, "newer", ""), checkout.ErrNotFound)
+	}
+}
+
+// TestOutbox_AStopSendsNothingTwice stops the process while the mail server takes a mail.
+func TestOutbox_AStopSendsNothingTwice(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	ctx, stop := context.WithCancel(t.Context())
+	send := o.Send
+	o.Send = func(sending context.Context, m Message) error {
+		stop()
+		return send(sending, m)
+	}
+	require.NoError(t, o.sendDue(ctx))
+	require.Equal(t, 1, o.count(sent))
+	require.Len(t, o.box.Mails(""), 1)
+}
+
+// TestOutbox_AServerThatHangsUpGetsAMailOnce talks to a server that takes a mail and then ends the connection
+// without the words that SMTP wants.
+func TestOutbox_AServerThatHangsUpGetsAMailOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.box.HangUp()
+	require.NoError(t, o.Store.AskForReset(t.Context(), o.member.Email))
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(""), 1)
+	require.Equal(t, 1, o.count(sent))
 }

@@ -89,6 +89,9 @@ func (s *SMTP) Send(ctx context.Context, m Message) error {
 		return errors.New("the mail client cannot be made")
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
+	if msg.IsDelivered() {
+		return nil // the server has the mail, whatever it said to the end of the connection
+	}
 	if refused, ok := errors.AsType[*mail.SendError](err); ok {
 		// The text of the error may quote the receiver's address.
 		if !refused.IsTemp() && refused.ErrorCode() >= 500 {

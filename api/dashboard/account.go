@@ -70,7 +70,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 	}
 
 	token, sum := checkout.NewToken()
-	if err := s.Store.SignIn(v.Context(), v.Member.ID, sum); err != nil {
+	if err := s.Store.SignIn(v.Context(), v.Member.ID, hash, sum); err != nil {
 		return answer{}, err
 	}
 	got, err := goTo("/account", passwordChanged)

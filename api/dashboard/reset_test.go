@@ -92,6 +92,9 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 	require.Empty(t, mails())
 	owner.post("/test/members", "email", "second@shop.example", "role", "owner", "password", password)
 	require.Equal(t, "owners_changed owner true", mails())
+	invited := value[string](d, `SELECT id FROM member WHERE email = 'second@shop.example'`)
+	owner.post("/test/members/"+invited+"/invitation", "password", password)
+	require.Equal(t, "owners_changed owner true", mails(), "another link for an owner")
 	owner.post("/test/members/"+viewer.ID+"/role", "role", "owner", "password", password)
 	require.Equal(t, "owners_changed owner true, owners_changed owner true", mails(), "the new one too")
 	owner.post("/test/members/"+viewer.ID+"/remove", "password", password)
@@ -102,4 +105,25 @@ func TestMail_TellsOwnersAndThePersonWhatChanged(t *testing.T) {
 	require.Empty(t, mails())
 	owner.post("/account/password", "password", password, "new_password", password+"2", "new_password_again", password+"2")
 	require.Equal(t, "account_changed owner true", mails())
+}
+
+// TestReset_ASignInThatBeganBeforeEndsToo checks that a browser that gave the former password a moment ago
+// gets no session after the reset has ended all of them.
+func TestReset_ASignInThatBeganBeforeEndsToo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	_, former, err := d.store.MemberByEmail(t.Context(), m.Email, "")
+	require.NoError(t, err)
+	_, code := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, code))
+	require.NoError(t, d.store.ResetPassword(t.Context(), code, "hash", ""))
+	_, browser := checkout.NewToken()
+	require.ErrorIs(t, d.store.SignIn(t.Context(), m.ID, former, browser), checkout.ErrNotFound)
+	require.NoError(t, d.store.SignIn(t.Context(), m.ID, "hash", browser))
+	require.NoError(t, d.store.RemoveMember(t.Context(), m.MerchantID, m.ID, checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: m.MerchantID,
+	}))
+	_, browser = checkout.NewToken()
+	require.ErrorIs(t, d.store.SignIn(t.Context(), m.ID, "hash", browser), checkout.ErrNotFound)
 }

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -44,7 +43,8 @@ const (
 )
 
 // bucketCode bounds the guesses of one account's codes, from all addresses. Whoever guesses knows the
-// password already.
+// password already. A browser in which the account was signed in before has its own bucket, so that such a
+// person cannot lock the member out.
 const bucketCode = "second_factor"
 
 // checkCode looks for the time step of a typed code at the time now.
@@ -88,20 +88,31 @@ func (s *server) codeFault(r *http.Request, m checkout.Member) (fault string, er
 	if code == "" {
 		return "Enter a code of your app, or a recovery code.", nil
 	}
-	got, err := s.Store.Allow(r.Context(), storage.Bucket{Owner: m.ID, Kind: bucketCode, Rate: accountRate})
+	ok, err := s.mayGuessCode(r, m)
 	if err != nil {
 		return "", err
 	}
-	if !got.OK {
+	if !ok {
 		return "There were too many attempts. Wait a minute, then try again.", nil
 	}
-	ok, err := s.useCode(r, m, code)
+	ok, err = s.useCode(r, m, code)
 	if err != nil || ok {
 		return "", err
 	}
 	return "That code is not right, or it was used already. Wait for the next one.", s.Store.Audit(
 		r.Context(), action.Entry(r, m.MerchantID, m.Email, "member.code_refused", m.ID, "at "+r.URL.Path),
 	)
+}
+
+// mayGuessCode takes a token from the bucket of a member's codes, see bucketCode.
+func (s *server) mayGuessCode(r *http.Request, m checkout.Member) (bool, error) {
+	hash, err := s.Store.MemberPassword(r.Context(), m.MerchantID, m.ID)
+	if err != nil {
+		return false, err
+	}
+	got, err := s.Store.Allow(r.Context(),
+		storage.Bucket{Owner: s.guesser(r, m.ID, hash), Kind: bucketCode, Rate: accountRate})
+	return got.OK, err
 }
 
 func (s *server) useCode(r *http.Request, m checkout.Member, code string) (ok bool, err error) {
@@ -212,16 +223,16 @@ func (s *server) signInWithCode(w http.ResponseWriter, r *http.Request) error {
 
 // factorPage shows a new secret, which the person's app must read.
 type factorPage struct {
-	Picture template.URL // data: address of the QR code
+	Picture template.URL // data: address of the QR code; "" when the app has read it
 	Secret  string       // in groups, for typing
-	Once    string
 	Fault   string
 }
 
 const factorTitle = "Turn the second factor on"
 
 // startFactor serves POST /account/second_factor. It needs the password: somebody who found an open browser
-// could otherwise lock its owner out.
+// could otherwise lock its owner out. Only its answer shows the secret: another page would show it to
+// whoever has stolen the session.
 func (s *server) startFactor(v visit) (answer, error) {
 	if v.Member.SecondFactor {
 		return goTo("/account", "")
@@ -238,27 +249,17 @@ func (s *server) startFactor(v visit) (answer, error) {
 	if err := s.Store.StartSecondFactor(v.Context(), v.MerchantID(), v.Member.ID, secret); err != nil {
 		return answer{}, err
 	}
-	return goTo("/account/second_factor", "")
-}
-
-// showFactor serves GET /account/second_factor.
-func (s *server) showFactor(v visit) (answer, error) {
-	p, err := s.factorPage(v.Context(), v)
-	if errors.Is(err, checkout.ErrNotFound) {
-		return goTo("/account", "")
-	}
+	p, err := newFactorPage(v, secret)
 	if err != nil {
 		return answer{}, err
 	}
 	return show("second_factor", factorTitle, p)
 }
 
-// factorPage shows the secret that startFactor stored.
-func (s *server) factorPage(ctx context.Context, v visit) (factorPage, error) {
-	secret, err := s.Store.StartedSecondFactor(ctx, v.MerchantID(), v.Member.ID)
-	if err != nil {
-		return factorPage{}, err
-	}
+// showFactor serves GET /account/second_factor, for a browser that goes back or repeats its last address.
+func (s *server) showFactor(visit) (answer, error) { return goTo("/account", "") }
+
+func newFactorPage(v visit, secret []byte) (factorPage, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
 		Issuer:      strings.ReplaceAll(v.Merchant, ":", " "), // apps split the label at the colon
 		AccountName: v.Member.Email, Secret: secret, Period: codeSeconds,
@@ -297,11 +298,9 @@ func inGroups(text string) string {
 // confirmFactor serves POST /account/second_factor/code. The first code turns the second factor on, and the
 // page that follows shows the recovery codes.
 func (s *server) confirmFactor(v visit) (answer, error) {
-	got, err := s.Store.Allow(v.Context(), storage.Bucket{Owner: v.Member.ID, Kind: bucketCode, Rate: accountRate})
-	if err != nil {
+	if ok, err := s.mayGuessCode(v.Request, v.Member); err != nil {
 		return answer{}, err
-	}
-	if !got.OK {
+	} else if !ok {
 		return answer{}, errGuesses
 	}
 	codes, hashes := newRecoveryCodes()
@@ -315,15 +314,14 @@ func (s *server) confirmFactor(v visit) (answer, error) {
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return made, err
 	}
-	p, err := s.factorPage(v.Context(), v)
-	if errors.Is(err, checkout.ErrNotFound) {
+	if _, err := s.Store.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID); errors.Is(err, checkout.ErrNotFound) {
 		return goTo("/account", "")
-	}
-	p.Fault = "That code is not right. Look at the clock of your phone, and wait for the next code."
-	if err != nil {
+	} else if err != nil {
 		return answer{}, err
 	}
-	return refuse("second_factor", factorTitle, p)
+	return refuse("second_factor", factorTitle, factorPage{
+		Fault: "That code is not right. Look at the clock of your phone, and wait for the next code.",
+	})
 }
 
 // showRecoveryCodes serves GET /account/recovery_codes, once.

@@ -4,6 +4,8 @@ import (
 	"encoding/base32"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +38,7 @@ var (
 func (b *browser) enrol() (app, []string) {
 	b.t.Helper()
 	asked := b.post("/account/second_factor")
-	shown := b.follow(b.formOf(asked, "/account/second_factor").send("password", password))
+	shown := b.formOf(asked, "/account/second_factor").send("password", password)
 	require.Contains(b.t, shown.body, `src="data:image/png;base64,`)
 	phone := app{b.t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
 	codes := b.follow(b.formOf(shown, "/account/second_factor/code").send("code", phone.code(-1)))
@@ -158,9 +160,13 @@ func TestSecondFactor_OnAndOffNeedThePassword(t *testing.T) {
 	asked := b.post("/account/second_factor")
 	require.Equal(t, 422, b.formOf(asked, "/account/second_factor").send("password", "wrong").status)
 	require.Equal(t, "/account", b.get("/account/second_factor").to())
-	shown := b.follow(b.formOf(asked, "/account/second_factor").send("password", password))
+	shown := b.formOf(asked, "/account/second_factor").send("password", password)
+	require.Equal(t, "/account", b.get("/account/second_factor").to(), "a stolen session cannot see what was started")
+	key := factorKeyShown.FindStringSubmatch(shown.body)[1]
 	wrong := b.formOf(shown, "/account/second_factor/code").send("code", "000000")
 	require.Equal(t, 422, wrong.status)
+	require.NotContains(t, wrong.body, key, "nor with a wrong code")
+	require.NotContains(t, wrong.body, "data:image/png")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM reveal`))
 	require.NotContains(t, b.get("/account").text(), "recovery codes are left")
 
@@ -210,4 +216,70 @@ func TestStepUp_EverythingThatMovesMoneyAsks(t *testing.T) {
 		require.Equal(t, before+1, entries(), c.name)
 	}
 	require.Equal(t, 303, b.post("/test/keys", "label", "a", "access", "full").status, "a test key needs none")
+}
+
+// TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime sends one code with several forms at the same time.
+func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleOwner)
+	phone, recovery := b.enrol()
+	for name, code := range map[string]string{"of the app": phone.code(1), "of recovery": recovery[3]} {
+		d.exec(`DELETE FROM token_bucket`)
+		var made atomic.Int32
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				got := b.post("/live/keys", "label", name, "access", "full", "password", password, "code", code)
+				if got.status == 303 {
+					made.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, made.Load(), name)
+		require.Equal(t, 1, value[int](d, `SELECT count(*) FROM api_key WHERE merchant_id = $1 AND label = $2`, d.merchant, name))
+	}
+}
+
+// TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut uses up the tries of an account's codes from a strange
+// browser. The person's own browser still has its tries.
+func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.stopRefill()
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	own := d.browser()
+	own.signIn(m.Email, password)
+	phone, _ := own.enrol()
+	d.forgetUse()
+	d.exec(`DELETE FROM token_bucket`)
+	thief := d.browser()
+	thief.signIn(m.Email, password)
+	for range accountRate.Burst {
+		d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
+		require.Equal(t, 422, thief.post("/signin/code", "code", "000000").status)
+	}
+	d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
+	require.Contains(t, thief.post("/signin/code", "code", phone.code(0)).text(), "too many attempts")
+	got := own.post("/live/keys", "label", "a", "access", "full", "password", password, "code", phone.code(0))
+	require.Equal(t, 303, got.status)
+	own.post("/signout")
+	own.signIn(m.Email, password)
+	require.Equal(t, 303, own.post("/signin/code", "code", phone.code(1)).status)
+}
+
+// TestSecondFactor_GoesWithThePerson checks that nothing secret of a removed person stays.
+func TestSecondFactor_GoesWithThePerson(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleViewer)
+	b := d.browser()
+	b.signIn(m.Email, password)
+	b.enrol()
+	_, hash := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), m.ID, hash))
+	require.Equal(t, 303, d.as(checkout.RoleOwner).post("/test/members/"+m.ID+"/remove").status)
+	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)
+		+ (SELECT count(*) FROM password_reset)`))
 }

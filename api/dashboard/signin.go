@@ -117,15 +117,20 @@ func (s *server) mayGuess(ctx context.Context, address, email string) (bool, err
 // in before in this browser, it takes the token from the browser's own bucket. hash is the hash of
 // the account's password, "" without an account.
 func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error) {
-	owner := ownerOf(email)
-	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" &&
-		hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
-		owner = ownerOf(email, cookie.Value)
-	}
 	got, err := s.Store.Allow(
-		r.Context(), storage.Bucket{Owner: owner, Kind: bucketEverywhere, Rate: everywhereRate},
+		r.Context(), storage.Bucket{Owner: s.guesser(r, email, hash), Kind: bucketEverywhere, Rate: everywhereRate},
 	)
 	return got.OK, err
+}
+
+// guesser returns the name of the bucket of an account: the browser's own if the account was signed in before
+// in this browser. hash is the hash of the account's password, "" without an account.
+func (s *server) guesser(r *http.Request, account, hash string) string {
+	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" &&
+		hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
+		return ownerOf(account, cookie.Value)
+	}
+	return ownerOf(account)
 }
 
 // ownerOf returns the name of an account's bucket. It is a hash, so that no typed text is stored.
@@ -149,7 +154,12 @@ func (s *server) startSession(
 ) error {
 	token, hash := checkout.NewToken()
 	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
-	if err := s.Store.SignIn(r.Context(), member.ID, hash, note); err != nil {
+	err := s.Store.SignIn(r.Context(), member.ID, passwordHash, hash, note)
+	if failure.KindOf(err) == failure.NotFound { // the password was changed meanwhile
+		http.Redirect(w, r, "/signin", http.StatusSeeOther)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	s.setCookie(w, memberCookie, token, 0)

@@ -34,6 +34,7 @@ type Mailbox struct {
 	mu     sync.Mutex
 	mails  []Mail
 	fail   *smtp.SMTPError
+	hangUp bool
 }
 
 // Start starts a mail server on address.
@@ -63,6 +64,13 @@ func (b *Mailbox) Refuse(code int) {
 	}
 }
 
+// HangUp makes the server end each connection after its mail, without an answer to what the client says next.
+func (b *Mailbox) HangUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hangUp = true
+}
+
 // Mails returns the mails to an address, oldest first; all of them for "".
 func (b *Mailbox) Mails(to string) []Mail {
 	b.mu.Lock()
@@ -71,17 +79,29 @@ func (b *Mailbox) Mails(to string) []Mail {
 }
 
 // NewSession begins a connection.
-func (b *Mailbox) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{box: b}, nil }
+func (b *Mailbox) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	return &session{box: b, conn: c}, nil
+}
 
 type session struct {
-	box *Mailbox
-	to  string
+	box   *Mailbox
+	conn  *smtp.Conn
+	to    string
+	taken bool
 }
 
 func (s *session) Mail(string, *smtp.MailOptions) error      { return nil }
 func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error { s.to = to; return nil }
-func (s *session) Reset()                                    {}
 func (s *session) Logout() error                             { return nil }
+
+// Reset answers the client's RSET.
+func (s *session) Reset() {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	if s.box.hangUp && s.taken {
+		_ = s.conn.Conn().Close() // as told
+	}
+}
 
 // Data takes one mail.
 func (s *session) Data(r io.Reader) error {
@@ -110,5 +130,6 @@ func (s *session) Data(r io.Reader) error {
 		s.box.mails = s.box.mails[1:]
 	}
 	s.box.mails = append(s.box.mails, Mail{At: time.Now(), To: s.to, Subject: subject, Text: string(text)})
+	s.taken = true
 	return nil
 }

@@ -14,12 +14,13 @@ CREATE INDEX mail_due ON mail (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX mail_member ON mail (member_id, created_at);
 CREATE INDEX mail_age ON mail (created_at);
 
--- The code with which a person who lost the password may choose another one.
+-- The codes with which a person who lost the password may choose another one. The use of one ends the others.
 CREATE TABLE password_reset (
-    member_id  text PRIMARY KEY REFERENCES member,
-    hash       bytea NOT NULL CONSTRAINT password_reset_hash_key UNIQUE, -- SHA-256
+    hash       bytea PRIMARY KEY, -- SHA-256
+    member_id  text NOT NULL REFERENCES member,
     expires_at timestamptz NOT NULL
 );
+CREATE INDEX password_reset_member ON password_reset (member_id);
 
 -- The change of a payout address that is announced. An empty next_address removes the address. The change
 -- holds from next_at on, also before somebody has moved it to the columns beside.

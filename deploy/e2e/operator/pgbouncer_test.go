@@ -71,10 +71,12 @@ func liveLog(t *testing.T, m *e2e.Merchant) <-chan struct{} {
 	member := checkout.Member{
 		ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: "ann@" + m.ID + ".example", Role: checkout.RoleDeveloper,
 	}
-	_, err := store.Invite(t.Context(), member, "a test")
+	invitation, err := store.Invite(t.Context(), member, "a test")
+	require.NoError(t, err)
+	_, err = store.AcceptInvitation(t.Context(), checkout.HashToken(invitation), "password", "")
 	require.NoError(t, err)
 	token, hash := checkout.NewToken()
-	require.NoError(t, store.SignIn(t.Context(), member.ID, hash))
+	require.NoError(t, store.SignIn(t.Context(), member.ID, "password", hash))
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.Stack.DashboardURL()+"/test/deliveries/stream", http.NoBody)
 	require.NoError(t, err)
