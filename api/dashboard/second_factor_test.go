@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/base32"
 	"regexp"
 	"strings"
@@ -242,6 +243,30 @@ func TestSecondFactor_ACodeIsGoodOnceAlsoAtTheSameTime(t *testing.T) {
 	}
 }
 
+// TestSecondFactor_ACodeIsCheckedOneAtATime checks a code while another check of it is under way.
+func TestSecondFactor_ACodeIsCheckedOneAtATime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	m := d.newMember(d.merchant, "ann@shop.example", checkout.RoleOwner)
+	b := d.browser()
+	b.signIn(m.Email, password)
+	phone, _ := b.enrol()
+	check := checkCode(phone.code(0), time.Now())
+	second := false
+	first, err := d.store.UseCode(t.Context(), d.merchant, m.ID, func(secret []byte, after int64) (int64, bool) {
+		patience, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		second, _ = d.store.UseCode(patience, d.merchant, m.ID, check) // it waits for the first, and gives up
+		return check(secret, after)
+	})
+	require.NoError(t, err)
+	require.True(t, first)
+	require.False(t, second)
+	again, err := d.store.UseCode(t.Context(), d.merchant, m.ID, check)
+	require.NoError(t, err)
+	require.False(t, again)
+}
+
 // TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut uses up the tries of an account's codes from a strange
 // browser. The person's own browser still has its tries.
 func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
@@ -262,6 +287,7 @@ func TestSecondFactor_WhoKnowsThePasswordLocksNobodyOut(t *testing.T) {
 	}
 	d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
 	require.Contains(t, thief.post("/signin/code", "code", phone.code(0)).text(), "too many attempts")
+	d.exec(`DELETE FROM token_bucket WHERE kind <> $1`, bucketCode)
 	got := own.post("/live/keys", "label", "a", "access", "full", "password", password, "code", phone.code(0))
 	require.Equal(t, 303, got.status)
 	own.post("/signout")

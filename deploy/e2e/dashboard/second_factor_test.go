@@ -32,6 +32,8 @@ func TestDashboard_SecondFactor(t *testing.T) {
 		require.NoError(t, err)
 		return code
 	}
+	b.Do(chrome.TypeInto("#code", "000000"), chrome.Click("main form button"), chrome.See("main .fault"))
+	inspectPage(b, "dashboard-second-factor-again")
 	b.Do(chrome.TypeInto("#code", code(0)), chrome.Click("main form button"), chrome.See("#codes"))
 	inspectPage(b, "dashboard-recovery-codes")
 	recovery := strings.Fields(b.Text("#codes"))
