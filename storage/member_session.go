@@ -78,11 +78,13 @@ func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
 	return nil
 }
 
-// SignOutEverywhere deletes every signed-in browser of a member.
-func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string) error {
-	if _, err := a.pool.Exec(ctx, `
-		DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
-		return fmt.Errorf("sign out: %w", err)
-	}
-	return nil
+// SignOutEverywhere deletes every signed-in browser of a member, and writes by to the audit log.
+func (a *Accounts) SignOutEverywhere(ctx context.Context, memberID string, by checkout.AuditEntry) error {
+	err := a.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM member_session WHERE member_id = $1`, memberID); err != nil {
+			return err
+		}
+		return audit(ctx, tx, by)
+	})
+	return wrap("sign out", err)
 }

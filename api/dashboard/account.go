@@ -80,7 +80,8 @@ func (s *server) changePassword(v visit) (answer, error) {
 
 // signOutEverywhere serves POST /account/signout.
 func (s *server) signOutEverywhere(v visit) (answer, error) {
-	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID); err != nil {
+	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID,
+		v.auditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusSeeOther, location: "/signin"}, nil

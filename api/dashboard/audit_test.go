@@ -106,7 +106,7 @@ func TestAudit_IsExportedWholeAndWithoutFormulas(t *testing.T) {
 func (d *desk) everything() string {
 	d.t.Helper()
 	var all []string
-	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session"} {
+	for _, table := range []string{"merchant", "payout_address", "member", "api_key", "webhook_endpoint", "webhook_delivery", "webhook_replay", "event", "checkout_session", "member_session", "mail"} {
 		all = append(all, value[string](d, `SELECT '`+table+` ' || coalesce(md5(string_agg(t::text, ';' ORDER BY t::text)), '') FROM `+table+` t`))
 	}
 	return strings.Join(all, "\n")
@@ -129,6 +129,11 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 	bob := s.newMember(s.merchant, "bob@shop.example", checkout.RoleViewer)
 	token, err := s.store.Invite(t.Context(), checkout.Member{ID: checkout.NewID("usr"), MerchantID: s.merchant, Email: "carl@shop.example", Role: checkout.RoleViewer}, "test")
 	require.NoError(t, err)
+	guarded := s.as(checkout.RoleViewer)
+	phone, recovery := guarded.enrol()
+	s.forgetUse()
+	s.exec(`INSERT INTO payout_address (merchant_id, mode, currency, network, address, next_network, next_address, next_at, next_by)
+		VALUES ($1, 'live', 'USDC', 'ethereum', '0xa', 'ethereum', '0xb', now() + interval '1 day', 'x')`, s.merchant)
 	owner, at, delivery := s.as(checkout.RoleOwner), "/test/webhooks/"+s.endpoint.ID, "/test/deliveries/"+s.ref.ID
 	key := s.newKey(s.merchant, s.mode, "x")
 	s.exec(`UPDATE webhook_replay SET status = 'completed', finished_at = now() WHERE id = $1`, ended.replay.ID) // one at a time
@@ -157,6 +162,10 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 		"/test/deliveries/" + ended.ref.ID + "/replay": nil,
 		"/test/replays/" + s.replay.ID + "/cancel":     nil,
 		"/account/password":                            {"password", password, "new_password", "a much better one", "new_password_again", "a much better one"},
+		"/account/signout":                             nil,
+		"/live/settings/payout/stop":                   {"currency", "USDC", "address", "0xb"},
+		"/live/settings/payout":                        {"address_ETH", goodAddress, "password", password},
+		"/live/keys":                                   {"label", "server", "access", "full", "password", password},
 		"/invitation/" + token:                         {"password", password, "password_again", password},
 	} {
 		form := url.Values{}
@@ -168,5 +177,12 @@ func TestAudit_NothingChangesWithoutItsEntry(t *testing.T) {
 		answer.Body.Close()
 		require.Equal(t, 500, answer.StatusCode, path)
 		require.Equal(t, before, s.everything(), path)
+	}
+	for _, code := range []string{phone.code(0), recovery[0]} {
+		answer, err := guarded.http.PostForm(guarded.base+"/account/second_factor/remove", url.Values{"password": {password}, "code": {code}})
+		require.NoError(t, err)
+		answer.Body.Close()
+		require.Equal(t, 500, answer.StatusCode)
+		require.Equal(t, len(recovery)+1, value[int](s.desk, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)`))
 	}
 }

@@ -117,6 +117,8 @@ func TestSignOut_HoldsOnTheServer(t *testing.T) {
 	require.Equal(t, "/signin", second.post("/account/signout").header.Get("Location"))
 	require.Equal(t, 303, first.get("/test/").status, "everywhere")
 	require.Equal(t, 303, second.get("/test/").status)
+	second.signIn("ann@shop.example", password)
+	require.Contains(t, second.get("/test/audit").text(), "member.signed_out")
 }
 
 func cookieOf(p page) string {

@@ -34,6 +34,7 @@ func TestDashboard_SecondFactor(t *testing.T) {
 	}
 	b.Do(chrome.TypeInto("#code", "000000"), chrome.Click("main form button"), chrome.See("main .fault"))
 	inspectPage(b, "dashboard-second-factor-again")
+	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
 	b.Do(chrome.TypeInto("#code", code(0)), chrome.Click("main form button"), chrome.See("#codes"))
 	inspectPage(b, "dashboard-recovery-codes")
 	recovery := strings.Fields(b.Text("#codes"))
