@@ -1,8 +1,12 @@
 package mail
 
 import (
+	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"sync"
@@ -284,4 +288,40 @@ func TestOutbox_AServerThatHangsUpGetsAMailOnce(t *testing.T) {
 	require.NoError(t, o.sendDue(t.Context()))
 	require.Len(t, o.box.Mails(""), 1)
 	require.Equal(t, 1, o.count(sent))
+}
+
+// TestSMTP_SendsNoPasswordInTheClear talks to a server on this computer that has no TLS and wants a password.
+func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	heard := make(chan string, 1)
+	go func() {
+		said := ""
+		defer func() { heard <- said }()
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprint(conn, "220 here\r\n")
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			said += lines.Text() + "\n"
+			answer := "535 no\r\n"
+			if strings.HasPrefix(lines.Text(), "EHLO") {
+				answer = "250-here\r\n250 AUTH PLAIN LOGIN\r\n"
+			}
+			_, _ = fmt.Fprint(conn, answer)
+		}
+	}()
+	s, err := NewSMTP("smtp://user:our-password@"+listener.Addr().String(), "a@b.example")
+	require.NoError(t, err)
+	err = s.Send(t.Context(), Message{To: "ann@shop.example"})
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "our-password")
+	said := <-heard
+	require.Contains(t, said, "EHLO")
+	require.NotContains(t, said, "AUTH")
+	require.NotContains(t, said, base64.StdEncoding.EncodeToString([]byte("our-password")))
 }

@@ -314,9 +314,11 @@ func (s *server) confirmFactor(v visit) (answer, error) {
 	if !errors.Is(err, checkout.ErrNotFound) {
 		return made, err
 	}
-	if _, err := s.Store.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID); errors.Is(err, checkout.ErrNotFound) {
+	_, err = s.Store.StartedSecondFactor(v.Context(), v.MerchantID(), v.Member.ID)
+	if errors.Is(err, checkout.ErrNotFound) {
 		return goTo("/account", "")
-	} else if err != nil {
+	}
+	if err != nil {
 		return answer{}, err
 	}
 	return refuse("second_factor", factorTitle, factorPage{
