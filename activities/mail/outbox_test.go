@@ -304,7 +304,7 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 		if err != nil {
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		_, _ = fmt.Fprint(conn, "220 here\r\n")
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
 			said += lines.Text() + "\n"
