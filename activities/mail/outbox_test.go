@@ -305,6 +305,7 @@ func TestSMTP_SendsNoPasswordInTheClear(t *testing.T) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
+		_ = conn.SetDeadline(time.Now().Add(3 * time.Second)) // the client may leave the connection open
 		_, _ = fmt.Fprint(conn, "220 here\r\n")
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
 			said += lines.Text() + "\n"
