@@ -56,6 +56,8 @@ var english = language{
 		LastAttempt:        "You can try one more time.",
 		FixHeading:         "Check the marked fields",
 		FixErrors:          "You have not been charged. For your safety, enter your card number and security code again.",
+		OvertakenHeading:   "This form was out of date",
+		OvertakenText:      "There was another attempt to pay meanwhile, perhaps in another tab. This form was not sent to the card network and you have not been charged for it. Enter your card again to pay.",
 		FixLive:            "You have not been charged. Enter your card again, too.",
 		NotReady:           "This merchant cannot accept card payments yet. You have not been charged.",
 		NetworkAway:        "We could not reach the card network. You have not been charged. Enter your card again in a moment.",

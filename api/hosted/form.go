@@ -55,7 +55,10 @@ type form struct {
 type faults struct{ CardNumber, Exp, CVC, Email, Name string }
 
 // fault is a field's name and its message.
-type fault struct{ Field, Message string }
+type fault struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
 
 // All returns the faults in the order of the fields.
 func (f faults) All() []fault {

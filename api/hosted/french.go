@@ -57,6 +57,8 @@ var french = language{
 		LastAttempt:        "Il vous reste une tentative.",
 		FixHeading:         "Veuillez vérifier les champs signalés",
 		FixErrors:          "Votre carte n’a pas été débitée. Pour votre sécurité, saisissez à nouveau le numéro de carte et le code de sécurité.",
+		OvertakenHeading:   "Ce formulaire n’était plus à jour",
+		OvertakenText:      "Une autre tentative de paiement a eu lieu entre-temps, peut-être dans un autre onglet. Ce formulaire n’a pas été envoyé au réseau de cartes et votre carte n’a pas été débitée. Saisissez à nouveau les données de votre carte pour payer.",
 		FixLive:            "Votre carte n’a pas été débitée. Saisissez aussi à nouveau les données de votre carte.",
 		NotReady:           "Ce commerçant ne peut pas encore accepter de paiements par carte. Votre carte n’a pas été débitée.",
 		NetworkAway:        "Le réseau de cartes est injoignable. Votre carte n’a pas été débitée. Saisissez à nouveau les données de votre carte dans un instant.",

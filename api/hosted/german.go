@@ -56,6 +56,8 @@ var german = language{
 		LastAttempt:        "Sie haben noch einen Versuch.",
 		FixHeading:         "Bitte prüfen Sie die markierten Felder",
 		FixErrors:          "Ihre Karte wurde nicht belastet. Geben Sie zu Ihrer Sicherheit Kartennummer und Prüfnummer noch einmal ein.",
+		OvertakenHeading:   "Dieses Formular war veraltet",
+		OvertakenText:      "Inzwischen gab es einen anderen Zahlungsversuch, vielleicht in einem anderen Tab. Dieses Formular ging nicht an das Kartennetzwerk, und Ihre Karte wurde dafür nicht belastet. Geben Sie Ihre Kartendaten noch einmal ein, um zu zahlen.",
 		FixLive:            "Ihre Karte wurde nicht belastet. Geben Sie auch Ihre Kartendaten noch einmal ein.",
 		NotReady:           "Dieser Händler kann noch keine Kartenzahlungen annehmen. Ihre Karte wurde nicht belastet.",
 		NetworkAway:        "Das Kartennetzwerk ist nicht erreichbar. Ihre Karte wurde nicht belastet. Geben Sie Ihre Kartendaten gleich noch einmal ein.",

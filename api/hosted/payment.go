@@ -37,21 +37,44 @@ func (s *server) readPayment(w http.ResponseWriter, r *http.Request, v view) (ok
 		return false, err
 	}
 	here := s.path(v.Session.ID)
-	redirect := func(to string) { // #nosec G710 -- a path of this page
-		http.Redirect(w, r, to, http.StatusSeeOther)
-	}
 	switch attempt := r.PostForm.Get(fieldAttempt); {
 	case v.Session.Status.Final():
-		redirect(here)
+		goOn(w, r, here)
 		return false, nil
 	case v.Session.PaymentInFlight:
-		redirect(here + "?" + paramProcessing)
+		goOn(w, r, here+"?"+paramProcessing)
 		return false, nil
 	case attempt != "" && attempt != strconv.Itoa(v.Session.Attempts): // see fieldAttempt
-		redirect(here)
-		return false, nil
+		return false, s.overtaken(w, r, v)
 	}
 	return true, nil
+}
+
+// overtaken answers a form that was shown before another payment began. If the form's own payment was that
+// one, the form was sent twice and the page shows the outcome. Otherwise the customer reads that this form
+// was not paid.
+func (s *server) overtaken(w http.ResponseWriter, r *http.Request, v view) error {
+	sent, err := s.Store.HasPayment(r.Context(), v.Session.ID, r.PostForm.Get(fieldPayment))
+	if err != nil {
+		return err
+	}
+	if sent {
+		goOn(w, r, s.path(v.Session.ID))
+		return nil
+	}
+	_, shown := parseForm(v.T, r.PostForm, s.now())
+	shown.Faults = faults{}
+	s.refuse(w, r, http.StatusConflict, *v.showing(shown), v.T.OvertakenHeading, v.T.OvertakenText)
+	return nil
+}
+
+// goOn leads the customer to an address of this server, see wantsJSON.
+func goOn(w http.ResponseWriter, r *http.Request, to string) {
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, formAnswer{Next: to})
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther) // #nosec G710 -- a path of this page
 }
 
 // pay serves POST /{id}. It checks the form and asks the session's workflow to charge the card.
@@ -71,14 +94,33 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 		return nil
 	}
 	// From here on the payment goes on even when the customer leaves.
-	next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
+	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
 		Acquirer: acquirer, ChainRef: s.Chains[v.Session.Mode][v.Session.PayoutCurrency],
 	})
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	if outcome == checkout.OutcomeFailed {
+		return s.declined(w, r, v)
+	}
+	goOn(w, r, next)
+	return nil
+}
+
+// declined answers a payment that the network refused. While the session can be tried again, the form comes
+// back with all that the customer typed but the card number and the security code.
+func (s *server) declined(w http.ResponseWriter, r *http.Request, sent view) error {
+	session, brand, err := s.Store.CustomerSession(r.Context(), sent.Session.ID)
+	if err != nil {
+		return err
+	}
+	v := s.view(languageOf(r), session, brand)
+	if !undecided(session) || v.Alert == "" {
+		goOn(w, r, s.path(session.ID))
+		return nil
+	}
+	s.answerForm(w, r, http.StatusOK, *v.showing(sent.Form))
 	return nil
 }
 
@@ -151,22 +193,22 @@ func (v *view) showing(sent form) *view {
 }
 
 // payWith adds the payment to the session and asks the workflow to charge it. It returns the
-// customer's next address.
+// customer's next address, and the outcome as far as it is known.
 func (s *server) payWith(
 	ctx context.Context, r *http.Request, p storage.NewPayment,
-) (next string, err error) {
+) (outcome checkout.PaymentOutcome, next string, err error) {
 	mine, err := s.createPayment(ctx, p)
 	if err != nil || !mine {
-		return s.path(p.SessionID), err
+		return "", s.path(p.SessionID), err
 	}
 	got, err := s.charge(ctx, p.SessionID, p.ID)
 	if (err == nil && got.Outcome != checkout.OutcomeFailed) || errors.Is(err, checkout.ErrPaymentNotPossible) {
 		s.uncounted(r)
 	}
 	if err == nil && got.Outcome == checkout.OutcomeActionRequired {
-		return s.bankPage(ctx, p.SessionID), nil
+		return got.Outcome, s.bankPage(ctx, p.SessionID), nil
 	}
-	return s.after(p.SessionID, p.ID, err), nil
+	return got.Outcome, s.after(p.SessionID, p.ID, err), nil
 }
 
 // paymentID returns the payment id in the form, else a new one.
@@ -316,11 +358,6 @@ func (s *server) comeBack(w http.ResponseWriter, r *http.Request, v view) error 
 	}
 	http.Redirect(w, r, s.path(id), http.StatusSeeOther)
 	return nil
-}
-
-// refuse shows the form again, without any card data.
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, v view, alert, reason string) {
-	s.render(w, r, status, v.alerting(alert, reason).asForm())
 }
 
 // readForm reads r.PostForm. It refuses a form that has one of the refused fields, and reads only the

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -50,10 +51,14 @@ func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
 	h.pay = declines
 	id := h.session()
 	for _, left := range []string{"You can try 2 more times.", "You can try one more time."} {
-		w := h.post("/"+id, goodCard())
-		h.requireRedirect(w, "/checkout/"+id)
+		form := goodCard()
+		form.Set(fieldName, "Ada Example")
+		w := h.post("/"+id, form)
+		require.Equal(t, http.StatusOK, w.Code)
 		body := h.follow(w)
 		require.Contains(t, body, "Your card has insufficient funds. Try another card. "+left)
+		require.Regexp(t, `name="exp"[^>]* value="12 / 40"`, body, "what need not be typed again")
+		require.Regexp(t, `name="name"[^>]* value="Ada Example"`, body)
 		require.Contains(t, body, `role="alert"`)
 		require.Contains(t, body, `name="card_number"`)
 		require.NotContains(t, body, redirectURL)
@@ -63,6 +68,44 @@ func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
 	require.NotContains(t, body, `name="card_number"`)
 	require.NotContains(t, body, "shop.example.test", "only a completed session leads back")
 	require.Len(t, h.paid, 3)
+}
+
+// A script keeps the form open: it learns what to fill in again, and nothing that was typed.
+func TestPay_AScriptReadsTheAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	ask := func(form url.Values) (got formAnswer) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Accept", "application/json")
+		w := h.do(r)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.NotContains(t, w.Body.String(), canaryCVC)
+		require.NotContains(t, w.Body.String(), "ada@")
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
+		return got
+	}
+	bad := goodCard()
+	bad.Set(fieldEmail, "ada@")
+	require.Equal(t, []fault{{fieldEmail, english.texts.EmailBad}}, ask(bad).Faults)
+
+	h.pay = declines
+	got := ask(goodCard())
+	require.Equal(t, []any{1, []string{fieldCardNumber, fieldCVC}}, []any{got.Attempt, got.Empty})
+	require.Equal(t, "Your card has insufficient funds. Try another card. You can try 2 more times.", got.Reason)
+	require.True(t, checkout.IsID(checkout.PrefixTransaction, got.Payment))
+	require.NotEqual(t, h.paid[0], got.Payment, "the next payment is another one")
+
+	old := goodCard()
+	old.Set(fieldAttempt, "0")
+	require.Equal(t, english.texts.OvertakenText, ask(old).Reason)
+
+	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureIncorrectCVC})
+	require.Equal(t, []string{fieldCVC}, ask(goodCard()).Empty)
+	require.Equal(t, []string{fieldCardNumber, fieldCVC}, ask(old).Empty, "another message than the last decline")
+	h.pay = succeeds
+	require.Equal(t, formAnswer{Next: "/checkout/" + id}, ask(goodCard()))
 }
 
 func TestPay_BlockedSaysWhy(t *testing.T) {
@@ -297,8 +340,17 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 	form := goodCard()
 	form.Set(fieldAttempt, "0")
 	h.post("/"+id, form)
-	h.requireRedirect(h.post("/"+id, form), "/checkout/"+id) // sent twice, or from a second tab
+	form.Set(fieldName, "Ada Example")
+	w := h.post("/"+id, form) // from a second tab
+	require.Equal(t, http.StatusConflict, w.Code)
+	require.Contains(t, w.Body.String(), english.texts.OvertakenText)
+	require.NotContains(t, w.Body.String(), english.texts.InsufficientFunds, "the answer to the other tab")
+	require.Contains(t, w.Body.String(), `value="Ada Example"`)
 	require.Len(t, h.paid, 1)
+	form.Set(fieldPayment, h.paid[0])
+	h.requireRedirect(h.post("/"+id, form), "/checkout/"+id) // sent twice
+	require.Len(t, h.paid, 1)
+	form.Del(fieldPayment)
 	form.Set(fieldAttempt, "1")
 	h.post("/"+id, form)
 	require.Len(t, h.paid, 2)
@@ -333,8 +385,10 @@ func TestPay_AFormThatIsSentTwiceIsOnePayment(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					w := h.post("/"+id, form)
-					assert.Equal(t, http.StatusSeeOther, w.Code)
-					assert.True(t, strings.HasPrefix(w.Header().Get("Location"), "/checkout/"+id))
+					if w.Code != http.StatusOK { // the form with the decline
+						assert.Equal(t, http.StatusSeeOther, w.Code)
+						assert.True(t, strings.HasPrefix(w.Header().Get("Location"), "/checkout/"+id))
+					}
 				})
 			}
 			wg.Wait()

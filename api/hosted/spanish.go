@@ -56,6 +56,8 @@ var spanish = language{
 		LastAttempt:        "Le queda un intento.",
 		FixHeading:         "Revise los campos marcados",
 		FixErrors:          "No se le ha cobrado nada. Por su seguridad, vuelva a introducir el número de tarjeta y el código de seguridad.",
+		OvertakenHeading:   "Este formulario no estaba actualizado",
+		OvertakenText:      "Entretanto hubo otro intento de pago, quizá en otra pestaña. Este formulario no se ha enviado a la red de tarjetas y no se le ha cobrado nada por él. Vuelva a introducir los datos de su tarjeta para pagar.",
 		FixLive:            "No se le ha cobrado nada. Introduzca también de nuevo los datos de su tarjeta.",
 		NotReady:           "Este comercio todavía no puede aceptar pagos con tarjeta. No se le ha cobrado nada.",
 		NetworkAway:        "No hemos podido contactar con la red de tarjetas. No se le ha cobrado nada. Vuelva a introducir los datos de su tarjeta dentro de un momento.",

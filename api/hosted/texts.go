@@ -20,7 +20,7 @@ type texts struct {
 	FormHeading, Email, EmailHint, Card, CardNumber, Exp, ExpHint   string
 	Accepted, CVC, CVCHint, CVCHintAmex, Name, Pay, Paying          string
 	DeclinedHeading, AttemptsLeft, LastAttempt                      string
-	FixHeading, FixErrors                                           string
+	FixHeading, FixErrors, OvertakenHeading, OvertakenText          string
 	NotReady, NetworkAway, NotPossibleHeading, NotPossible          string
 	Simulated, ScriptNeeded, CardLoading, CardAwayHeading, CardAway string
 	CardFault, FixLive, PrivacyLive                                 string

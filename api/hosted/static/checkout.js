@@ -105,8 +105,9 @@
     expired = true;
     if (paying) { return; }
     byId("expired").hidden = false;
-    byId("faults").hidden = true;
-    if (byId("decline")) { byId("decline").hidden = true; }
+    document.title = byId("expired").dataset.title;
+    document.querySelector("h1").textContent = texts.expired;
+    document.querySelectorAll(".left, .returns, #test-card, #faults, #decline").forEach(function (e) { e.hidden = true; });
     Array.prototype.forEach.call(form.elements, function (e) { e.disabled = true; });
     page.ended();
     button.firstElementChild.textContent = texts.expired;
@@ -157,20 +158,13 @@
     return /^[^\s@]+@[^\s@]+$/.test(s) ? "" : texts.emailBad;
   });
 
-  // All faults at once, above the form.
+  // A fault is said beside its field. Above the form the page says that there are
+  // several, or what is wrong with no field of this page.
   function summary(faults) {
-    var list = byId("faults").querySelector("ul");
-    list.textContent = "";
-    faults.forEach(function (f) {
-      var link = document.createElement("a"), item = document.createElement("li");
-      link.href = "#" + f[0].id;
-      link.textContent = f[1];
-      link.addEventListener("click", function (event) { event.preventDefault(); f[0].focus(); });
-      item.appendChild(link);
-      list.appendChild(item);
-    });
-    if (byId("decline")) { byId("decline").hidden = true; }
-    byId("faults").hidden = faults.length === 0;
+    var other = faults.filter(function (f) { return !byId(f[0].id + "-error"); });
+    byId("faults").querySelector("p").textContent = other.length ? other[0][1] : "";
+    byId("faults").hidden = !other.length && faults.length < 2;
+    byId("decline").hidden = true;
   }
 
   function pay(on) {
@@ -180,8 +174,47 @@
     if (on) { say(texts.paying); }
   }
 
+  // The form is sent without leaving the page, so that what the customer typed
+  // stays after a decline. Whatever goes wrong on the way, the browser sends the
+  // form again by itself: it is the same payment, which is never made twice.
+  function send() {
+    fetch(form.action, { method: "POST", headers: { Accept: "application/json" }, body: new URLSearchParams(new FormData(form)) }).then(function (r) {
+      if (!r.ok) { throw r; }
+      return r.json();
+    }).then(answered, function () { form.submit(); });
+  }
+
+  function answered(a) {
+    if (a.next) { location.assign(a.next); return; }
+    pay(false);
+    if (expired) { expire(); return; }
+    form.elements.attempt.value = a.attempt;
+    form.elements.payment.value = a.payment;
+    var faults = (a.faults || []).map(function (f) { return [byId(f.field), f.message]; });
+    faults.forEach(function (f) { mark(f[0], f[1]); });
+    summary(faults);
+    if (faults.length > 0) { faults[0][0].focus(); return; }
+    // The one field to fill in again is asked for beside it.
+    var empty = (a.empty || []).map(byId).filter(Boolean);
+    empty.forEach(function (field) {
+      field.value = "";
+      field.dispatchEvent(new Event("input"));
+    });
+    if (empty.length === 1) {
+      mark(empty[0], a.reason);
+      empty[0].focus();
+      return;
+    }
+    var box = byId("decline");
+    box.querySelector("strong").textContent = a.alert;
+    box.querySelector("p").textContent = a.reason;
+    box.hidden = false;
+    box.focus(); // read out first
+  }
+
   form.addEventListener("submit", function (event) {
-    if (paying || expired) { event.preventDefault(); return; }
+    event.preventDefault();
+    if (paying || expired) { return; }
     var faults = [];
     checks.forEach(function (c) {
       var fault = c[1]();
@@ -190,14 +223,12 @@
     });
     summary(faults);
     if (faults.length > 0) {
-      event.preventDefault();
       faults[0][0].focus();
       return;
     }
     pay(true);
-    if (!page.before) { return; }
-    event.preventDefault();
-    page.before().then(function () { form.submit(); }, function (fault) {
+    if (!page.before) { send(); return; }
+    page.before().then(send, function (fault) {
       pay(false);
       if (expired) { expire(); return; }
       summary([fault]);

@@ -267,8 +267,8 @@ func testCardStays(t *testing.T, s *shop, b *chrome.Tab) {
 func testRefused(t *testing.T, s *shop, b *chrome.Tab) {
 	id := s.session(time.Hour)
 	open(b, s, id)
-	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#faults"))
-	require.Contains(t, b.Text("#faults"), "Enter your email address.")
+	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#email-error"))
+	require.Equal(t, "Enter your email address.", b.Text("#email-error"))
 	require.Equal(t, "email", focused(b))
 	b.Do(chrome.TypeInto("#email", "ann@example.com"), chrome.Click("#pay-button"), chrome.SeeText("Your card number is incomplete."), ready())
 	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)

@@ -37,7 +37,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-const card3DSFails = "4000008400001629"
+const (
+	card3DSFails = "4000008400001629"
+	cardCVCWrong = "4000000000000127"
+)
 
 // TestBrowser uses the hosted page the way customers do, in a real Chromium.
 func TestBrowser(t *testing.T) {
@@ -46,6 +49,7 @@ func TestBrowser(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, context.Context){
 		"pays and returns to the merchant":  testBrowserPays,
 		"declined, then paid":               testBrowserDeclined,
+		"a tab that is out of date":         testBrowserStaleTab,
 		"3-D Secure":                        testBrowser3DS,
 		"waits for a slow card":             testBrowserSlowCard,
 		"expires while it is open":          testBrowserExpires,
@@ -173,20 +177,42 @@ func testBrowserDeclined(t *testing.T, browser context.Context) {
 	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#decline"), "role")).Value)
 	require.Equal(t, "decline", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)), "read out first")
 	require.Equal(t, "ann@example.com", b.Value("#email"))
-	require.Empty(t, b.Value("#card_number"))
-	require.Empty(t, b.Value("#cvc"))
+	require.Equal(t, []string{"", "12 / 40", "", "Ann Example"},
+		[]string{b.Value("#card_number"), b.Value("#exp"), b.Value("#cvc"), b.Value("#name")}, "another card of the same person")
 	b.Inspect("decline")
-	fillCard(b, e2e.CardSucceeds)
+	b.Do(chrome.TypeInto("#card_number", cardCVCWrong), chrome.TypeInto("#cvc", "123"), chrome.Click("#pay-button"), chrome.See("#cvc-error"))
+	require.Equal(t, "cvc", focused(b))
+	require.Contains(t, b.Text("#cvc-error"), checkout.FailureIncorrectCVC.Message())
+	require.Equal(t, []string{"4000 0000 0000 0127", ""}, []string{b.Value("#card_number"), b.Value("#cvc")}, "only the code was wrong")
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("decline").hidden`)), "said once")
+	b.Inspect("decline-cvc")
+	b.Do(chrome.Empty("#card_number"), chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.TypeInto("#cvc", "123"))
 	b.Do(chrome.Click("#pay-button"), seeState("completed"))
 	b.Inspect("success")
 
 	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
 	var types []string
-	for _, a := range m.Arrivals(3, chrome.BrowserTimeout) {
+	for _, a := range m.Arrivals(4, chrome.BrowserTimeout) {
 		require.NoError(t, a.Signature)
 		types = append(types, a.Type)
 	}
-	require.ElementsMatch(t, []string{"checkout.failed", "checkout.completed", "payout.sent"}, types)
+	require.ElementsMatch(t, []string{"checkout.failed", "checkout.failed", "checkout.completed", "payout.sent"}, types)
+}
+
+// testBrowserStaleTab pays in a tab that another tab has overtaken.
+func testBrowserStaleTab(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	m.MustPay(id, e2e.CardDeclined) // the other tab
+	fill(b, e2e.CardSucceeds)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), "This form was out of date")
+	require.NotContains(t, b.Text("#decline"), checkout.FailureCardDeclined.Message())
+	require.Equal(t, 1, m.Charges(id))
+	b.Inspect("stale-tab")
+	b.Do(chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.TypeInto("#cvc", "123"), chrome.Click("#pay-button"), seeState("completed"))
+	require.Equal(t, 2, m.Charges(id))
 }
 
 // testBrowser3DS refuses at the bank, fails there and confirms, in one session.
@@ -241,20 +267,26 @@ func testBrowserExpires(t *testing.T, browser context.Context) {
 	got := chrome.Get(b, chromedp.Evaluate[struct {
 		SameDocument   bool
 		Role, Left     string
-		Button, Number string
+		Heading, Title string
+		Number         string
+		Shown          int
 		Enabled        int
 	}](`({
 		SameDocument: window.sameDocument === true,
 		Role: document.getElementById("expired").getAttribute("role"),
 		Left: document.getElementById("countdown").textContent,
-		Button: document.getElementById("pay-button").innerText,
+		Heading: document.querySelector("h1").innerText,
+		Title: document.title,
+		Shown: Array.from(document.querySelectorAll("#pay, #countdown, #test-card")).filter((e) => e.offsetParent !== null).length,
 		Number: document.getElementById("card_number").value,
 		Enabled: document.querySelectorAll("#pay :enabled").length,
 	})`))
 	require.True(t, got.SameDocument, "without a reload")
 	require.Equal(t, "alert", got.Role)
 	require.Equal(t, "0:00", got.Left)
-	require.Equal(t, "This session expired", got.Button)
+	require.Equal(t, "This session expired", got.Heading)
+	require.Equal(t, "This session expired – Shop", got.Title)
+	require.Zero(t, got.Shown, "neither a form, nor a time left, nor a card to pay with")
 	require.Empty(t, got.Number)
 	require.Zero(t, got.Enabled, "nothing can be typed or sent")
 	b.Inspect("form-expired")
@@ -356,10 +388,20 @@ func testBrowserSlip(t *testing.T, browser context.Context) {
 	fill(b, "4242424242424241")
 	b.Do(chrome.Click("#pay-button"), chrome.See("#card_number-error"))
 	require.Equal(t, "card_number", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
-	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
-	require.Equal(t, "Check the marked fields\nThis card number is not valid. Check every digit.", b.Text("#faults"))
+	require.Equal(t, "This card number is not valid. Check every digit.", b.Text("#card_number-error"))
 	require.Equal(t, "true", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-invalid")).Value)
+	ring := func(id string) string {
+		return chrome.Get(b, chromedp.Evaluate[string](fmt.Sprintf(`getComputedStyle(document.getElementById(%q)).outlineColor`, id)))
+	}
+	require.Equal(t, "rgb(179, 38, 30)", ring("card_number"), "the ring of the field to mend is red")
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("faults").hidden`)), "one fault is said once")
 	b.Inspect("form-slip")
+	b.Do(chrome.Empty("#exp"), chrome.Click("#pay-button"), chrome.See("#faults"))
+	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
+	require.Equal(t, "Check the marked fields", b.Text("#faults"), "what is wrong stands beside each field")
+	require.Equal(t, "Enter the expiry date of your card.", b.Text("#exp-error"))
+	require.Equal(t, "card_number", focused(b))
+	b.Inspect("form-slips")
 	require.Zero(t, m.Charges(id))
 }
 
@@ -473,7 +515,7 @@ func testBrowserKeyboard(t *testing.T, browser context.Context) {
 		b.Do(chromedp.KeyEvent(field.typed), tab)
 	}
 	require.Equal(t, "pay-button", focused(b))
-	b.Do(chromedp.KeyEvent(kb.Enter), chrome.See("#faults"))
+	b.Do(chromedp.KeyEvent(kb.Enter), chrome.See("#card_number-error"))
 	require.Equal(t, "card_number", focused(b), "the first error")
 	for _, id := range []string{"card_number-error"} {
 		require.Contains(t, chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-describedby")).Value, id)
@@ -535,7 +577,10 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 		b.Do(seeState("form"), chrome.Click(`.foot a[hreflang="`+l.tag+`"]`), chrome.See(`html[lang="`+l.tag+`"] .foot a[aria-current]`))
 		require.Equal(t, l.name, b.Text(".foot a[aria-current]"))
 		require.Equal(t, l.pay, strings.TrimSpace(chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("pay-button").textContent`))))
-		b.Do(chrome.Click("#pay-button"), chrome.See("#card_number-error"))
+		b.Do(chromedp.EmulateViewport(390, 844))
+		require.Equal(t, 0.0, chrome.Get(b, chromedp.Evaluate[float64](
+			`document.getElementById("exp").getBoundingClientRect().top - document.getElementById("cvc").getBoundingClientRect().top`)), "at one height")
+		b.Do(chromedp.EmulateReset(), chrome.Click("#pay-button"), chrome.See("#card_number-error"))
 		require.Equal(t, l.fault, b.Text("#card_number-error"))
 		b.Inspect("faults-" + l.tag)
 		fill(b, e2e.CardDeclined)
@@ -611,6 +656,9 @@ func testBrowserZoom(t *testing.T, browser context.Context) {
 	if *chrome.Screenshots != "" {
 		b.Keep("receipt-on-paper", chrome.Get(b, chromedp.FullScreenshot(100)))
 	}
+	b.Do(chromedp.EmulateViewport(1200, 800)) // as wide as paper in landscape
+	require.Less(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".merchant").getBoundingClientRect().left`)), 100.0)
+	b.Do(chromedp.EmulateReset())
 	pdf := chrome.Get(b, chromedp.PrintToPDF())
 	require.Equal(t, 1, bytes.Count(pdf, []byte("/Type /Page\n")), "one sheet")
 }
@@ -675,7 +723,7 @@ func testBrowserFaultsNoScript(t *testing.T, browser context.Context) {
 	fill(b, "4242424242424241")
 	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
 	require.Contains(t, b.Text("#decline"), "Bitte prüfen Sie die markierten Felder")
-	require.Contains(t, b.Text("#decline"), "Diese Kartennummer ist ungültig. Prüfen Sie jede Ziffer.")
+	require.Equal(t, "Diese Kartennummer ist ungültig. Prüfen Sie jede Ziffer.", b.Text("#card_number-error"))
 	require.Equal(t, "card_number", focused(b))
 	require.Equal(t, "Ann Example", b.Value("#name"))
 	require.Empty(t, b.Value("#cvc"))
