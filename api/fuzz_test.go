@@ -128,12 +128,15 @@ func requireInBounds(t *testing.T, s checkout.Session) {
 	var pairs map[string]any
 	require.NoError(t, json.Unmarshal(s.Metadata, &pairs), "a reader with 64-bit floats")
 	require.LessOrEqual(t, len(pairs), maxPairs)
-	for _, address := range []*string{s.RedirectURL, s.WebhookURL} {
+	for _, address := range []*string{s.RedirectURL, s.CancelURL, s.WebhookURL} {
 		if address != nil {
 			u, err := url.Parse(*address)
 			require.NoError(t, err)
 			require.True(t, u.Host != "" && u.User == nil && (u.Scheme == "https" || (u.Scheme == "http" && !s.Mode.Live())), *address)
 		}
+	}
+	if s.LineItems != nil {
+		require.Equal(t, s.Amount, checkout.SumOf(s.LineItems))
 	}
 	if s.CustomerEmail != nil {
 		require.True(t, checkout.ValidEmail(*s.CustomerEmail))
@@ -146,6 +149,7 @@ func encodeSession(t *testing.T, s checkout.Session) []byte {
 	body, err := checkout.EncodeJSON(map[string]any{
 		"amount": s.Amount, "currency": s.Currency, "payout_currency": s.PayoutCurrency, "customer_email": s.CustomerEmail,
 		"metadata": s.Metadata, "redirect_url": s.RedirectURL, "webhook_url": s.WebhookURL, "livemode": s.Mode.Live(),
+		"cancel_url": s.CancelURL, "description": s.Description, "locale": s.Locale, "line_items": s.LineItems,
 	})
 	require.NoError(t, err)
 	return body

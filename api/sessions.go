@@ -86,7 +86,7 @@ func (s *Server) newSession(
 	var found faults
 	mode := caller.Key.Mode
 	f := newFields(&found, members, "amount", "currency", "payout_currency", "customer_email", "metadata",
-		"redirect_url", "webhook_url", "livemode")
+		"redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "livemode")
 
 	n := storage.NewSession{Lifetime: checkout.SessionLifetime}
 	if !mode.Live() {
@@ -124,10 +124,10 @@ func (s *Server) newSession(
 		n.OrderID = orderID
 	}
 
-	if text, ok := f.optionalText("redirect_url"); ok {
-		f.address("redirect_url", text, mode)
-		n.RedirectURL = &text
-	}
+	n.RedirectURL, n.CancelURL = f.pageAddress("redirect_url", mode), f.pageAddress("cancel_url", mode)
+	n.Description = f.pageText("description", checkout.MaxDescription)
+	n.Locale = optionalChoiceOf(f, "locale", checkout.Locales)
+	n.LineItems = f.lineItems(n.Amount)
 	n.WebhookURL = s.receiver(ctx, f, "webhook_url", mode, false)
 
 	if err := ctx.Err(); err != nil {

@@ -43,7 +43,8 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	}
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.5,"currency":"EUR","payout_currency":"ETH","livemode":false,
 		"customer_email":"ann@example.com","metadata":{ "order_id": "A-1", "n": 1.50, "b": true },
-		"redirect_url":"https://shop.example/thanks?a=1","webhook_url":null}`)
+		"redirect_url":"https://shop.example/thanks?a=1","webhook_url":null,"cancel_url":"https://shop.example/cart?s={CHECKOUT_SESSION_ID}",
+		"description":"Spring <order>","locale":"de","line_items":[{"name":"Beans","quantity":3,"unit_amount":3.4},{"name":"Bag","quantity":1,"unit_amount":0.30}]}`)
 	require.Equal(t, 201, got.status, got.body)
 	id := got.json["id"].(string)
 	require.True(t, checkout.IsID("cs", id))
@@ -61,6 +62,8 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 		"id": id, "url": "https://pay.example.com/c/" + id, "amount": 10.5, "currency": "EUR", "payout_currency": "ETH",
 		"status": "pending", "customer_email": "ann@example.com", "metadata": map[string]any{"order_id": "A-1", "n": 1.5, "b": true},
 		"redirect_url": "https://shop.example/thanks?a=1", "webhook_url": nil, "livemode": false,
+		"cancel_url": "https://shop.example/cart?s={CHECKOUT_SESSION_ID}", "description": "Spring <order>", "locale": "de",
+		"line_items":  []any{map[string]any{"name": "Beans", "quantity": 3.0, "unit_amount": 3.4}, map[string]any{"name": "Bag", "quantity": 1.0, "unit_amount": 0.3}},
 		"transaction": nil, "payout": nil, "completed_at": nil,
 		"timeline": []any{map[string]any{
 			"status": "pending", "at": checkout.FormatTime(created), "transaction_id": nil, "payout_id": nil, "reason": nil,
@@ -81,7 +84,7 @@ func TestCreateSession_OptionalFieldsNotSuppliedAreNull(t *testing.T) {
 	f := newFront(t)
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, validSession)
 	require.Equal(t, 201, got.status)
-	for _, name := range []string{"customer_email", "redirect_url", "webhook_url", "transaction", "payout", "completed_at"} {
+	for _, name := range []string{"customer_email", "redirect_url", "cancel_url", "description", "locale", "line_items", "webhook_url", "transaction", "payout", "completed_at"} {
 		value, ok := got.json[name]
 		require.True(t, ok, name)
 		require.Nil(t, value, name)
@@ -124,6 +127,31 @@ func TestCreateSession_ReportsAllFaultsAtOnce(t *testing.T) {
 	require.Zero(t, f.count("checkout_session"))
 }
 
+func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	for items, want := range map[string]string{
+		`[{"name":"Beans","quantity":3,"unit_amount":3.49}]`:                              "line_items must add up to amount: they add up to 10.47, and amount is 10.50",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.50},{"name":"Gift","quantity":1}]`: "line_items[1].unit_amount is required",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.505}]`:                             "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`[{"name":"Beans","quantity":3,"unit_amount":1000000}]`:                           "line_items[0].unit_amount must be between 0.00 and 999999.99, not 1000000",
+		`[{"name":"Beans","quantity":0,"unit_amount":3.50}]`:                              "line_items[0].quantity must be a whole number from 1 to 10000",
+		`[{"name":"","quantity":3,"unit_amount":3.50}]`:                                   "line_items[0].name must have 1 to 200 characters",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.50,"price":1}]`:                    "line_items[0].price is not a known field; known are name, quantity, unit_amount",
+		`[{"name":"Beans","quantity":3,"unit_amount":-3.50}]`:                             "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
+		`[7]`: "line_items[0] must be an object",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.50},{"name":"Gift","quantity":1,"unit_amount":0}]`: "",
+	} {
+		got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.50,"currency":"EUR","payout_currency":"USDC","line_items":`+items+`}`)
+		if want == "" {
+			require.Equal(t, 201, got.status, got.body)
+			continue
+		}
+		require.Equal(t, 400, got.status, items)
+		require.Equal(t, want, got.json["message"])
+	}
+}
+
 func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
@@ -135,6 +163,10 @@ func TestCreateSession_RefusesInvalidFields(t *testing.T) {
 		"metadata":        {`[]`, `""`, `1`, `true`},
 		"redirect_url":    {`""`, `"/x"`, `"javascript:alert(1)"`, `"https://a:b@shop.example"`, `"https://shop.example/\n"`, `1`, `{}`},
 		"webhook_url":     {`""`, `"/x"`, `"ftp://shop.example"`, `"https://a@shop.example"`, `"https://10.0.0.1/"`, `1`, `[]`},
+		"cancel_url":      {`"x"`, `"ftp://shop.example"`, `"https://a@shop.example"`, `1`},
+		"description":     {`""`, `"a\nb"`, `1`, `"` + strings.Repeat("é", 501) + `"`},
+		"locale":          {`""`, `"xx"`, `"EN"`, `1`},
+		"line_items":      {`[]`, `{}`, `"x"`, `[` + strings.Repeat(`{},`, 50) + `{}]`, `[{"name":"a","quantity":1,"unit_amount":0.01}]`},
 		"livemode":        {`"true"`, `1`, `0`, `[]`, `{}`},
 	} {
 		for _, value := range values {
@@ -314,7 +346,7 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 func TestCreateSession_LiveURLsMustBeHTTPS(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	for _, name := range []string{"redirect_url", "webhook_url"} {
+	for _, name := range []string{"redirect_url", "cancel_url", "webhook_url"} {
 		got := f.do("POST", "/v1/checkout", f.merchant.liveKey, with(name, `"http://shop.example/"`))
 		require.Equal(t, 400, got.status)
 		require.Equal(t, name+" must be https in live mode", got.json["message"])

@@ -103,6 +103,7 @@ var findCustomer = `
 	SELECT s.id, s.customer_email IS NOT NULL AND lower(s.customer_email) = $4
 		OR EXISTS (SELECT FROM transaction t WHERE t.session_id = s.id AND lower(t.customer_email) = $4)
 		OR ` + names("s.metadata::jsonb::text") + ` OR ` + names("s.redirect_url") + ` OR ` + names("s.webhook_url") + `
+		OR ` + names("s.cancel_url") + ` OR ` + names("s.description") + ` OR ` + names("s.line_items::jsonb::text") + `
 	FROM checkout_session s WHERE s.merchant_id = $1 AND s.mode = $2 AND s.id > $3 ORDER BY s.id LIMIT $5`
 
 func (e *eraser) eraseSessions(ctx context.Context, owner checkout.Owner) error {
@@ -245,6 +246,9 @@ var erasures = []struct {
 		UPDATE checkout_session s SET customer_email = NULL, metadata = $5,
 			order_id = CASE WHEN ` + names("s.order_id") + ` THEN NULL ELSE s.order_id END,
 			redirect_url = CASE WHEN ` + names("s.redirect_url") + ` THEN NULL ELSE s.redirect_url END,
+			cancel_url = CASE WHEN ` + names("s.cancel_url") + ` THEN NULL ELSE s.cancel_url END,
+			description = CASE WHEN ` + names("s.description") + ` THEN NULL ELSE s.description END,
+			line_items = CASE WHEN ` + names("s.line_items::jsonb::text") + ` THEN NULL ELSE s.line_items END,
 			webhook_url = CASE WHEN ` + names("s.webhook_url") + ` THEN '` + erasedURL + `' ELSE s.webhook_url END
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`, 5},
 }

@@ -59,6 +59,8 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	email, order := erasedEmail, "order-77"
 	redirect, hook := "https://shop.example/thanks?for=ann.canary%40example.com", "https://shop.example/hook?for="+erasedEmail
 	n.CustomerEmail, n.RedirectURL, n.WebhookURL, n.OrderID = &email, &redirect, &hook, &order
+	n.CancelURL, n.Description = &redirect, &hook
+	n.LineItems = []checkout.LineItem{{Name: "Ticket for " + erasedEmail, Quantity: 1, UnitAmount: n.Amount}}
 	n.Metadata = json.RawMessage(`{"order_id": "order-77", "who": ["Ann.Canary@example.com"], "phone": "5551234"}`)
 	n.Secret = webhook.NewSecret()
 	s := f.create(t, n)

@@ -57,14 +57,15 @@ func (s *Store) CreateSession(
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
 			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
 				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,
-				order_id, max_attempts, created_at, expires_at)
-			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, now, now + $14
+				order_id, max_attempts, cancel_url, description, locale, line_items, created_at, expires_at)
+			SELECT $1, $2, $3, $4, $5, $6, 'pending', $7, $8, $9, $10, $11, $12, $13, $15, $16, $17, $18,
+				now, now + $14
 			FROM clock
 			RETURNING status, created_at, expires_at`,
 			session.ID, session.MerchantID, session.Mode, session.Amount, session.Currency,
 			session.PayoutCurrency, session.Metadata, session.CustomerEmail, session.RedirectURL,
 			session.WebhookURL, session.SigningEndpoint, session.OrderID, session.MaxAttempts,
-			n.Lifetime,
+			n.Lifetime, session.CancelURL, session.Description, session.Locale, session.LineItems,
 		).Scan(&session.Status, &session.CreatedAt, &session.ExpiresAt)
 		if err != nil {
 			return err
@@ -113,8 +114,8 @@ const sessionColumns = `
 	id, merchant_id, mode, amount, currency, payout_currency,
 	CASE WHEN status = 'pending' AND NOT payment_in_flight AND expires_at <= clock_timestamp()
 		THEN 'expired' ELSE status END AS status,
-	metadata, customer_email, redirect_url, webhook_url, order_id,
-	signing_endpoint_id AS signing_endpoint,
+	metadata, customer_email, redirect_url, cancel_url, description, locale, line_items, webhook_url,
+	order_id, signing_endpoint_id AS signing_endpoint,
 	max_attempts, attempts, payment_in_flight, created_at, expires_at, ended_at`
 
 // Session returns one session with its decided transactions and its payout. It returns

@@ -32,6 +32,8 @@ var english = language{
 		ExpiresAt:   "Pay before %s",
 		FiveMinutes: "Five minutes left to pay.",
 		OneMinute:   "One minute left to pay.",
+		Items:       "Items",
+		Description: "Description",
 		ReturnsTo:   "After payment you return to %s",
 		Privacy:     "We pass your card number and security code on to the card network and do not store them. %s never sees them.",
 		PrivacyLive: "You give your card to our payment processor directly. Neither we nor %s see its number.",

@@ -33,6 +33,8 @@ var french = language{
 		ExpiresAt:   "À payer avant %s",
 		FiveMinutes: "Il vous reste cinq minutes pour payer.",
 		OneMinute:   "Il vous reste une minute pour payer.",
+		Items:       "Articles",
+		Description: "Objet",
 		ReturnsTo:   "Après le paiement, vous reviendrez sur %s",
 		Privacy:     "Nous transmettons le numéro et le code de sécurité de votre carte au réseau de cartes et ne les conservons pas. %s ne les voit jamais.",
 		PrivacyLive: "Votre carte est transmise directement à notre prestataire de paiement. Ni nous ni %s ne voyons son numéro.",

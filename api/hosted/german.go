@@ -32,6 +32,8 @@ var german = language{
 		ExpiresAt:   "Bitte bis %s zahlen",
 		FiveMinutes: "Sie haben noch fünf Minuten Zeit, um zu zahlen.",
 		OneMinute:   "Sie haben noch eine Minute Zeit, um zu zahlen.",
+		Items:       "Artikel",
+		Description: "Verwendungszweck",
 		ReturnsTo:   "Nach der Zahlung kehren Sie zu %s zurück",
 		Privacy:     "Wir geben Kartennummer und Prüfnummer an das Kartennetzwerk weiter und speichern sie nicht. %s sieht sie nie.",
 		PrivacyLive: "Ihre Karte geht direkt an unseren Zahlungsdienstleister. Weder wir noch %s sehen die Nummer.",

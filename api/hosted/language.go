@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	xlanguage "golang.org/x/text/language"
+
+	"example.com/checkout/workflows/checkout"
 )
 
 // language is one language of the page.
@@ -59,11 +61,11 @@ func languageOf(r *http.Request) *language {
 func textsOf(r *http.Request) *texts { return &languageOf(r).texts }
 
 // inLanguage chooses the language of every answer. The parameter comes first and is remembered in
-// the cookie. The cookie comes second, Accept-Language third.
+// the cookie. The cookie comes second, Accept-Language last. See inLocale too.
 func (s *server) inLanguage(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		chosen := languageNamed(r.URL.Query().Get(paramLanguage))
-		if chosen != nil {
+		chosen, remember := asked(r)
+		if remember {
 			http.SetCookie(
 				w,
 				&http.Cookie{ //nolint:gosec // Secure over https; only a developer's own computer uses http
@@ -73,14 +75,36 @@ func (s *server) inLanguage(next http.Handler) http.Handler {
 			)
 		}
 
-		if cookie, err := r.Cookie(languageCookie); chosen == nil && err == nil {
-			chosen = languageNamed(cookie.Value)
-		}
 		if chosen == nil {
 			chosen = accepted(r.Header.Get("Accept-Language"))
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), languageKey{}, chosen)))
+		next.ServeHTTP(w, speaking(r, chosen))
 	})
+}
+
+func speaking(r *http.Request, l *language) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), languageKey{}, l))
+}
+
+// asked returns the language that the customer has chosen, nil without one. remember reports whether that
+// was just now.
+func asked(r *http.Request) (chosen *language, remember bool) {
+	if chosen = languageNamed(r.URL.Query().Get(paramLanguage)); chosen != nil {
+		return chosen, true
+	}
+	if cookie, err := r.Cookie(languageCookie); err == nil {
+		chosen = languageNamed(cookie.Value)
+	}
+	return chosen, false
+}
+
+// inLocale answers in the session's language, unless the customer has chosen one.
+func inLocale(r *http.Request, locale checkout.Locale) *http.Request {
+	l := languageNamed(string(locale))
+	if chosen, _ := asked(r); chosen != nil || l == nil {
+		return r
+	}
+	return speaking(r, l)
 }
 
 // languageNamed returns the language with exactly this tag, nil without one.

@@ -105,6 +105,8 @@ type view struct {
 	Card     string            // "Visa •••• 4242"
 	PaidAt   string            // written out
 	PaidTime string            // RFC 3339
+	Back     template.HTMLAttr // href back to the merchant without a payment, "" for none
+	Items    []item
 	Redirect string            // the merchant's address for the customer after the payment
 	Link     template.HTMLAttr // href of Redirect
 	Meta     template.HTMLAttr // content of a meta refresh to Redirect
@@ -126,6 +128,9 @@ func (s *server) session(next sessionHandler) web.Handler {
 		session, brand, err := s.Store.CustomerSession(r.Context(), id)
 		if err != nil {
 			return err
+		}
+		if session.Locale != nil {
+			r = inLocale(r, *session.Locale)
 		}
 		return next(w, r, s.view(languageOf(r), session, brand))
 	}
@@ -178,15 +183,55 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	v.Form.Attempt, v.Form.Payment = session.Attempts, checkout.NewID(checkout.PrefixTransaction)
 	v.Form.Email = knownEmail(session)
 
+	for _, i := range session.LineItems {
+		v.Items = append(v.Items, newItem(l.money, i, session.Currency))
+	}
+	v.Back = wayBack(session)
 	if session.RedirectURL != nil {
-		if attr, ok := linkTo(*session.RedirectURL); ok {
-			v.Redirect, v.Link = *session.RedirectURL, attr
+		address := fillIn(*session.RedirectURL, session.ID)
+		if attr, ok := linkTo(address); ok {
+			v.Redirect, v.Link = address, attr
 			v.Meta = template.HTMLAttr(
 				`content="5;url=` + html.EscapeString(v.Redirect) + `"`,
 			) // #nosec G203 -- escaped, and http(s) by linkTo
 		}
 	}
 	return v
+}
+
+// item is a line of what the customer buys.
+type item struct{ Name, Each, Price string } // Each is "2 × €24.95", "" for one piece
+
+func newItem(m money, i checkout.LineItem, c checkout.Currency) item {
+	shown := item{Name: oneLine(i.Name), Price: m.amount(i.Total(), c)}
+	if i.Quantity > 1 {
+		shown.Each = fmt.Sprintf("%d × %s", i.Quantity, m.amount(i.UnitAmount, c))
+	}
+	return shown
+}
+
+// fillIn returns a merchant's address with the session's id in it, where the merchant asked for that. Many
+// libraries for URLs encode the braces.
+func fillIn(address, sessionID string) string {
+	return strings.NewReplacer(
+		"{CHECKOUT_SESSION_ID}", sessionID, "%7BCHECKOUT_SESSION_ID%7D", sessionID,
+	).Replace(address)
+}
+
+// wayBack returns the href for a customer who has not paid: cancel_url, else the merchant's site. The whole
+// redirect_url is for customers who have paid.
+func wayBack(session checkout.Session) template.HTMLAttr {
+	address := ""
+	switch {
+	case session.CancelURL != nil:
+		address = fillIn(*session.CancelURL, session.ID)
+	case session.RedirectURL != nil:
+		if u, err := url.Parse(*session.RedirectURL); err == nil {
+			address = u.Scheme + "://" + u.Host + "/"
+		}
+	}
+	href, _ := linkTo(address)
+	return href
 }
 
 // linkTo returns address as an href, exactly as it was stored. The template's own escaping would

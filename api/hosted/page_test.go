@@ -37,6 +37,63 @@ func TestPage_ShowsTheForm(t *testing.T) {
 	requireLabels(t, body)
 }
 
+func TestPage_ShowsWhatIsBought(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.pay = succeeds
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+		n.Description, n.CancelURL = new("Two <weeks> of coffee"), new("https://shop.example.test/cart?s={CHECKOUT_SESSION_ID}&x=%7BCHECKOUT_SESSION_ID%7D")
+		n.RedirectURL = new("https://shop.example.test/thanks/{CHECKOUT_SESSION_ID}")
+		n.LineItems = []checkout.LineItem{{Name: "Beans & more", Quantity: 2, UnitAmount: 500}, {Name: "Bag", Quantity: 1, UnitAmount: 50}}
+	})
+	body := h.get("/" + id).Body.String()
+	for _, want := range []string{
+		`<p class="about">Two &lt;weeks&gt; of coffee</p>`, `<span>Beans &amp; more<small>2 × $5.00</small></span><span class="price">$10.00</span>`,
+		`<span>Bag</span><span class="price">$0.50</span>`, `href="https://shop.example.test/cart?s=` + id + `&amp;x=` + id + `"`,
+	} {
+		require.Contains(t, body, want)
+	}
+	h.pay = asksBank
+	require.NotContains(t, h.follow(h.post("/"+id, goodCard())), "/cart", "no way out while a payment is in flight")
+
+	second := h.session(func(n *storage.NewSession, _ *checkout.Merchant) {
+		n.Description, n.RedirectURL = new("Two weeks of coffee"), new("https://shop.example.test/thanks/{CHECKOUT_SESSION_ID}")
+	})
+	h.pay = succeeds
+	body = h.follow(h.post("/"+second, goodCard()))
+	require.Contains(t, body, `<dt>Description</dt><dd>Two weeks of coffee</dd>`)
+	require.Contains(t, body, `href="https://shop.example.test/thanks/`+second+`"`)
+
+	body = h.get("/" + h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.RedirectURL = nil })).Body.String()
+	require.NotContains(t, body, `class="back"`, "nobody knows where the shop is")
+}
+
+func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session(func(n *storage.NewSession, _ *checkout.Merchant) { n.Locale = new(checkout.Locale("fr")) })
+	for cookie, want := range map[string]string{"": "fr", "es": "es"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, testURL+"/"+id, nil)
+		r.Header.Set("Accept-Language", "de")
+		if cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "lang", Value: cookie})
+		}
+		w := h.do(r)
+		require.Equal(t, want, w.Header().Get("Content-Language"))
+		require.Contains(t, w.Body.String(), `<html lang="`+want+`">`)
+	}
+	require.Contains(t, h.get("/"+id+"?lang=de").Body.String(), `<html lang="de">`)
+}
+
+func TestLanguages_AreTheLocalesOfTheAPI(t *testing.T) {
+	t.Parallel()
+	var tags []checkout.Locale
+	for _, l := range languages {
+		tags = append(tags, checkout.Locale(l.tag))
+	}
+	require.Equal(t, checkout.Locales, tags)
+}
+
 func TestPage_Unknown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -87,6 +144,7 @@ func TestPage_HostileTextsStayTexts(t *testing.T) {
 		email := hostile
 		with := func(n *storage.NewSession, m *checkout.Merchant) {
 			m.Name, n.OrderID, n.CustomerEmail, n.Metadata = hostile, &email, &email, metadata
+			n.Description, n.LineItems = &email, []checkout.LineItem{{Name: hostile, Quantity: 2, UnitAmount: n.Amount / 2}}
 		}
 		id := h.session(with)
 		var pages []*html.Node

@@ -66,7 +66,8 @@ func TestPay_DeclinedMayTryAgainUntilTheSessionFails(t *testing.T) {
 	body := h.follow(h.post("/"+id, goodCard()))
 	require.Contains(t, body, "This payment has failed")
 	require.NotContains(t, body, `name="card_number"`)
-	require.NotContains(t, body, "shop.example.test", "only a completed session leads back")
+	require.NotContains(t, body, "shop.example.test/thanks", "only a completed session leads there")
+	require.Contains(t, body, `<a class="button" rel="noreferrer" href="https://shop.example.test/">Return to Aurora Coffee</a>`)
 	require.Len(t, h.paid, 3)
 }
 
@@ -465,7 +466,8 @@ func TestPay_Expired(t *testing.T) {
 	h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id)
 	body := h.get("/" + id).Body.String()
 	require.Contains(t, body, "This session expired")
-	require.NotContains(t, body, "shop.example.test")
+	require.NotContains(t, body, "shop.example.test/thanks")
+	require.Contains(t, body, `<a class="button" rel="noreferrer" href="https://shop.example.test/">Return to Aurora Coffee</a>`)
 	require.NotContains(t, body, `name="card_number"`)
 	require.Empty(t, h.cards.seen)
 }

@@ -32,6 +32,8 @@ var spanish = language{
 		ExpiresAt:   "Pague antes de las %s",
 		FiveMinutes: "Le quedan cinco minutos para pagar.",
 		OneMinute:   "Le queda un minuto para pagar.",
+		Items:       "Artículos",
+		Description: "Concepto",
 		ReturnsTo:   "Después del pago volverá a %s",
 		Privacy:     "Transmitimos el número y el código de seguridad de su tarjeta a la red de tarjetas y no los guardamos. %s nunca los ve.",
 		PrivacyLive: "Su tarjeta va directamente a nuestro proveedor de pagos. Ni nosotros ni %s vemos el número.",

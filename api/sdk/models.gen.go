@@ -434,6 +434,30 @@ func (e InvalidRequestError) Valid() bool {
 	}
 }
 
+// Defines values for Locale.
+const (
+	De Locale = "de"
+	En Locale = "en"
+	Es Locale = "es"
+	Fr Locale = "fr"
+)
+
+// Valid indicates whether the value is a known member of the Locale enum.
+func (e Locale) Valid() bool {
+	switch e {
+	case De:
+		return true
+	case En:
+		return true
+	case Es:
+		return true
+	case Fr:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MerchantChanged.
 const (
 	Name            MerchantChanged = "name"
@@ -1319,6 +1343,9 @@ type CreatedSession struct {
 	// Examples: 149.9
 	Amount Amount `json:"amount"`
 
+	// CancelUrl As you sent it.
+	CancelUrl *string `json:"cancel_url,omitempty"`
+
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
@@ -1335,6 +1362,9 @@ type CreatedSession struct {
 	// CustomerEmail As you sent it.
 	CustomerEmail *string `json:"customer_email"`
 
+	// Description As you sent it.
+	Description *string `json:"description,omitempty"`
+
 	// ExpiresAt RFC 3339 in UTC with milliseconds.
 	//
 	// Examples: 2026-11-03T09:12:44.218Z
@@ -1343,8 +1373,14 @@ type CreatedSession struct {
 	// Id Examples: cs_06gt1bnbq865s9n3mh86a4s71r
 	Id SessionId `json:"id"`
 
+	// LineItems As you sent them.
+	LineItems *[]LineItem `json:"line_items,omitempty"`
+
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
+
+	// Locale As you sent it.
+	Locale *Locale `json:"locale,omitempty"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -1723,8 +1759,32 @@ type InvalidRequest struct {
 // InvalidRequestError defines model for InvalidRequest.Error.
 type InvalidRequestError string
 
+// LineItem A line of what the customer buys.
+type LineItem struct {
+	Name     string `json:"name"`
+	Quantity int32  `json:"quantity"`
+
+	// UnitAmount Major units of the currency, with two decimals.
+	//
+	// Examples: 149.9
+	UnitAmount Amount `json:"unit_amount"`
+}
+
+// LineItemRequest A line of what the customer buys.
+type LineItemRequest struct {
+	// Name No line breaks.
+	Name     string `json:"name"`
+	Quantity int32  `json:"quantity"`
+
+	// UnitAmount The price of one piece, in major units of the currency with at most 2 decimals.
+	UnitAmount float64 `json:"unit_amount"`
+}
+
 // Livemode True in live mode, false in test mode.
 type Livemode = bool
+
+// Locale A language of the hosted page.
+type Locale string
 
 // Merchant Your settings, and what of them changed.
 type Merchant struct {
@@ -2368,6 +2428,9 @@ type Session struct {
 	// Examples: 149.9
 	Amount Amount `json:"amount"`
 
+	// CancelUrl As you sent it.
+	CancelUrl *string `json:"cancel_url,omitempty"`
+
 	// CompletedAt RFC 3339 in UTC with milliseconds, or null.
 	//
 	// Examples: 2026-11-03T09:14:05.391Z
@@ -2384,6 +2447,9 @@ type Session struct {
 	// CustomerEmail As you sent it.
 	CustomerEmail *string `json:"customer_email"`
 
+	// Description As you sent it.
+	Description *string `json:"description,omitempty"`
+
 	// ExpiresAt RFC 3339 in UTC with milliseconds.
 	//
 	// Examples: 2026-11-03T09:12:44.218Z
@@ -2392,8 +2458,14 @@ type Session struct {
 	// Id Examples: cs_06gt1bnbq865s9n3mh86a4s71r
 	Id SessionId `json:"id"`
 
+	// LineItems As you sent them.
+	LineItems *[]LineItem `json:"line_items,omitempty"`
+
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
+
+	// Locale As you sent it.
+	Locale *Locale `json:"locale,omitempty"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -2470,20 +2542,32 @@ type SessionRequest struct {
 	// Amount Major units of the currency in digits, at most 2 decimals; no exponent, no quotes. More than your plan's fee, when the plan has a fixed part. In live mode also so much that the network's fee takes at most 5 % of the payout at present; the message of the 400 names the least amount.
 	Amount float64 `json:"amount"`
 
+	// CancelUrl Where the page's link back to you leads before the payment, and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only.
+	CancelUrl *string `json:"cancel_url,omitempty"`
+
 	// Currency Fiat currency of a charge, ISO 4217.
 	Currency Currency `json:"currency"`
 
 	// CustomerEmail Fills in the e-mail field of the page.
 	CustomerEmail *string `json:"customer_email,omitempty"`
 
+	// Description What the customer pays for, on the page and its receipt. No line breaks.
+	Description *string `json:"description,omitempty"`
+
+	// LineItems What the customer buys, beside the form. They must add up to `amount`, shipping and tax included.
+	LineItems *[]LineItemRequest `json:"line_items,omitempty"`
+
 	// Livemode If it is there, it must be the mode of the key; else 403.
-	Livemode *bool     `json:"livemode,omitempty"`
+	Livemode *bool `json:"livemode,omitempty"`
+
+	// Locale The language of the page, unless the customer has chosen another. Without it the browser's counts.
+	Locale   *Locale   `json:"locale,omitempty"`
 	Metadata *Metadata `json:"metadata,omitempty"`
 
 	// PayoutCurrency Crypto that you receive.
 	PayoutCurrency PayoutCurrency `json:"payout_currency"`
 
-	// RedirectUrl Where the customer is sent after a successful payment. Live mode https only.
+	// RedirectUrl Where the customer is sent after a successful payment. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Live mode https only.
 	RedirectUrl *string `json:"redirect_url,omitempty"`
 
 	// WebhookUrl Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that

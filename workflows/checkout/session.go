@@ -41,6 +41,10 @@ type Session struct {
 	Metadata        json.RawMessage // a JSON object, in the bytes that the merchant sent; never nil
 	CustomerEmail   *string
 	RedirectURL     *string
+	CancelURL       *string    // where the customer goes without paying
+	Description     *string    // what is paid for
+	Locale          *Locale    // the page's language, unless the customer chooses one
+	LineItems       []LineItem // what is bought; empty, or adding up to Amount
 	WebhookURL      *string
 	OrderID         *string // metadata.order_id while the merchant guards order ids; else nil
 	SigningEndpoint *string // id of the registration whose secret signs for WebhookURL
@@ -87,6 +91,10 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		CustomerEmail  *string         `json:"customer_email"`
 		Metadata       json.RawMessage `json:"metadata"`
 		RedirectURL    *string         `json:"redirect_url"`
+		CancelURL      *string         `json:"cancel_url"`
+		Description    *string         `json:"description"`
+		Locale         *Locale         `json:"locale"`
+		LineItems      []LineItem      `json:"line_items"`
 		WebhookURL     *string         `json:"webhook_url"`
 		Livemode       bool            `json:"livemode"`
 		Transaction    *Transaction    `json:"transaction"`
@@ -97,7 +105,7 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		Timeline       []Moment        `json:"timeline"`
 	}{
 		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
-		s.RedirectURL, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
+		s.RedirectURL, s.CancelURL, s.Description, s.Locale, s.LineItems, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
 		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
 		s.Timeline(),
 	})

@@ -17,11 +17,13 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 	got, err := checkout.EncodeJSON(checkout.Session{
 		Ref: checkout.Owner{Mode: checkout.ModeTest}.Ref("cs_1"), URL: "https://pay.example/cs_1", Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.ETH,
 		Status: checkout.StatusPending, Metadata: json.RawMessage(`{"z":"<&>","a":1.50}`), RedirectURL: &url,
+		Description: new("1 < 2"), LineItems: []checkout.LineItem{{Name: "A & B", Quantity: 2, UnitAmount: 525}},
 		CreatedAt: at, ExpiresAt: at.Add(time.Hour),
 	})
 	require.NoError(t, err)
 	require.Equal(t, `{"id":"cs_1","url":"https://pay.example/cs_1","amount":10.50,"currency":"EUR","payout_currency":"ETH","status":"pending",`+
-		`"customer_email":null,"metadata":{"z":"<&>","a":1.50},"redirect_url":"https://shop.example/?a=1&b=<2>","webhook_url":null,`+
+		`"customer_email":null,"metadata":{"z":"<&>","a":1.50},"redirect_url":"https://shop.example/?a=1&b=<2>",`+
+		`"cancel_url":null,"description":"1 < 2","locale":null,"line_items":[{"name":"A & B","quantity":2,"unit_amount":5.25}],"webhook_url":null,`+
 		`"livemode":false,"transaction":null,"payout":null,"created_at":"2026-01-02T02:04:05.000Z","expires_at":"2026-01-02T03:04:05.000Z",`+
 		`"completed_at":null,"timeline":[{"status":"pending","at":"2026-01-02T02:04:05.000Z","transaction_id":null,"payout_id":null,"reason":null}]}`, string(got))
 }

@@ -50,6 +50,7 @@ func TestBrowser(t *testing.T) {
 		"pays and returns to the merchant":  testBrowserPays,
 		"declined, then paid":               testBrowserDeclined,
 		"a tab that is out of date":         testBrowserStaleTab,
+		"what is bought":                    testBrowserItems,
 		"3-D Secure":                        testBrowser3DS,
 		"waits for a slow card":             testBrowserSlowCard,
 		"expires while it is open":          testBrowserExpires,
@@ -213,6 +214,37 @@ func testBrowserStaleTab(t *testing.T, browser context.Context) {
 	b.Inspect("stale-tab")
 	b.Do(chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.TypeInto("#cvc", "123"), chrome.Click("#pay-button"), seeState("completed"))
 	require.Equal(t, 2, m.Charges(id))
+}
+
+// testBrowserItems looks at a session that says what is bought, and goes back to the shop.
+func testBrowserItems(t *testing.T, browser context.Context) {
+	m := e2e.NewMerchant(t, e2e.Shared)
+	address, _ := shop(t)
+	body := func(locale string, more int) string {
+		items := ""
+		for i := range more {
+			items += fmt.Sprintf(`,{"name": "Coffee of the month, number %d, whole beans in a paper bag", "quantity": 1, "unit_amount": 10.00}`, i+1)
+		}
+		return fmt.Sprintf(`{"amount": %d.80, "currency": "EUR", "payout_currency": "USDC", "description": "Your coffee for the spring, sent in March",
+			"locale": %q, "metadata": {"order_id": "order-1042"}, "cancel_url": "%s/cart?session={CHECKOUT_SESSION_ID}",
+			"line_items": [{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95}, {"name": "Grinder", "quantity": 1, "unit_amount": 99.90}%s]}`,
+			149+10*more, locale, address, items)
+	}
+	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
+		b := chrome.NewTab(t, browser)
+		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
+		open(b, m, id)
+		b.Do(seeState("form"), chrome.See(`html[lang="`+locale+`"]`))
+		require.Equal(t, 2+more, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll(".items li").length`)))
+		b.Inspect("items-" + locale)
+		b.Do(chromedp.EmulateViewport(390, 844))
+		if *chrome.Screenshots != "" {
+			b.Keep("items-"+locale+"-390", chrome.Get(b, chromedp.FullScreenshot(100)))
+		}
+		require.Less(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector("h1").getBoundingClientRect().top`)), 844.0, "the form begins on the first screen")
+		b.Do(chrome.Click(".back a"), chrome.See("#thanks"))
+		require.Equal(t, address+"/cart?session="+id, chrome.Get(b, chromedp.Location()))
+	}
 }
 
 // testBrowser3DS refuses at the bank, fails there and confirms, in one session.

@@ -909,6 +909,30 @@ export interface components {
         /** @description What an operator of the service finds it by. */
         WorkflowId: string;
         /**
+         * @description A language of the hosted page.
+         * @enum {string}
+         */
+        Locale: "en" | "de" | "fr" | "es";
+        /** @description A line of what the customer buys. */
+        LineItemRequest: {
+            /** @description No line breaks. */
+            name: string;
+            /** Format: int32 */
+            quantity: number;
+            /**
+             * Format: double
+             * @description The price of one piece, in major units of the currency with at most 2 decimals.
+             */
+            unit_amount: number;
+        };
+        /** @description A line of what the customer buys. */
+        LineItem: {
+            name: string;
+            /** Format: int32 */
+            quantity: number;
+            unit_amount: components["schemas"]["Amount"];
+        };
+        /**
          * @description Nothing leaves completed, failed or expired.
          * @enum {string}
          */
@@ -924,8 +948,16 @@ export interface components {
             /** @description Fills in the e-mail field of the page. */
             customer_email?: string | null;
             metadata?: components["schemas"]["Metadata"] | null;
-            /** @description Where the customer is sent after a successful payment. Live mode https only. */
+            /** @description Where the customer is sent after a successful payment. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Live mode https only. */
             redirect_url?: string | null;
+            /** @description Where the page's link back to you leads before the payment, and after the session has failed or expired. `{CHECKOUT_SESSION_ID}` in it becomes the session's id. Without it the link leads to the origin of `redirect_url`; without both there is none. Live mode https only. */
+            cancel_url?: string | null;
+            /** @description What the customer pays for, on the page and its receipt. No line breaks. */
+            description?: string | null;
+            /** @description The language of the page, unless the customer has chosen another. Without it the browser's counts. */
+            locale?: components["schemas"]["Locale"] | null;
+            /** @description What the customer buys, beside the form. They must add up to `amount`, shipping and tax included. */
+            line_items?: components["schemas"]["LineItemRequest"][] | null;
             /**
              * @description Gets every event of this session instead of your webhooks. The secret of a webhook with the same address signs, else that
              *     of your oldest enabled one, else a `webhook_secret` that only the answer shows. When you delete the webhook whose secret
@@ -952,6 +984,14 @@ export interface components {
             metadata: components["schemas"]["Metadata"];
             /** @description As you sent it. */
             redirect_url: string | null;
+            /** @description As you sent it. */
+            cancel_url?: string | null;
+            /** @description As you sent it. */
+            description?: string | null;
+            /** @description As you sent it. */
+            locale?: components["schemas"]["Locale"] | null;
+            /** @description As you sent them. */
+            line_items?: components["schemas"]["LineItem"][] | null;
             /** @description As you sent it. */
             webhook_url: string | null;
             livemode: components["schemas"]["Livemode"];
