@@ -217,8 +217,8 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
 			LeastPayout:  func(context.Context, checkout.Currency, checkout.PayoutCurrency) checkout.Amount { return 0 },
 		}},
-		Limits: plenty,
-		Log:    slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Limits: plenty, IdempotencyWait: -1,
+		Log: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, c := range change {
 		c(&f.config)

@@ -52,7 +52,7 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	}
 	fingerprint := sha256.Sum256(body)
 
-	kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint[:])
+	kept, seed, err := s.claim(ctx, request, fingerprint[:])
 	if err != nil {
 		return 0, nil, err
 	}
@@ -61,6 +61,28 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	}
 	exchangeFrom(ctx).seed = seed
 	return s.keep(ctx, request, r, h)
+}
+
+// defaultIdempotencyWait is how long a repeat waits for the answer to its first request.
+const defaultIdempotencyWait = 5 * time.Second
+
+// claim claims a request. While another call works on it, claim asks again and again, with growing pauses, and
+// holds no connection in between: few HTTP clients repeat a 409.
+func (s *Server) claim(
+	ctx context.Context, request storage.IdempotentRequest, fingerprint []byte,
+) (*storage.KeptAnswer, []byte, error) {
+	giveUp := time.Now().Add(s.IdempotencyWait)
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint)
+		if !errors.Is(err, storage.ErrRequestInProgress) || time.Now().Add(pause).After(giveUp) {
+			return kept, seed, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // keepTimeout bounds the work after a request. keepTimeout and requestTimeout together are shorter

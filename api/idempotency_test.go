@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/serviceerror"
@@ -410,6 +411,52 @@ func TestIdempotency_ARequestInProgressIsAConflict(t *testing.T) {
 	require.Equal(t, 201, (<-first).status)
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k").status)
 	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+// TestIdempotency_ARepeatWaitsForTheFirstAnswer: the answer comes while the repeat waits.
+func TestIdempotency_ARepeatWaitsForTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		close(reached)
+		<-goOn
+		return nil
+	}
+	answers := make(chan answer)
+	send := func() { answers <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }
+	go send()
+	<-reached
+	go send()
+	time.Sleep(300 * time.Millisecond) // so that the repeat usually comes before the answer
+	close(goOn)
+	first, second := <-answers, <-answers
+	require.Equal(t, []int{201, 201}, []int{first.status, second.status})
+	require.Equal(t, first.body, second.body)
+	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+// TestIdempotency_AWaitEndsWithItsClient: nobody waits for an answer that nobody reads.
+func TestIdempotency_AWaitEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Hour })
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		close(reached)
+		<-goOn
+		return nil
+	}
+	first := make(chan answer)
+	go func() { first <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }()
+	<-reached
+	ctx, gone := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer gone()
+	r := newRequest(t, "POST", "/v1/checkout", validSession).WithContext(ctx)
+	r.Header.Set("Authorization", "Bearer "+f.merchant.testKey)
+	r.Header.Set(idempotent, "k")
+	f.handler.ServeHTTP(httptest.NewRecorder(), r)
+	close(goOn)
+	require.Equal(t, 201, (<-first).status)
 }
 
 func TestIdempotency_HundredAtOnceInTwoProcessesMakeOneSession(t *testing.T) {

@@ -42,6 +42,8 @@ var reaches = []reach{
 	{route: "GET /v1/events/{id}", path: "/v1/events/{evt}", foreign: 404, own: 200},
 	{route: "GET /v1/replays/{id}", path: "/v1/replays/{whr}", foreign: 404, own: 200},
 	{route: "GET /v1/payouts/{id}", path: "/v1/payouts/{po}", foreign: 404, own: 200},
+	{route: "GET /v1/transactions/{id}", path: "/v1/transactions/{txn}", foreign: 404, own: 200},
+	{route: "GET /v1/merchant", path: "/v1/merchant", foreign: 200, own: 200},
 
 	{route: "GET /v1/checkout", path: "/v1/checkout", foreign: 200, own: 200, lists: []string{"paid", "cs"}},
 	{route: "GET /v1/checkout", path: "/v1/checkout?status=pending", foreign: 200, own: 200, lists: []string{"cs"}},
@@ -65,6 +67,12 @@ var reaches = []reach{
 	{route: "GET /v1/replays", path: "/v1/replays", foreign: 200, own: 200, lists: []string{"whr"}},
 	{route: "GET /v1/replays", path: "/v1/replays?webhook={wh}", foreign: 200, own: 200, lists: []string{"whr"}},
 	{route: "GET /v1/replays", path: "/v1/replays?cursor={whr}", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?transaction={txn}", foreign: 200, own: 200, lists: []string{"paid"}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?customer_email={order}@example.com", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/transactions", path: "/v1/transactions", foreign: 200, own: 200, lists: []string{"txn"}},
+	{route: "GET /v1/transactions", path: "/v1/transactions?status=succeeded", foreign: 200, own: 200, lists: []string{"txn"}},
+	{route: "GET /v1/transactions", path: "/v1/transactions?session={paid}", foreign: 200, own: 200, lists: []string{"txn"}},
+	{route: "GET /v1/transactions", path: "/v1/transactions?cursor={txn}", foreign: 200, own: 200, lists: []string{}},
 	{route: "GET /v1/payouts", path: "/v1/payouts", foreign: 200, own: 200, lists: []string{"po"}},
 	{route: "GET /v1/payouts", path: "/v1/payouts?status=failed", foreign: 200, own: 200, lists: []string{"po"}},
 	{route: "GET /v1/payouts", path: "/v1/payouts?session={paid}", foreign: 200, own: 200, lists: []string{"po"}},
@@ -155,7 +163,7 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 	require.NoError(m.t, err)
 	things := map[string]string{
 		"wh": endpoint, "evt": event, "whd": delivery, "whr": m.newReplay(o.key(), endpoint), "cs": session.json["id"].(string), "paid": paid,
-		"po": payout, "order": "order-" + name, "secret": secret,
+		"po": payout, "txn": m.transactionOf(paid), "order": "order-" + name, "secret": secret,
 		"url": "https://" + name + ".example/hook", "idempotency": "register-" + name,
 	}
 	o.unknown = map[string]string{}
@@ -166,6 +174,16 @@ func (m *isolation) newOwner(who merchant, mode checkout.Mode, name string) owne
 	sign(o.unknown, strings.ReplaceAll(string(e.Body), event, o.unknown["evt"]))
 	o.things = things
 	return o
+}
+
+// transactionOf returns the id of a session's payment.
+func (f *front) transactionOf(session string) (id string) {
+	f.t.Helper()
+	conn, err := pgx.Connect(f.t.Context(), f.url)
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, conn.Close(context.Background())) }()
+	require.NoError(f.t, conn.QueryRow(f.t.Context(), `SELECT id FROM transaction WHERE session_id = $1`, session).Scan(&id))
+	return id
 }
 
 // sign adds body and its signature by the secret.
@@ -223,7 +241,7 @@ var ageSeconds = regexp.MustCompile(`"age_seconds":-?\d+`)
 func seen(a answer) string {
 	header := a.header.Clone()
 	maps.DeleteFunc(header, func(name string, _ []string) bool {
-		return name == http.CanonicalHeaderKey("X-Request-Id") || strings.HasPrefix(name, "Ratelimit-")
+		return name == http.CanonicalHeaderKey("X-Request-Id") || name == "Content-Length" || strings.HasPrefix(name, "Ratelimit-")
 	})
 	return fmt.Sprint(a.status, " ", header, " ", ageSeconds.ReplaceAllString(a.withoutID(), `"age_seconds":0`))
 }
@@ -243,7 +261,7 @@ func foreignStatus(o, c owner, r reach) int {
 // malformed returns texts that have not the shape of an id.
 func malformed(id string) []string {
 	prefix, rest, _ := strings.Cut(id, "_")
-	return []string{"x", id[:len(id)-1], id + "0", strings.ToUpper(id), "txn_" + rest, prefix + "_", "%00", id + "%0a", "null", "..%2f" + id}
+	return []string{"x", id[:len(id)-1], id + "0", strings.ToUpper(id), "tx_" + rest, prefix + "_", "%00", id + "%0a", "null", "..%2f" + id}
 }
 
 // TestIsolation_EveryRouteAndPair tries every route with two merchants and two modes as caller and

@@ -25,6 +25,7 @@ func TestLists_WalkToTheEndInPages(t *testing.T) {
 		all["whr"] = append(all["whr"], f.newReplay(key, endpoint))
 		session, payout := f.newPayout(f.merchant, checkout.ModeTest)
 		all["cs"], all["po"] = append(all["cs"], session), append(all["po"], payout)
+		all["txn"] = append(all["txn"], f.transactionOf(session))
 		if i > 0 {
 			id, _ := f.newEndpoint(key)
 			all["wh"] = append(all["wh"], id)
@@ -78,7 +79,7 @@ func TestLists_RefuseWrongParameters(t *testing.T) {
 			"limit=0": {"limit"}, "limit=101": {"limit"}, "limit=-1": {"limit"}, "limit=": {"limit"}, "limit=ten": {"limit"}, "limit=1.5": {"limit"},
 			"limit=+10": {"limit"}, "limit=010": {"limit"}, "limit=1e1": {"limit"}, "limit=99999999999999999999": {"limit"},
 			"limit=5&limit=5": {"limit"},
-			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=txn_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
+			"cursor=":         {"cursor"}, "cursor=x": {"cursor"}, "cursor=key_06gztdfwwzk78bjehzhyt37pjg": {"cursor"}, "cursor=%00": {"cursor"},
 			"cursor=" + l.prefix + "_":                               {"cursor"},
 			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37%0A":     {"cursor"},
 			"cursor=" + l.prefix + "_06gztdfwwzk78bjehzhyt37p%0A%0A": {"cursor"},

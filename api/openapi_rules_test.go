@@ -153,7 +153,7 @@ func TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten(t *testing.T) {
 	const number, text = "number", "string"
 	want := map[string]string{
 		"SessionRequest.amount": number, "Session.amount": number, "Transaction.amount": number, "Transaction.fee": number,
-		"Transaction.net": number, "Payout.source_amount": number,
+		"Transaction.net": number, "Payout.source_amount": number, "Plan.fee_fixed": number,
 		"LineItemRequest.unit_amount": number, "LineItem.unit_amount": number,
 		"Payout.amount": text, "Payout.fee": text, "Payout.exchange_rate": text, "Transaction.exchange_rate": text,
 	}

@@ -304,7 +304,7 @@ func (f *front) ownIDs() map[string]string {
 	endpoint, _ := f.newEndpoint(key)
 	session := f.newSession(key)
 	own := map[string]string{}
-	_, payout := f.newPayout(f.merchant, checkout.ModeTest)
+	paid, payout := f.newPayout(f.merchant, checkout.ModeTest)
 	replay := f.newReplay(key, endpoint)
 	f.endReplays()
 	event, _ := f.newDelivery(key, endpoint)
@@ -312,6 +312,8 @@ func (f *front) ownIDs() map[string]string {
 		switch {
 		case strings.Contains(o.Path, "/checkout/"):
 			own[o.Path] = session
+		case strings.HasPrefix(o.Path, "/v1/transactions/"):
+			own[o.Path] = f.transactionOf(paid)
 		case strings.HasPrefix(o.Path, "/v1/payouts/"):
 			own[o.Path] = payout
 		case strings.HasPrefix(o.Path, "/v1/webhooks/"):

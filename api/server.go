@@ -31,6 +31,9 @@ type Config struct {
 	// URL is the public address of this API without a trailing slash. The OpenAPI document names it.
 	// When empty, the document names the address from which it came.
 	URL string
+	// IdempotencyWait is how long a repeat of a request that is still worked on waits for its answer. 0 is
+	// 5 s, and a negative one does not wait.
+	IdempotencyWait time.Duration
 	// CheckoutURL is the address of the hosted pages without a trailing slash: the {checkout_url}
 	// of the interface document.
 	CheckoutURL string
@@ -79,6 +82,9 @@ func New(c Config) http.Handler {
 	}
 	if c.SessionLifetime == 0 {
 		c.SessionLifetime = checkout.SessionLifetime
+	}
+	if c.IdempotencyWait == 0 {
+		c.IdempotencyWait = defaultIdempotencyWait
 	}
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits
@@ -129,6 +135,9 @@ func (s *Server) routes(router *mux.Router) {
 	s.route(router, "/v1/checkout", methods{get: checkouts(s.listSessions), post: checkouts(s.createSession)})
 	s.route(router, "/v1/checkout/{id}", methods{get: checkouts(s.getSession)})
 	s.route(router, "/v1/checkout/{id}/expire", methods{post: checkouts(s.expireSession)})
+	s.route(router, "/v1/transactions", methods{get: checkouts(s.listTransactions)})
+	s.route(router, "/v1/transactions/{id}", methods{get: checkouts(s.getTransaction)})
+	s.route(router, "/v1/merchant", methods{get: s.keyed(anyResource, s.getMerchant)})
 	s.route(router, "/v1/test/checkout/{id}/advance", methods{post: checkouts(s.advanceSession)})
 
 	s.route(router, "/v1/webhooks", methods{get: webhooks(s.listEndpoints), post: webhooks(s.createEndpoint)})

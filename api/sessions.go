@@ -16,25 +16,31 @@ import (
 )
 
 // createdSession is the answer to a create. secret is the session's own webhook secret, "" when a
-// registration's secret signs for webhook_url.
+// registration's secret signs for webhook_url or there is none.
 type createdSession struct {
 	checkout.Session
 	secret string
 }
 
-// MarshalJSON writes the session object with webhook_secret at its end. No other answer has
-// webhook_secret.
+// MarshalJSON writes the session object with webhook_signed_by and webhook_secret at its end. No other answer
+// has them.
 func (c createdSession) MarshalJSON() ([]byte, error) {
 	object, err := checkout.EncodeJSON(c.Session)
-	if err != nil || c.secret == "" {
-		return object, err
-	}
-	secret, err := json.Marshal(c.secret)
 	if err != nil {
 		return nil, err
 	}
-	object = append(object[:len(object)-1], `,"webhook_secret":`...)
-	return append(append(object, secret...), '}'), nil
+	end := struct {
+		SignedBy *string `json:"webhook_signed_by"`
+		Secret   string  `json:"webhook_secret,omitempty"`
+	}{Secret: c.secret}
+	if c.WebhookURL != nil && c.secret == "" {
+		end.SignedBy = c.SigningEndpoint
+	}
+	more, err := json.Marshal(end)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(object[:len(object)-1], ','), more[1:]...), nil
 }
 
 // createSession serves POST /v1/checkout. Source: interface document, "Create a
@@ -269,8 +275,17 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 // listSessions serves GET /v1/checkout, newest first.
 func (s *Server) listSessions(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	q := readQuery(r, "status", orderIDKey)
-	filter := storage.SessionFilter{Status: optionalChoice(q, "status", checkout.Statuses)}
+	q := readQuery(r, "status", orderIDKey, "transaction", "customer_email")
+	filter := storage.SessionFilter{
+		Status:      optionalChoice(q, "status", checkout.Statuses),
+		Transaction: optionalID(q, "transaction", checkout.PrefixTransaction),
+	}
+	if text, ok := q.optionalText("customer_email"); ok {
+		if !checkout.ValidEmail(text) {
+			q.add("customer_email", "must be an e-mail address")
+		}
+		filter.CustomerEmail = text
+	}
 	if text, ok := q.optionalText(orderIDKey); ok {
 		if text == "" || !utf8.ValidString(text) || strings.ContainsRune(text, 0) ||
 			utf8.RuneCountInString(text) > maxMetadataValue {

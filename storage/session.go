@@ -180,7 +180,7 @@ func (s *Store) readSessionOnce(
 	})
 
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id IN (`+owned+`) AND t.status IN ('succeeded', 'failed')
+		WHERE t.session_id IN (`+owned+`) AND `+decided+`
 			ORDER BY t.attempt`, args...).Query(func(rows pgx.Rows) (err error) {
 		session.Transactions, err = pgx.CollectRows(rows,
 			pgx.RowToStructByNameLax[checkout.Transaction])
@@ -219,6 +219,10 @@ type SessionFilter struct {
 	Status   checkout.Status
 	OrderID  string // metadata.order_id, with or without the order id guard
 	Currency checkout.Currency
+	// Transaction is the id of a payment of the session.
+	Transaction string
+	// CustomerEmail is the address that the merchant or the customer gave. Upper and lower case do not matter.
+	CustomerEmail string
 	// Search is a session id, payment id, payout id, order id or customer e-mail address. Upper and
 	// lower case do not matter in the address. It must match the whole value.
 	Search string
@@ -231,10 +235,12 @@ const found = `
 	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT id FROM checkout_session
 	WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
-	UNION SELECT id FROM checkout_session
-	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)
-	UNION SELECT session_id FROM transaction
-	WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower($3)`
+	UNION `
+
+// ofCustomer selects the ids of the sessions of an e-mail address (?). Each part uses an index.
+const ofCustomer = `
+	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower(?)
+	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND lower(customer_email) = lower(?)`
 
 // Sessions lists sessions, newest first, with their decided transactions and
 // their payouts.
@@ -245,7 +251,15 @@ func (s *Store) Sessions(
 	if f.Search != "" {
 		q.args = append(q.args, f.Search)
 		// Not IN: PostgreSQL must find these few ids before it reads the list.
-		q.where("s.id = ANY (ARRAY(" + found + "))")
+		q.where("s.id = ANY (ARRAY("+found+ofCustomer+"))", f.Search, f.Search)
+	}
+
+	if f.Transaction != "" {
+		q.where(`s.id = ANY (ARRAY(SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = ?))`,
+			f.Transaction)
+	}
+	if f.CustomerEmail != "" {
+		q.where("s.id = ANY (ARRAY("+ofCustomer+"))", f.CustomerEmail, f.CustomerEmail)
 	}
 
 	switch f.Status {
@@ -281,7 +295,7 @@ func (s *Store) readPayments(ctx context.Context, sessions []checkout.Session) e
 
 	var batch pgx.Batch
 	batch.Queue(`SELECT `+transactionColumns+transactionJoin+`
-		WHERE t.session_id = ANY ($1) AND t.status IN ('succeeded', 'failed')
+		WHERE t.session_id = ANY ($1) AND `+decided+`
 		ORDER BY t.attempt`, ids).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
 		for _, t := range all {

@@ -460,22 +460,22 @@ func (e Locale) Valid() bool {
 
 // Defines values for MerchantChanged.
 const (
-	Name            MerchantChanged = "name"
-	PayoutAddresses MerchantChanged = "payout_addresses"
-	Plan            MerchantChanged = "plan"
-	Settings        MerchantChanged = "settings"
+	MerchantChangedName            MerchantChanged = "name"
+	MerchantChangedPayoutAddresses MerchantChanged = "payout_addresses"
+	MerchantChangedPlan            MerchantChanged = "plan"
+	MerchantChangedSettings        MerchantChanged = "settings"
 )
 
 // Valid indicates whether the value is a known member of the MerchantChanged enum.
 func (e MerchantChanged) Valid() bool {
 	switch e {
-	case Name:
+	case MerchantChangedName:
 		return true
-	case PayoutAddresses:
+	case MerchantChangedPayoutAddresses:
 		return true
-	case Plan:
+	case MerchantChangedPlan:
 		return true
-	case Settings:
+	case MerchantChangedSettings:
 		return true
 	default:
 		return false
@@ -977,24 +977,6 @@ func (e SessionStatus) Valid() bool {
 	}
 }
 
-// Defines values for TransactionStatus.
-const (
-	TransactionStatusFailed    TransactionStatus = "failed"
-	TransactionStatusSucceeded TransactionStatus = "succeeded"
-)
-
-// Valid indicates whether the value is a known member of the TransactionStatus enum.
-func (e TransactionStatus) Valid() bool {
-	switch e {
-	case TransactionStatusFailed:
-		return true
-	case TransactionStatusSucceeded:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for TransactionFailureCode.
 const (
 	TransactionFailureCodeCardDeclined      TransactionFailureCode = "card_declined"
@@ -1025,6 +1007,24 @@ func (e TransactionFailureCode) Valid() bool {
 	case TransactionFailureCodeThreeDsAbandoned:
 		return true
 	case TransactionFailureCodeThreeDsFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TransactionStatus.
+const (
+	TransactionStatusFailed    TransactionStatus = "failed"
+	TransactionStatusSucceeded TransactionStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the TransactionStatus enum.
+func (e TransactionStatus) Valid() bool {
+	switch e {
+	case TransactionStatusFailed:
+		return true
+	case TransactionStatusSucceeded:
 		return true
 	default:
 		return false
@@ -1219,6 +1219,15 @@ func (e ListEventsParamsOrder) Valid() bool {
 // Examples: 149.9
 type Amount = float64
 
+// ApiKey An API key without its secret.
+type ApiKey struct {
+	Id    string `json:"id"`
+	Label string `json:"label"`
+
+	// Scopes `full`, `read`, or a list of `resource:read` and `resource:write`.
+	Scopes []string `json:"scopes"`
+}
+
 // Attempt One POST to your server.
 type Attempt struct {
 	// DurationMs Null while it is under way.
@@ -1336,7 +1345,7 @@ type CreateConflict struct {
 	union json.RawMessage
 }
 
-// CreatedSession A checkout session, and the secret that signs for its `webhook_url` when no webhook of yours does.
+// CreatedSession A checkout session, and who signs for its `webhook_url`.
 type CreatedSession struct {
 	// Amount Major units of the currency, with two decimals.
 	//
@@ -1393,6 +1402,9 @@ type CreatedSession struct {
 	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
+	// PaymentInProgress A payment is being decided. The session is still pending and cannot be expired now.
+	PaymentInProgress bool `json:"payment_in_progress"`
+
 	// Payout The payout of a completed session, or null.
 	Payout *Payout `json:"payout"`
 
@@ -1416,6 +1428,9 @@ type CreatedSession struct {
 
 	// WebhookSecret The signing secret, shown only here. All of it is the key, `whsec_` included.
 	WebhookSecret *Secret `json:"webhook_secret,omitempty"`
+
+	// WebhookSignedBy Your webhook whose secret signs for `webhook_url`; null when `webhook_secret` does, or without `webhook_url`.
+	WebhookSignedBy *WebhookId `json:"webhook_signed_by"`
 
 	// WebhookUrl As you sent it.
 	WebhookUrl *string `json:"webhook_url"`
@@ -1963,6 +1978,24 @@ type OrderIdInUseError string
 // OrderIdInUseStatus Of the session that has the order id; `completed` when the order is paid.
 type OrderIdInUseStatus string
 
+// OwnMerchant You in one mode, and the key of the request.
+type OwnMerchant struct {
+	Id string `json:"id"`
+
+	// Key An API key without its secret.
+	Key ApiKey `json:"key"`
+
+	// Livemode True in live mode, false in test mode.
+	Livemode Livemode `json:"livemode"`
+	Name     string   `json:"name"`
+
+	// PayoutAddresses Where payouts are sent. The middle of each address is left out.
+	PayoutAddresses []PayoutAddress `json:"payout_addresses"`
+
+	// Plan The price of a payment.
+	Plan Plan `json:"plan"`
+}
+
 // Page What every list has beside its `data`.
 type Page struct {
 	HasMore bool `json:"has_more"`
@@ -2231,6 +2264,16 @@ type PayoutSentType string
 // PayoutStatus defines model for PayoutStatus.
 type PayoutStatus string
 
+// Plan The price of a payment.
+type Plan struct {
+	// FeeBasisPoints Of the amount; 100 is 1 %.
+	FeeBasisPoints int `json:"fee_basis_points"`
+
+	// FeeFixed In the currency of the payment.
+	FeeFixed float64 `json:"fee_fixed"`
+	Name     string  `json:"name"`
+}
+
 // RateLimited defines model for RateLimited.
 type RateLimited struct {
 	Error RateLimitedError `json:"error"`
@@ -2478,6 +2521,9 @@ type Session struct {
 	// Examples: {"order_id":"A-1042"}
 	Metadata Metadata `json:"metadata"`
 
+	// PaymentInProgress A payment is being decided. The session is still pending and cannot be expired now.
+	PaymentInProgress bool `json:"payment_in_progress"`
+
 	// Payout The payout of a completed session, or null.
 	Payout *Payout `json:"payout"`
 
@@ -2678,9 +2724,6 @@ type Transaction struct {
 	Status        TransactionStatus `json:"status"`
 }
 
-// TransactionStatus defines model for Transaction.Status.
-type TransactionStatus string
-
 // TransactionFailure defines model for TransactionFailure.
 type TransactionFailure struct {
 	Code TransactionFailureCode `json:"code"`
@@ -2694,6 +2737,18 @@ type TransactionFailureCode string
 
 // TransactionId Examples: txn_06gt1byy22ak2qcxs7w1g67824
 type TransactionId = string
+
+// TransactionList defines model for TransactionList.
+type TransactionList struct {
+	Data    []Transaction `json:"data"`
+	HasMore bool          `json:"has_more"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// TransactionStatus defines model for TransactionStatus.
+type TransactionStatus string
 
 // TransferNotFinal defines model for TransferNotFinal.
 type TransferNotFinal struct {
@@ -2960,6 +3015,12 @@ type ListSessionsParams struct {
 	// OrderId Only sessions with this `metadata.order_id`, as it was sent.
 	OrderId *string `form:"order_id,omitempty" json:"order_id,omitempty"`
 
+	// Transaction Only the session of this transaction.
+	Transaction *TransactionId `form:"transaction,omitempty" json:"transaction,omitempty"`
+
+	// CustomerEmail Only sessions of this address, which you or the customer gave. Upper and lower case do not matter.
+	CustomerEmail *string `form:"customer_email,omitempty" json:"customer_email,omitempty"`
+
 	// Limit How many entries a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3124,6 +3185,27 @@ type CancelReplayParams struct {
 type AdvanceSessionParams struct {
 	// IdempotencyKey A name that you choose for this request, so that repeating it is safe.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTransactionsParams defines parameters for ListTransactions.
+type ListTransactionsParams struct {
+	// Status Only transactions with this status.
+	Status *TransactionStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Session Only what belongs to this session.
+	Session *SessionFilter `form:"session,omitempty" json:"session,omitempty"`
+
+	// Limit How many entries a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Since Only what was created then or later. RFC 3339; write `+` as `%2B`.
+	Since *Since `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only what was created before. RFC 3339; write `+` as `%2B`.
+	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 }
 
 // ListWebhooksParams defines parameters for ListWebhooks.

@@ -21,6 +21,9 @@ const (
 	TransactionFailed     TransactionStatus = "failed"
 )
 
+// DecidedTransactions are the states of a transaction that merchants see.
+var DecidedTransactions = []TransactionStatus{TransactionSucceeded, TransactionFailed}
+
 // FailureCode says why a payment failed. Source: api/decisions.md, "transaction".
 type FailureCode string
 

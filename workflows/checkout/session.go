@@ -103,11 +103,12 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		ExpiresAt      string          `json:"expires_at"`
 		CompletedAt    *string         `json:"completed_at"`
 		Timeline       []Moment        `json:"timeline"`
+		Paying         bool            `json:"payment_in_progress"`
 	}{
 		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
 		s.RedirectURL, s.CancelURL, s.Description, s.Locale, s.LineItems, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
 		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
-		s.Timeline(),
+		s.Timeline(), s.PaymentInFlight,
 	})
 }
 

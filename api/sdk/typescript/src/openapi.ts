@@ -169,6 +169,69 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List transactions
+         * @description Scope `checkout:read`. Payments that are decided, newest first.
+         */
+        get: operations["listTransactions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a transaction. */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Retrieve a transaction
+         * @description Scope `checkout:read`. A payment that is not decided yet is a 404.
+         */
+        get: operations["getTransaction"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/merchant": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Retrieve yourself
+         * @description Any valid key may ask whose it is and what it may do.
+         */
+        get: operations["getMerchant"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhooks": {
         parameters: {
             query?: never;
@@ -1004,9 +1067,13 @@ export interface components {
             completed_at: components["schemas"]["OptionalTime"];
             /** @description What happened so far, oldest first. */
             timeline: components["schemas"]["Moment"][];
+            /** @description A payment is being decided. The session is still pending and cannot be expired now. */
+            payment_in_progress: boolean;
         };
-        /** @description A checkout session, and the secret that signs for its `webhook_url` when no webhook of yours does. */
+        /** @description A checkout session, and who signs for its `webhook_url`. */
         CreatedSession: components["schemas"]["Session"] & {
+            /** @description Your webhook whose secret signs for `webhook_url`; null when `webhook_secret` does, or without `webhook_url`. */
+            webhook_signed_by: components["schemas"]["WebhookId"] | null;
             webhook_secret?: components["schemas"]["Secret"];
         };
         /** @description One thing that happened to a session. */
@@ -1048,12 +1115,13 @@ export interface components {
             /** @description The customer confirmed with the bank. */
             three_d_secure: boolean;
         };
+        /** @enum {string} */
+        TransactionStatus: "succeeded" | "failed";
         /** @description One payment of a session. */
         Transaction: {
             id: components["schemas"]["TransactionId"];
             session_id: components["schemas"]["SessionId"];
-            /** @enum {string} */
-            status: "succeeded" | "failed";
+            status: components["schemas"]["TransactionStatus"];
             amount: components["schemas"]["Amount"];
             currency: components["schemas"]["Currency"];
             payout_currency: components["schemas"]["PayoutCurrency"];
@@ -1441,6 +1509,37 @@ export interface components {
         SessionList: components["schemas"]["Page"] & {
             data: components["schemas"]["Session"][];
         };
+        TransactionList: components["schemas"]["Page"] & {
+            data: components["schemas"]["Transaction"][];
+        };
+        /** @description You in one mode, and the key of the request. */
+        OwnMerchant: {
+            id: string;
+            name: string;
+            livemode: components["schemas"]["Livemode"];
+            plan: components["schemas"]["Plan"];
+            /** @description Where payouts are sent. The middle of each address is left out. */
+            payout_addresses: components["schemas"]["PayoutAddress"][];
+            key: components["schemas"]["ApiKey"];
+        };
+        /** @description The price of a payment. */
+        Plan: {
+            name: string;
+            /** @description Of the amount; 100 is 1 %. */
+            fee_basis_points: number;
+            /**
+             * Format: double
+             * @description In the currency of the payment.
+             */
+            fee_fixed: number;
+        };
+        /** @description An API key without its secret. */
+        ApiKey: {
+            id: string;
+            label: string;
+            /** @description `full`, `read`, or a list of `resource:read` and `resource:write`. */
+            scopes: string[];
+        };
         PayoutList: components["schemas"]["Page"] & {
             data: components["schemas"]["Payout"][];
         };
@@ -1771,7 +1870,7 @@ export interface components {
         };
         /**
          * @description `delivery_not_pending`: the delivery has ended; only a replay starts it again.
-         *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+         *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
          */
         DeliveryEnded: {
             headers: {
@@ -1856,7 +1955,7 @@ export interface components {
                 "application/json": components["schemas"]["BulkReplayConflict"];
             };
         };
-        /** @description The Idempotency-Key came before with another body, or the first request with it is still being worked on. */
+        /** @description The Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s. */
         IdempotencyConflict: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1967,6 +2066,8 @@ export interface components {
     parameters: {
         /** @description The id of a session. */
         SessionId: components["schemas"]["SessionId"];
+        /** @description The id of a transaction. */
+        TransactionId: components["schemas"]["TransactionId"];
         /** @description The id of a payout. */
         PayoutId: components["schemas"]["PayoutId"];
         /** @description The id of a webhook. */
@@ -2071,6 +2172,13 @@ export interface operations {
                  * @example A-1042
                  */
                 order_id?: string;
+                /** @description Only the session of this transaction. */
+                transaction?: components["schemas"]["TransactionId"];
+                /**
+                 * @description Only sessions of this address, which you or the customer gave. Upper and lower case do not matter.
+                 * @example ada@example.com
+                 */
+                customer_email?: string;
                 /** @description How many entries a page has at most. */
                 limit?: components["parameters"]["Limit"];
                 /** @description The `next_cursor` of the page before. */
@@ -2153,7 +2261,7 @@ export interface operations {
             /**
              * @description `order_id_in_use`: another session has this `metadata.order_id`. When its `status` is `pending`, use it or expire it
              *     first; when it is `completed`, the order is paid.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {
@@ -2222,7 +2330,7 @@ export interface operations {
             /**
              * @description `session_not_pending`: the session is completed or failed, see `status`.
              *     `payment_in_progress`: a payment of the session is being decided. Only when it fails can the session be expired.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {
@@ -2270,7 +2378,7 @@ export interface operations {
             /**
              * @description `session_not_pending`: the session is completed or failed, see `status`.
              *     `payment_in_progress`: a payment of the session is still to be settled; the session expires if it fails.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {
@@ -2414,7 +2522,7 @@ export interface operations {
              * @description `payout_not_failed`: it is pending or sent, perhaps because it was retried already.
              *     `transfer_not_final`: a signed transfer may still pay it.
              *     `payment_refunded`: the customer gets the money back.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {
@@ -2431,6 +2539,116 @@ export interface operations {
             };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTransactions: {
+        parameters: {
+            query?: {
+                /** @description Only transactions with this status. */
+                status?: components["schemas"]["TransactionStatus"];
+                /** @description Only what belongs to this session. */
+                session?: components["parameters"]["SessionFilter"];
+                /** @description How many entries a page has at most. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `next_cursor` of the page before. */
+                cursor?: components["parameters"]["Cursor"];
+                /**
+                 * @description Only what was created then or later. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-11-01T00:00:00Z
+                 */
+                since?: components["parameters"]["Since"];
+                /**
+                 * @description Only what was created before. RFC 3339; write `+` as `%2B`.
+                 * @example 2026-12-01T00:00:00Z
+                 */
+                until?: components["parameters"]["Until"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of transactions. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionList"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTransaction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a transaction. */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The transaction. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transaction"];
+                };
+            };
+            401: components["responses"]["InvalidApiKey"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getMerchant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description You, in the mode of the key. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                    "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                    "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnMerchant"];
+                };
+            };
+            401: components["responses"]["InvalidApiKey"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -3127,7 +3345,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             /**
              * @description `delivery_in_progress`: it is pending already. `webhook_deleted`: its webhook was deleted.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {
@@ -3175,7 +3393,7 @@ export interface operations {
             /**
              * @description `delivery_in_progress`: an attempt is under way. `delivery_held`: it or its webhook is on hold.
              *     `delivery_not_pending`: it has ended; replay it.
-             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on.
+             *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {
                 headers: {

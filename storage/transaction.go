@@ -1,0 +1,57 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// decided is true for a transaction t that merchants see.
+const decided = `t.status IN ('succeeded', 'failed')`
+
+// TransactionFilter selects decided transactions. An empty field selects all.
+type TransactionFilter struct {
+	Status    checkout.TransactionStatus
+	SessionID string
+}
+
+// Transactions lists decided transactions, newest first.
+func (s *Store) Transactions(
+	ctx context.Context, owner checkout.Owner, f TransactionFilter, p Page,
+) ([]checkout.Transaction, error) {
+	q := newList(owner, "t")
+	q.where(decided)
+	q.equal("t.status", string(f.Status))
+	q.equal("t.session_id", f.SessionID)
+	q.page(checkout.PrefixTransaction, "t", p)
+	rows, err := s.pool.Query(ctx, `SELECT `+transactionColumns+transactionJoin+` `+q.sql, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("transactions: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowToStructByNameLax[checkout.Transaction])
+	if err != nil {
+		return nil, fmt.Errorf("transactions: %w", err)
+	}
+	return got, nil
+}
+
+// Transaction returns a decided transaction. It returns checkout.ErrNotFound.
+func (s *Store) Transaction(ctx context.Context, ref checkout.Ref) (checkout.Transaction, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT `+transactionColumns+transactionJoin+`
+		WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3 AND `+decided, ref.ID, ref.MerchantID, ref.Mode)
+	if err != nil {
+		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
+	}
+	got, err := optionalRow[checkout.Transaction](rows)
+	if err != nil {
+		return checkout.Transaction{}, fmt.Errorf("transaction: %w", err)
+	}
+	if got == nil {
+		return checkout.Transaction{}, checkout.ErrNotFound
+	}
+	return *got, nil
+}
