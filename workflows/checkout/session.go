@@ -106,7 +106,8 @@ func (s Session) MarshalJSON() ([]byte, error) {
 		Paying         bool            `json:"payment_in_progress"`
 	}{
 		s.ID, s.URL, s.Amount, s.Currency, s.PayoutCurrency, s.Status, s.CustomerEmail, s.Metadata,
-		s.RedirectURL, s.CancelURL, s.Description, s.Locale, s.LineItems, s.WebhookURL, s.Mode.Live(), s.Transaction(), s.Payout,
+		s.RedirectURL, s.CancelURL, s.Description, s.Locale, s.LineItems, s.WebhookURL, s.Mode.Live(),
+		s.Transaction(), s.Payout,
 		FormatTime(s.CreatedAt), FormatTime(s.ExpiresAt), FormatOptionalTime(completedAt),
 		s.Timeline(), s.PaymentInFlight,
 	})
