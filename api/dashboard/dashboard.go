@@ -141,6 +141,7 @@ func (s *server) routes() {
 	s.get(inMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)
 	s.post(inMode+"/sessions/{id}/expire", checkout.RoleDeveloper, s.expireSession)
 	s.post(inMode+"/sessions/{id}/retry_payout", checkout.RoleOwner, s.retryPayout)
+	s.get(inMode+"/payouts", checkout.RoleViewer, s.listPayouts)
 	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
 	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)

@@ -61,7 +61,12 @@ var explorers = map[string]string{"eip155:1": "https://etherscan.io/tx/"}
 
 // Explorer returns the address of a page about a transaction of the transfer's chain, "" without one.
 func (sessionMoney) Explorer(t storage.PayoutTransfer, txHash string) string {
-	if site := explorers[t.ChainID]; site != "" {
+	return explorer(t.ChainID, txHash)
+}
+
+// explorer returns the address of a page about a transaction of a chain, "" without one.
+func explorer(chain, txHash string) string {
+	if site := explorers[chain]; site != "" && txHash != "" {
 		return site + txHash
 	}
 	return ""

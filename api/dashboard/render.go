@@ -52,7 +52,10 @@ var functions = template.FuncMap{
 	"string": func(v any) string { return fmt.Sprint(v) },
 	"ago":    func(t *time.Time) string { return showAgo(t, time.Now()) },
 
-	"currencies":      func() []checkout.Currency { return checkout.Currencies },
+	"currencies":       func() []checkout.Currency { return checkout.Currencies },
+	"payoutCurrencies": func() []checkout.PayoutCurrency { return checkout.PayoutCurrencies },
+	"payoutStatuses":   func() []checkout.PayoutStatus { return checkout.PayoutStatuses },
+
 	"sessionStatuses": func() []checkout.Status { return checkout.Statuses },
 	"tableStatuses": func() []checkout.Status {
 		return []checkout.Status{

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"example.com/checkout/storage"
@@ -25,7 +24,7 @@ type sessionForm struct {
 	Search   string
 	Status   checkout.Status
 	Currency checkout.Currency
-	From, To string // days in UTC, both included
+	days
 }
 
 // Chosen reports whether any filter is set.
@@ -46,10 +45,10 @@ func (s *server) listSessions(v visit) (answer, error) {
 	var next string
 	p.Sessions, next = onePage(found, func(s checkout.Session) string { return s.ID })
 	if next != "" {
-		p.Older = p.Form.address(v, next)
+		p.Older = p.Form.address(v, "/sessions", next)
 	}
 	if page.Before != "" {
-		p.Newest = p.Form.address(v, "")
+		p.Newest = p.Form.address(v, "/sessions", "")
 	}
 	return show("sessions", "Sessions", p)
 }
@@ -60,10 +59,8 @@ const maxSearch = 600
 // readSessionForm reads a query. It drops values that the page does not offer.
 func readSessionForm(q url.Values) sessionForm {
 	f := sessionForm{
-		Search: strings.TrimSpace(
-			q.Get("search"),
-		), Status: checkout.Status(q.Get("status")), Currency: checkout.Currency(q.Get("currency")),
-		From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to")),
+		Search: strings.TrimSpace(q.Get("search")), Status: checkout.Status(q.Get("status")),
+		Currency: checkout.Currency(q.Get("currency")), days: readDays(q),
 	}
 	if !utf8.ValidString(f.Search) || strings.ContainsRune(f.Search, 0) || len(f.Search) > maxSearch {
 		f.Search = ""
@@ -77,41 +74,12 @@ func readSessionForm(q url.Values) sessionForm {
 	return f
 }
 
-// bound sets the times of a page. It returns the fault of the days, "" for none.
-func (f sessionForm) bound(p *storage.Page) (fault string) {
-	var err error
-	if f.From != "" {
-		if p.Since, err = time.Parse(time.DateOnly, f.From); err != nil || p.Since.Year() < 1970 {
-			return "The first day must be a date such as 2026-11-21."
-		}
-	}
-	if f.To != "" {
-		if p.Until, err = time.Parse(time.DateOnly, f.To); err != nil || p.Until.Year() < 1970 {
-			return "The last day must be a date such as 2026-11-21."
-		}
-		p.Until = p.Until.AddDate(0, 0, 1)
-	}
-	if f.From != "" && f.To != "" && !p.Since.Before(p.Until) {
-		return "The first day must not be after the last one."
-	}
-	return ""
-}
-
-// address returns the address of the filtered list from a cursor on.
-func (f sessionForm) address(v visit, before string) string {
-	q := url.Values{}
-	for name, value := range map[string]string{
+// address returns the address of the filtered list at path, from a cursor on.
+func (f sessionForm) address(v visit, path, before string) string {
+	return addressOf(v.Path(path), map[string]string{
 		"search": f.Search, "status": string(f.Status), "currency": string(f.Currency), "from": f.From, "to": f.To,
 		"before": before,
-	} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if len(q) == 0 {
-		return v.Path("/sessions")
-	}
-	return v.Path("/sessions?") + q.Encode()
+	})
 }
 
 // Customer returns the customer's e-mail address: from the last payment, else from the merchant,

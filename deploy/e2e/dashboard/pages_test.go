@@ -39,7 +39,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 	signIn(b, m, newMember(m, checkout.RoleOwner))
 	for _, path := range []string{
 		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
-		"/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
+		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
 		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
 		"/test/keys", "/live/keys", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/account",
 	} {
@@ -49,6 +49,9 @@ func TestDashboard_EveryPage(t *testing.T) {
 	page(b, m, "/test/sessions/"+unpaid)
 	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
 	inspectPage(b, "dashboard-session-retry")
+	page(b, m, "/test/payouts")
+	b.Do(chrome.Click(".more summary"), chrome.See(".more form button"))
+	inspectPage(b, "dashboard-payouts-retry")
 	page(b, m, "/test/nothing")
 	inspectPage(b, "dashboard-not-found")
 	require.Len(t, b.TakeFaults(), 1, "the browser notes the 404")

@@ -1,0 +1,51 @@
+package dashboard
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/checkout/storage"
+)
+
+// days are the first and the last day of a list in UTC, both included, as the person typed them. An empty
+// day is no bound.
+type days struct{ From, To string }
+
+func readDays(q url.Values) days {
+	return days{From: strings.TrimSpace(q.Get("from")), To: strings.TrimSpace(q.Get("to"))}
+}
+
+// bound sets the times of a page. It returns the fault of the days, "" for none.
+func (d days) bound(p *storage.Page) (fault string) {
+	var err error
+	if d.From != "" {
+		if p.Since, err = time.Parse(time.DateOnly, d.From); err != nil || p.Since.Year() < 1970 {
+			return "The first day must be a date such as 2026-11-21."
+		}
+	}
+	if d.To != "" {
+		if p.Until, err = time.Parse(time.DateOnly, d.To); err != nil || p.Until.Year() < 1970 {
+			return "The last day must be a date such as 2026-11-21."
+		}
+		p.Until = p.Until.AddDate(0, 0, 1)
+	}
+	if d.From != "" && d.To != "" && !p.Since.Before(p.Until) {
+		return "The first day must not be after the last one."
+	}
+	return ""
+}
+
+// addressOf returns path with a query of the values that are not empty.
+func addressOf(path string, values map[string]string) string {
+	q := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}

@@ -1,0 +1,138 @@
+package dashboard
+
+import (
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// endedPayout creates a paid session and ends its payout. A failure of "" sends amount.
+func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount string, failure checkout.PayoutFailure) checkout.Ref {
+	d.t.Helper()
+	s := d.newSession(merchant, mode, func(s *checkout.Session) { s.Metadata = []byte(`{}`) })
+	_, settled := d.pay(s, "")
+	ref := s.Owner.Ref(settled.PayoutID)
+	if failure == "" {
+		_, _, err := d.store.RecordTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.Transfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: "0.1"})
+		require.NoError(d.t, err)
+	}
+	_, err := d.store.FinishPayout(d.t.Context(), ref, 1, failure)
+	require.NoError(d.t, err)
+	return ref
+}
+
+var payoutRowOf = regexp.MustCompile(`<tr id="(po_[0-9a-z]{26})">`)
+
+func listedPayouts(p page) (ids []string) {
+	for _, m := range payoutRowOf.FindAllStringSubmatch(p.body, -1) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+func TestPayouts_FiltersAndSums(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	require.Contains(t, viewer.get("/test/payouts").text(), "There is no payout yet")
+	const test = checkout.ModeTest
+	first := d.endedPayout(d.merchant, test, "0.100000000000000001", "")
+	second := d.endedPayout(d.merchant, test, "0.200000000000000002", "")
+	failed := d.endedPayout(d.merchant, test, "", checkout.PayoutInvalidAddress)
+	d.endedPayout(d.other, test, "7", "")
+	d.endedPayout(d.merchant, checkout.ModeLive, "8", checkout.PayoutNetworkError)
+	d.exec(`UPDATE payout SET currency = 'ETH' WHERE id = ANY ($1)`, []string{first.ID, second.ID})
+
+	today := func(days int) string { return time.Now().UTC().AddDate(0, 0, days).Format(time.DateOnly) }
+	for query, want := range map[string][]string{
+		"":                                       {first.ID, second.ID, failed.ID},
+		"?status=sent":                           {first.ID, second.ID},
+		"?status=failed":                         {failed.ID},
+		"?status=pending":                        nil,
+		"?currency=ETH":                          {first.ID, second.ID},
+		"?currency=BTC":                          nil,
+		"?status=x&currency=EUR":                 {first.ID, second.ID, failed.ID},
+		"?from=" + today(1):                      nil,
+		"?from=" + today(-1) + "&to=" + today(1): {first.ID, second.ID, failed.ID},
+	} {
+		got := viewer.get("/test/payouts" + query)
+		require.Equal(t, 200, got.status, query)
+		require.ElementsMatch(t, want, listedPayouts(got), query)
+	}
+	require.Equal(t, 422, viewer.get("/test/payouts?from=nonsense").status)
+
+	all := viewer.get("/test/payouts").text()
+	require.Contains(t, all, "0.300000000000000003 ETH", "exact")
+	require.Contains(t, all, "2,444.30 EUR")
+	require.Contains(t, viewer.get("/test/payouts?status=failed").text(), "From <span>1,222.15 EUR</span>, after the fee")
+	require.NotContains(t, viewer.get("/test/payouts?status=failed").text(), "0.3")
+}
+
+func TestPayouts_OlderKeepsTheFilter(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, "1", "")
+	d.exec(`DO $$ BEGIN SET LOCAL session_replication_role = replica;
+		INSERT INTO checkout_session SELECT (jsonb_populate_record(s, jsonb_build_object('id', 'cs_' || lpad(i::text, 26, '0')))).* FROM checkout_session s, generate_series(1, 60) i;
+		INSERT INTO payout SELECT (jsonb_populate_record(p, jsonb_build_object('id', 'po_' || lpad(i::text, 26, '0'), 'session_id', 'cs_' || lpad(i::text, 26, '0')))).* FROM payout p, generate_series(1, 60) i; END $$`)
+	viewer := d.as(checkout.RoleViewer)
+	one := viewer.get("/test/payouts?status=sent")
+	require.Len(t, listedPayouts(one), pageSize)
+	require.Equal(t, ref.ID, listedPayouts(one)[0])
+	link := regexp.MustCompile(`href="([^"]*before=[^"]*status=sent[^"]*)"`).FindStringSubmatch(one.text())
+	require.NotNil(t, link)
+	two := viewer.get(link[1])
+	require.Len(t, listedPayouts(two), 11)
+	require.Contains(t, two.text(), "Newest")
+}
+
+func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, "", checkout.PayoutInvalidAddress)
+	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
+	shown := owner.get("/test/payouts").text()
+	require.Contains(t, shown, "still the one that was refused: <code>sandbox:shop</code>")
+	require.NotContains(t, developer.get("/test/payouts").text(), "Send again")
+	d.exec(`UPDATE payout_address SET address = 'sandbox:mended' WHERE merchant_id = $1`, d.merchant)
+	shown = owner.get("/test/payouts").text()
+	require.Contains(t, shown, "goes to your present address: <code>sandbox:mended</code>")
+	form := regexp.MustCompile(`action="(/test/sessions/cs_\w+/retry_payout)"`).FindStringSubmatch(shown)
+	require.NotNil(t, form)
+	d.temporal.start = func(client.StartWorkflowOptions) error { return nil }
+	require.Equal(t, 303, owner.post(form[1]).status)
+	p, _, err := d.store.Payout(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutPending, p.Status)
+	require.NotContains(t, owner.get("/test/payouts").text(), "Send again")
+	d.exec(`DELETE FROM payout_address WHERE merchant_id = $1`, d.merchant)
+	_, err = d.store.FinishPayout(t.Context(), ref, 2, checkout.PayoutNetworkError)
+	require.NoError(t, err)
+	require.Contains(t, owner.get("/test/payouts").text(), "No address is set for USDC")
+}
+
+func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	_, payout := d.livePayout()
+	p, _, err := d.store.Payout(t.Context(), payout)
+	require.NoError(t, err)
+	_, err = d.store.HoldPayout(t.Context(), p, checkout.HoldFloat, time.Hour)
+	require.NoError(t, err)
+	viewer := d.as(checkout.RoleViewer)
+	require.Contains(t, viewer.get("/live/payouts").text(), "There is too little of the currency to send at present")
+	transfer := d.signed(payout)
+	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
+	require.NoError(t, err)
+	_, _, err = d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
+		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: "0.000345",
+	}, 21_000_071)
+	require.NoError(t, err)
+	require.Contains(t, viewer.get("/live/payouts").text(), `href="https://etherscan.io/tx/0xsecond"`)
+	require.NotContains(t, viewer.get("/live/payouts").text(), "too little")
+}
