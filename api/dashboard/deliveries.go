@@ -23,6 +23,7 @@ type deliveriesPage struct {
 	Newest     string             // address of the first page, "" on the first page
 	Reload     string             // address that answers with this page once the page has changed
 	Live       bool               // the page updates its rows by itself
+	CSV        string             // address of the filtered log as a file
 	Pause      string             // address of this page without live updates
 	Resume     string             // address with live updates; both are "" where the page cannot be live
 }
@@ -155,6 +156,7 @@ func (s *server) listDeliveries(v visit) (answer, error) {
 
 	var next string
 	p.Deliveries, next = onePage(rows, func(r deliveryRow) string { return r.ID })
+	p.CSV = addressWith(v.Path("/deliveries.csv"), p.Filter.query())
 	p.link(v, next, page.Before != "", s.Feed != nil && q.Get("live") != "off")
 	if page.Before == "" && s.Feed == nil {
 		p.Pause, p.Resume = "", ""
@@ -206,10 +208,7 @@ func (p deliveriesPage) address(v visit, more ...string) string {
 	for pair := range slices.Chunk(more, 2) {
 		q.Set(pair[0], pair[1])
 	}
-	if len(q) == 0 {
-		return v.Path("/deliveries")
-	}
-	return v.Path("/deliveries") + "?" + q.Encode()
+	return addressWith(v.Path("/deliveries"), q)
 }
 
 func (s *server) deliveryRows(v visit, f storage.DeliveryFilter, page storage.Page) ([]deliveryRow, error) {

@@ -44,6 +44,10 @@ func addressOf(path string, values map[string]string) string {
 			q.Set(name, value)
 		}
 	}
+	return addressWith(path, q)
+}
+
+func addressWith(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path
 	}

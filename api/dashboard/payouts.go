@@ -81,6 +81,7 @@ func (s *server) listPayouts(v visit) (answer, error) {
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("payouts", "Payouts", p)
 	}
+	p.CSV = p.Form.address(v, "/payouts.csv", "")
 	found, err := s.Store.Payouts(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
 		return answer{}, err

@@ -16,6 +16,7 @@ type sessionsPage struct {
 	Sessions []checkout.Session // newest first
 	Older    string             // address of the next page, "" on the last
 	Newest   string             // address of the first page, "" on the first page
+	CSV      string             // address of the filtered list as a file
 	Fault    string             // fault of the form, "" for none
 }
 
@@ -37,8 +38,8 @@ func (s *server) listSessions(v visit) (answer, error) {
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("sessions", "Sessions", p)
 	}
-	filter := storage.SessionFilter{Status: p.Form.Status, Currency: p.Form.Currency, Search: p.Form.Search}
-	found, err := s.Store.Sessions(v.Context(), v.Owner(), filter, page)
+	p.CSV = p.Form.address(v, "/sessions.csv", "")
+	found, err := s.Store.Sessions(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
 		return answer{}, err
 	}
@@ -74,6 +75,10 @@ func readSessionForm(q url.Values) sessionForm {
 	return f
 }
 
+func (f sessionForm) filter() storage.SessionFilter {
+	return storage.SessionFilter{Status: f.Status, Currency: f.Currency, Search: f.Search}
+}
+
 // address returns the address of the filtered list at path, from a cursor on.
 func (f sessionForm) address(v visit, path, before string) string {
 	return addressOf(v.Path(path), map[string]string{
@@ -97,14 +102,16 @@ func customerOf(s checkout.Session) string {
 }
 
 // OrderID returns the session's metadata.order_id, "" without one.
-func (sessionsPage) OrderID(s checkout.Session) string {
-	var metadata struct {
+func (sessionsPage) OrderID(s checkout.Session) string { return orderID(s.Metadata) }
+
+func orderID(metadata json.RawMessage) string {
+	var has struct {
 		OrderID json.RawMessage `json:"order_id"`
 	}
-	if json.Unmarshal(s.Metadata, &metadata) != nil {
+	if json.Unmarshal(metadata, &has) != nil {
 		return ""
 	}
-	return metadataText(metadata.OrderID)
+	return metadataText(has.OrderID)
 }
 
 // metadataText returns a value of metadata for people: a string without quotes, another value as it

@@ -1,0 +1,208 @@
+package dashboard
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"example.com/checkout/api/failure"
+	"example.com/checkout/api/web"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// exportPage is how many rows a statement of an export reads. An export is many short statements and not
+// one long transaction: a long one would hold back the feed of events and the removal of old rows.
+const exportPage = 500
+
+// export is a list as a CSV file.
+type export[T any] struct {
+	name string // of the list, for the name of the file
+	head []string
+	page storage.Page                    // bounds the times; its Before and Limit do not count
+	read func(storage.Page) ([]T, error) // newest first
+	id   func(T) string
+	row  func(T) []string
+}
+
+// exported serves a download for members of every role: it has what the pages show to all of them. h
+// writes the answer. Downloads count as streams, of which a person has few at once.
+func (s *server) exported(h func(v visit, w http.ResponseWriter) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := s.visitor(r)
+		if errors.Is(err, checkout.ErrNotFound) {
+			askToSignIn(w, r)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mine, ok := s.streams.TryEnter(v.Member.ID)
+		if !ok {
+			return fmt.Errorf("%w: this person has too many streams open", failure.RateLimited)
+		}
+		defer mine.Leave(false)
+		return h(v, w)
+	}
+}
+
+// write writes the whole list, page by page. After an error the download is cut, so that browsers report
+// it.
+func (e export[T]) write(v visit, w http.ResponseWriter) error {
+	page := e.page
+	page.Before, page.Limit = "", exportPage
+	rows, err := e.read(page)
+	if err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s-%s-%s.csv", e.name, v.Mode, time.Now().UTC().Format(time.DateOnly))
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name))
+	control := http.NewResponseController(w)
+	// The server's deadlines are for short requests; an error means that there is none.
+	_ = control.SetReadDeadline(time.Time{})
+	out := csv.NewWriter(w)
+	_ = out.Write(e.head) // Error reports it
+	for {
+		_ = control.SetWriteDeadline(time.Now().Add(streamPatience))
+		for _, row := range rows {
+			cells := e.row(row)
+			for i, cell := range cells {
+				cells[i] = asText(cell)
+			}
+			_ = out.Write(cells) // Error reports it
+		}
+		out.Flush()
+		if out.Error() != nil {
+			return nil // the visitor has gone
+		}
+		if len(rows) < exportPage {
+			return nil
+		}
+		page.Before = e.id(rows[len(rows)-1])
+		if rows, err = e.read(page); err != nil {
+			return err
+		}
+	}
+}
+
+// asText makes a program for tables show a cell as text. People choose addresses and names, and a cell that
+// begins with such a character would be a formula. Source: OWASP, "CSV Injection".
+func asText(cell string) string {
+	if strings.IndexAny(strings.TrimLeft(cell, " "), "=+-@\t\r\n＝＋－＠|%") == 0 {
+		return "'" + cell
+	}
+	return cell
+}
+
+// exportSessions serves GET /{mode}/sessions.csv with the filters of the list.
+func (s *server) exportSessions(v visit, w http.ResponseWriter) error {
+	form, page := readSessionForm(v.URL.Query()), storage.Page{}
+	if form.bound(&page) != "" {
+		return failure.Invalid
+	}
+	return export[checkout.Session]{
+		name: "sessions", page: page,
+		head: []string{
+			"id", "status", "created_at", "ended_at", "amount", "currency", "fee", "net", "payout_currency", "customer_email",
+			"order_id", "transaction_id", "failure", "card_brand", "card_last4", "payout_id", "payout_status", "payout_amount",
+			"metadata",
+		},
+		read: func(p storage.Page) ([]checkout.Session, error) {
+			return s.Store.Sessions(v.Context(), v.Owner(), form.filter(), p)
+		},
+		id: func(s checkout.Session) string { return s.ID }, row: sessionCells,
+	}.write(v, w)
+}
+
+func sessionCells(s checkout.Session) []string {
+	var t checkout.Transaction
+	if last := s.Transaction(); last != nil {
+		t = *last
+	}
+	var p checkout.Payout
+	if s.Payout != nil {
+		p = *s.Payout
+	}
+	fee, net := "", ""
+	if t.Status == checkout.TransactionSucceeded {
+		fee, net = t.Fee.String(), t.Net.String()
+	}
+	return []string{
+		s.ID, string(s.Status), checkout.FormatTime(s.CreatedAt), optionalTime(s.EndedAt), s.Amount.String(),
+		string(s.Currency), fee, net, string(s.PayoutCurrency), customerOf(s), orderID(s.Metadata), t.ID,
+		string(t.Failure), t.PaymentMethod.Brand, t.PaymentMethod.Last4, p.ID, string(p.Status), p.Amount, string(s.Metadata),
+	}
+}
+
+// exportPayouts serves GET /{mode}/payouts.csv with the filters of the list.
+func (s *server) exportPayouts(v visit, w http.ResponseWriter) error {
+	form, page := readPayoutForm(v.URL.Query()), storage.Page{}
+	if form.bound(&page) != "" {
+		return failure.Invalid
+	}
+	return export[checkout.Payout]{
+		name: "payouts", page: page,
+		head: []string{
+			"id", "status", "created_at", "sent_at", "confirmed_at", "failed_at", "amount", "currency", "network_fee", "network",
+			"destination", "tx_hash", "source_amount", "source_currency", "exchange_rate", "failure", "session_id",
+			"transaction_id", "order_id",
+		},
+		read: func(p storage.Page) ([]checkout.Payout, error) {
+			return s.Store.Payouts(v.Context(), v.Owner(), form.filter(), p)
+		},
+		id: func(p checkout.Payout) string { return p.ID }, row: payoutCells,
+	}.write(v, w)
+}
+
+func payoutCells(p checkout.Payout) []string {
+	return []string{
+		p.ID, string(p.Status), checkout.FormatTime(p.CreatedAt), optionalTime(p.SentAt), optionalTime(p.ConfirmedAt),
+		optionalTime(p.FailedAt), p.Amount, string(p.Currency), p.Fee, p.Network, p.Destination, p.TxHash,
+		p.SourceAmount.String(), string(p.SourceCurrency), p.ExchangeRate, string(p.Failure), p.SessionID, p.TransactionID,
+		orderID(p.Metadata),
+	}
+}
+
+// exportDeliveries serves GET /{mode}/deliveries.csv with the filters of the log.
+func (s *server) exportDeliveries(v visit, w http.ResponseWriter) error {
+	var form deliveryForm
+	filter, page := form.read(v.URL.Query())
+	if form.Fault != "" {
+		return failure.Invalid
+	}
+	return export[deliveryRow]{
+		name: "deliveries", page: page,
+		head: []string{
+			"id", "state", "event_id", "event_type", "session_id", "webhook_id", "url", "created_at", "finished_at", "run",
+			"last_attempt", "last_attempt_at", "last_result", "next_attempt_at",
+		},
+		read: func(p storage.Page) ([]deliveryRow, error) { return s.deliveryRows(v, filter, p) },
+		id:   func(r deliveryRow) string { return r.ID }, row: deliveryCells,
+	}.write(v, w)
+}
+
+func deliveryCells(r deliveryRow) []string {
+	session, number, at, result := "", "", "", ""
+	if r.SessionID != nil {
+		session = *r.SessionID
+	}
+	if r.Last.Number > 0 {
+		number, at, result = fmt.Sprint(r.Last.Number), checkout.FormatTime(r.Last.StartedAt), r.Last.Outcome()
+	}
+	return []string{
+		r.ID, r.State, r.EventID, string(r.EventType), session, r.EndpointID, r.URL, checkout.FormatTime(r.CreatedAt),
+		optionalTime(r.FinishedAt), fmt.Sprint(r.Run), number, at, result, optionalTime(r.NextAttemptAt),
+	}
+}
+
+// optionalTime returns "" for nil.
+func optionalTime(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return checkout.FormatTime(*t)
+}

@@ -1,0 +1,139 @@
+package dashboard
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// copyRows makes n more rows of a table out of one. Ids count from 1; set has further columns.
+func (d *desk) copyRows(table, prefix, id string, n int, set string) {
+	d.t.Helper()
+	d.exec(fmt.Sprintf(`DO $$ BEGIN SET LOCAL session_replication_role = replica;
+		INSERT INTO %[1]s SELECT (jsonb_populate_record(r, jsonb_build_object('id', '%[2]s_' || lpad(i::text, 26, '0')%[5]s))).*
+		FROM %[1]s r, generate_series(1, %[4]d) i WHERE r.id = '%[3]s'; END $$`, table, prefix, id, n, set))
+}
+
+// table reads a download. Each row has the head's names.
+func (b *browser) table(path string) (rows []map[string]string) {
+	b.t.Helper()
+	got := b.get(path)
+	require.Equal(b.t, 200, got.status, got.body)
+	require.Equal(b.t, "text/csv; charset=utf-8", got.header.Get("Content-Type"))
+	all, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
+	require.NoError(b.t, err)
+	for _, cells := range all[1:] {
+		row := map[string]string{}
+		for i, name := range all[0] {
+			row[name] = cells[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// requireAll checks that the ids are n, all different, newest first.
+func requireAll(t *testing.T, n int, rows []map[string]string) {
+	t.Helper()
+	require.Len(t, rows, n)
+	for i := 1; i < n; i++ {
+		require.Less(t, rows[i]["id"], rows[i-1]["id"])
+	}
+}
+
+func TestExport_HasEveryRowOnce(t *testing.T) {
+	t.Parallel()
+	const n = 4 * exportPage
+	s := plainSender(t)
+	s.attempt("run", 1, 500, "")
+	session := s.newSession(s.merchant, checkout.ModeTest)
+	_, settled := s.pay(session, "")
+	s.exec(`DELETE FROM webhook_delivery WHERE id <> $1`, s.ref.ID)
+	s.copyRows("checkout_session", "cs", session.ID, n-1, `, 'order_id', null, 'metadata', jsonb_build_object('order_id', 'o-' || i, 'note', E'a "b",\n;' || i)`)
+	s.copyRows("payout", "po", settled.PayoutID, n-1, `, 'session_id', 'cs_' || lpad(i::text, 26, '0')`)
+	s.copyRows("event", "evt", s.event.ID, n-1, `, 'subject_id', i`)
+	s.copyRows("webhook_delivery", "whd", s.ref.ID, n-1, `, 'event_id', 'evt_' || lpad(i::text, 26, '0')`)
+	s.exec(`ANALYZE`) // as autovacuum does
+	viewer := s.as(checkout.RoleViewer)
+
+	sessions := viewer.table("/test/sessions.csv")
+	requireAll(t, n, sessions)
+	require.Equal(t, []string{session.ID, "completed", "1234.50", "EUR", "12.35", "1222.15", "order 7", "4242", settled.PayoutID, "pending"},
+		columns(sessions[0], "id", "status", "amount", "currency", "fee", "net", "order_id", "card_last4", "payout_id", "payout_status"))
+	require.Equal(t, []string{"o-1", `{"note": "a \"b\",\n;1", "order_id": "o-1"}`}, columns(sessions[n-1], "order_id", "metadata"))
+	payouts := viewer.table("/test/payouts.csv")
+	requireAll(t, n, payouts)
+	require.Equal(t, []string{settled.PayoutID, session.ID, "1222.15", "EUR", "order 7"},
+		columns(payouts[0], "id", "session_id", "source_amount", "source_currency", "order_id"))
+	deliveries := viewer.table("/test/deliveries.csv")
+	requireAll(t, n, deliveries)
+	require.Equal(t, []string{s.ref.ID, "retrying", s.event.ID, "payout.sent", s.endpoint.ID, "1", "answered 500"},
+		columns(deliveries[0], "id", "state", "event_id", "event_type", "webhook_id", "last_attempt", "last_result"))
+}
+
+func columns(row map[string]string, names ...string) (cells []string) {
+	for _, name := range names {
+		cells = append(cells, row[name])
+	}
+	return cells
+}
+
+func TestExport_HasTheFiltersOfThePageAndNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	pending := s.newSession(s.merchant, checkout.ModeTest)
+	free := func(s *checkout.Session) { s.Metadata = []byte(`{}`) }
+	paid := s.newSession(s.merchant, checkout.ModeTest, free)
+	s.pay(paid, "")
+	foreign := s.newSession(s.other, checkout.ModeTest, free)
+	s.pay(foreign, "")
+	live := s.newSession(s.merchant, checkout.ModeLive, free)
+	s.pay(live, "")
+	newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
+	viewer := s.as(checkout.RoleViewer)
+	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	for path, n := range map[string]int{
+		"sessions.csv": 2, "sessions.csv?status=pending": 1, "sessions.csv?search=" + paid.ID: 1, "sessions.csv?from=" + tomorrow: 0,
+		"payouts.csv": 1, "payouts.csv?status=failed": 0, "payouts.csv?currency=BTC": 0, "payouts.csv?to=" + tomorrow: 1,
+		"deliveries.csv": 1, "deliveries.csv?status=failed": 0, "deliveries.csv?type=payout.sent": 1, "deliveries.csv?session=" + paid.ID: 0,
+	} {
+		got := viewer.get("/test/" + path)
+		require.Len(t, viewer.table("/test/"+path), n, path)
+		require.NotContains(t, got.body, foreign.ID)
+		require.NotContains(t, got.body, live.ID)
+		list, _, _ := strings.Cut(path, ".")
+		require.Equal(t, `attachment; filename="`+list+`-test-`+time.Now().UTC().Format(time.DateOnly)+`.csv"`, got.header.Get("Content-Disposition"))
+		query := strings.TrimPrefix(path, list+".csv")
+		require.Contains(t, viewer.get("/test/"+list+query).text(), `href="/test/`+path+`" download`)
+	}
+	require.Equal(t, pending.ID, viewer.table("/test/sessions.csv?status=pending")[0]["id"])
+	for _, path := range []string{"/test/sessions.csv?from=x", "/test/payouts.csv?to=x", "/test/deliveries.csv?session=x"} {
+		require.Equal(t, 400, viewer.get(path).status, path)
+	}
+	require.True(t, strings.HasPrefix(s.browser().get("/test/payouts.csv").to(), "/signin?next="))
+}
+
+// TestExport_HasNoFormulas checks every text that others choose. A program for tables would run a cell that
+// begins like a formula.
+func TestExport_HasNoFormulas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	formulas := []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "＝1"}
+	session := d.newSession(d.merchant, checkout.ModeTest)
+	for _, formula := range formulas {
+		d.exec(`UPDATE checkout_session SET metadata = jsonb_build_object('order_id', $2::text)::json, customer_email = $2 WHERE id = $1`, session.ID, formula)
+		row := viewer.table("/test/sessions.csv")[0]
+		want := strings.ReplaceAll("'"+formula, "\r\n", "\n")
+		require.Equal(t, []string{want, want}, columns(row, "order_id", "customer_email"))
+	}
+	require.Equal(t, "a=1", asText("a=1"))
+	require.Equal(t, string(webhook.PayoutSent), asText(string(webhook.PayoutSent)))
+}
