@@ -10,23 +10,32 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// How far a summary looks back. Both include the current period: this hour, today.
+// A Span is how far a summary looks back. It includes the current period: this hour, today.
+type Span string
+
+// The spans of a summary.
 const (
-	SummaryHours = 24
-	SummaryDays  = 30
+	SpanHours Span = "24h" // 24 hours, by hour
+	SpanDays  Span = "30d" // 30 days, by day
 )
+
+// spans are the periods of each span. unit is PostgreSQL's name of one.
+var spans = map[Span]struct {
+	unit   string
+	length time.Duration
+	number int
+}{SpanHours: {"hour", time.Hour, 24}, SpanDays: {"day", 24 * time.Hour, 30}}
 
 // Summary counts a merchant's sessions, deliveries and payouts in one mode. Times are UTC. A
 // session and its payment count in the period in which the session was created.
 type Summary struct {
-	Hours      []Period // the last SummaryHours, oldest first, without gaps
-	Days       []Period // the last SummaryDays, oldest first, without gaps; the last entry is today
+	Periods    []Period // of the span, oldest first, without gaps
+	Today      Period   // since midnight
 	Deliveries DeliveryHealth
+	Failing    []FailingEndpoint // ordered by URL
 	Payouts    PayoutHealth
+	Sessions   bool // there has ever been a session
 }
-
-// Today returns the period since midnight, UTC.
-func (s Summary) Today() Period { return s.Days[len(s.Days)-1] }
 
 // Period counts the sessions that were created in one hour or day.
 type Period struct {
@@ -36,7 +45,12 @@ type Period struct {
 	Paid map[checkout.Currency]checkout.Amount
 }
 
-// DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once.
+func newPeriod(from time.Time) Period {
+	return Period{From: from, Sessions: map[checkout.Status]int{}, Paid: map[checkout.Currency]checkout.Amount{}}
+}
+
+// DeliveryHealth counts the deliveries of the last 24 hours. Each delivery counts once in the first
+// six.
 type DeliveryHealth struct {
 	Delivered int
 	Failed    int
@@ -44,42 +58,83 @@ type DeliveryHealth struct {
 	Retrying  int // an attempt failed and another will follow
 	Held      int // the delivery or its webhook is on hold
 	Canceled  int
-	Waiting   *time.Time // creation time of the oldest in Retrying; nil when there is none
+
+	First        int        // their first attempt has ended; without replayed deliveries
+	FirstArrived int        // of First: it arrived
+	Overdue      int        // of Pending and Retrying: the attempt is late by overdueMargin
+	Waiting      *time.Time // creation time of the oldest in Pending and Retrying; nil when there is none
+}
+
+// add adds the counts of other deliveries.
+func (h *DeliveryHealth) add(o DeliveryHealth) {
+	h.Delivered, h.Failed, h.Pending = h.Delivered+o.Delivered, h.Failed+o.Failed, h.Pending+o.Pending
+	h.Retrying, h.Held, h.Canceled = h.Retrying+o.Retrying, h.Held+o.Held, h.Canceled+o.Canceled
+	h.First, h.FirstArrived, h.Overdue = h.First+o.First, h.FirstArrived+o.FirstArrived, h.Overdue+o.Overdue
+	if o.Waiting != nil && (h.Waiting == nil || o.Waiting.Before(*h.Waiting)) {
+		h.Waiting = o.Waiting
+	}
+}
+
+// overdueMargin is how late an attempt may be on a busy day.
+const overdueMargin = time.Minute
+
+// failingAttempts is how many attempts in a row must fail before a registration counts as failing.
+const failingAttempts = 3
+
+// FailingEndpoint is a registration to which nothing has arrived since Since, although several attempts
+// were made.
+type FailingEndpoint struct {
+	ID     string
+	URL    string
+	Held   bool
+	Since  time.Time // start of the first of the failed attempts
+	Oldest time.Time // creation time of the oldest of their deliveries
+	Missed int       // deliveries without another attempt to come
 }
 
 // PayoutHealth counts the payouts of the last 24 hours.
 type PayoutHealth struct{ Sent, Pending, Failed int }
 
-// Summary counts the last 24 hours and 30 days before now, in one round trip. The time in the ids
-// limits the rows that PostgreSQL reads.
-func (s *Store) Summary(ctx context.Context, owner checkout.Owner, now time.Time) (Summary, error) {
+// Summary counts the sessions of a span, and the deliveries and payouts of 24 hours, before now, in one
+// round trip. The time in the ids limits the rows that PostgreSQL reads.
+func (s *Store) Summary(ctx context.Context, owner checkout.Owner, span Span, now time.Time) (Summary, error) {
 	now = now.UTC()
-	hour, day := now.Truncate(time.Hour), now.Truncate(24*time.Hour)
-	got := Summary{
-		Hours: periods(hour, time.Hour, SummaryHours),
-		Days:  periods(day, 24*time.Hour, SummaryDays),
-	}
+	of := spans[span]
+	got := Summary{Periods: periods(now.Truncate(of.length), of.length, of.number)}
 	var batch pgx.Batch
 	q := summaryQuery{&batch, owner.MerchantID, owner.Mode}
-	q.sessions("hour", got.Hours)
-	q.sessions("day", got.Days)
-	q.deliveries(now.Add(-24*time.Hour), &got.Deliveries)
-	q.payouts(now.Add(-24*time.Hour), &got.Payouts)
+	q.sessions(of.unit, got.Periods)
+	q.deliveries(now.Add(-24*time.Hour), &got)
+	q.payouts(now.Add(-24*time.Hour), &got)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return Summary{}, fmt.Errorf("summary: %w", err)
 	}
+	got.Today = sumSince(now.Truncate(24*time.Hour), got.Periods)
 	return got, nil
+}
+
+// sumSince adds up the periods that begin at from or later.
+func sumSince(from time.Time, periods []Period) Period {
+	sum := newPeriod(from)
+	for _, p := range periods {
+		if p.From.Before(from) {
+			continue
+		}
+		for status, n := range p.Sessions {
+			sum.Sessions[status] += n
+		}
+		for currency, amount := range p.Paid {
+			sum.Paid[currency] += amount
+		}
+	}
+	return sum
 }
 
 // periods returns n periods; the last one begins at last.
 func periods(last time.Time, length time.Duration, n int) []Period {
 	all := make([]Period, n)
 	for i := range all {
-		all[i] = Period{
-			From:     last.Add(-length * time.Duration(n-1-i)),
-			Sessions: map[checkout.Status]int{},
-			Paid:     map[checkout.Currency]checkout.Amount{},
-		}
+		all[i] = newPeriod(last.Add(-length * time.Duration(n-1-i)))
 	}
 	return all
 }
@@ -139,33 +194,71 @@ func (q summaryQuery) sessions(unit string, into []Period) {
 	})
 }
 
-func (q summaryQuery) deliveries(since time.Time, into *DeliveryHealth) {
+// deliveries counts by registration. Deliveries to a session's own URL have "" as their registration. The
+// last attempts of a registration all failed when no delivery has arrived since the first of them.
+func (q summaryQuery) deliveries(since time.Time, into *Summary) {
 	q.queue(checkout.PrefixDelivery, "d", since, `
-		SELECT count(*) FILTER (WHERE status = 'delivered'),
-			count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'canceled'),
-			count(*) FILTER (WHERE status = 'pending' AND held),
-				count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried),
-			count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried),
-				min(created_at) FILTER (WHERE status = 'pending' AND NOT held AND tried)
-		FROM (
-			SELECT d.status, d.created_at, d.held
-				OR (NOT d.session_url AND w.status = 'disabled') AS held, d.status = 'pending'
-				AND EXISTS (
-				SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
-					AND a.duration_ms IS NOT NULL) AS tried
-			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`,
-		`) x`).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Delivered, &into.Failed, &into.Canceled, &into.Held, &into.Retrying,
-			&into.Pending, &into.Waiting)
+		WITH recent AS MATERIALIZED (
+			SELECT d.id, CASE WHEN d.session_url THEN '' ELSE d.endpoint_id END AS endpoint_id, d.status, d.run,
+				d.attempts, d.created_at, d.finished_at, coalesce(d.next_attempt_at, d.created_at) AS due,
+				d.held OR (NOT d.session_url AND w.status = 'disabled') AS held,
+				d.status = 'failed' OR d.status = 'pending' AND EXISTS (
+					SELECT FROM webhook_attempt a WHERE a.delivery_id = d.id AND a.run = d.run
+						AND a.duration_ms IS NOT NULL) AS tried
+			FROM webhook_delivery d JOIN webhook_endpoint w ON w.id = d.endpoint_id`, fmt.Sprintf(`
+		), counted AS (
+			SELECT endpoint_id, max(finished_at) FILTER (WHERE status = 'delivered') AS arrived_at,
+				count(*) FILTER (WHERE status = 'delivered') AS delivered,
+				count(*) FILTER (WHERE status = 'failed') AS failed,
+				count(*) FILTER (WHERE status = 'pending' AND NOT held AND NOT tried) AS pending,
+				count(*) FILTER (WHERE status = 'pending' AND NOT held AND tried) AS retrying,
+				count(*) FILTER (WHERE status = 'pending' AND held) AS held,
+				count(*) FILTER (WHERE status = 'canceled') AS canceled,
+				count(*) FILTER (WHERE run = 1 AND (status = 'delivered' OR tried)) AS first,
+				count(*) FILTER (WHERE run = 1 AND status = 'delivered' AND attempts = 1) AS first_arrived,
+				count(*) FILTER (WHERE status = 'pending' AND NOT held
+					AND due < statement_timestamp() - interval '%d seconds') AS overdue,
+				min(created_at) FILTER (WHERE status = 'pending' AND NOT held) AS waiting
+			FROM recent GROUP BY 1
+		), failing AS (
+			SELECT r.endpoint_id, min(a.started_at) AS since, min(r.created_at) AS oldest
+			FROM recent r JOIN counted c ON c.endpoint_id = r.endpoint_id
+				JOIN webhook_attempt a ON a.delivery_id = r.id AND a.error_kind IS NOT NULL
+					AND a.started_at > coalesce(c.arrived_at, '-infinity')
+			WHERE r.tried AND r.endpoint_id <> '' GROUP BY 1 HAVING count(*) >= %d
+		)
+		SELECT c.delivered, c.failed, c.pending, c.retrying, c.held, c.canceled, c.first, c.first_arrived, c.overdue,
+			c.waiting, w.id, w.url, w.status = 'disabled', f.since, f.oldest
+		FROM counted c LEFT JOIN failing f ON f.endpoint_id = c.endpoint_id
+			LEFT JOIN webhook_endpoint w ON w.id = f.endpoint_id AND w.deleted_at IS NULL
+		ORDER BY w.url, w.id`, int(overdueMargin.Seconds()), failingAttempts)).Query(func(rows pgx.Rows) error {
+		var (
+			h             DeliveryHealth
+			id, url       *string
+			held          *bool
+			since, oldest *time.Time
+		)
+		_, err := pgx.ForEachRow(rows, []any{
+			&h.Delivered, &h.Failed, &h.Pending, &h.Retrying, &h.Held, &h.Canceled, &h.First, &h.FirstArrived, &h.Overdue,
+			&h.Waiting, &id, &url, &held, &since, &oldest,
+		}, func() error {
+			into.Deliveries.add(h)
+			if id != nil {
+				into.Failing = append(into.Failing, FailingEndpoint{*id, *url, *held, *since, *oldest, h.Failed})
+			}
+			return nil
+		})
+		return err
 	})
 }
 
-func (q summaryQuery) payouts(since time.Time, into *PayoutHealth) {
+func (q summaryQuery) payouts(since time.Time, into *Summary) {
 	q.queue(checkout.PrefixPayout, "p", since, `
 		SELECT count(*) FILTER (WHERE p.status = 'sent'),
 			count(*) FILTER (WHERE p.status = 'pending'),
-			count(*) FILTER (WHERE p.status = 'failed')
+			count(*) FILTER (WHERE p.status = 'failed'),
+			EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = $2)
 		FROM payout p`, ``).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&into.Sent, &into.Pending, &into.Failed)
+		return row.Scan(&into.Payouts.Sent, &into.Payouts.Pending, &into.Payouts.Failed, &into.Sessions)
 	})
 }

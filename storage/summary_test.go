@@ -48,27 +48,35 @@ func TestSummary_CountsEachSessionInItsHourAndDay(t *testing.T) {
 	f.past(t, now.Add(-10*time.Minute), f.merchant.ID, checkout.ModeLive, checkout.StatusCompleted, checkout.EUR, 5)
 	f.past(t, now.Add(-10*time.Minute), other.ID, test, checkout.StatusCompleted, checkout.EUR, 5)
 
-	got, err := f.Summary(t.Context(), f.merchant.Owner(test), now)
+	hours, err := f.Summary(t.Context(), f.merchant.Owner(test), storage.SpanHours, now)
 	require.NoError(t, err)
-	require.Len(t, got.Hours, 24)
-	require.Len(t, got.Days, 30)
+	require.Len(t, hours.Periods, 24)
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(time.Hour),
 		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 2, checkout.StatusFailed: 1},
 		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250},
-	}, got.Hours[23])
-	require.Equal(t, map[checkout.Status]int{checkout.StatusCompleted: 1}, got.Hours[21].Sessions)
-	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1}, got.Hours[0].Sessions)
-	require.Empty(t, got.Hours[0].Paid, "nobody paid what expired")
-	require.Empty(t, got.Hours[22].Sessions)
+	}, hours.Periods[23])
+	require.Equal(t, map[checkout.Status]int{checkout.StatusCompleted: 1}, hours.Periods[21].Sessions)
+	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1}, hours.Periods[0].Sessions)
+	require.Empty(t, hours.Periods[0].Paid, "nobody paid what expired")
+	require.Empty(t, hours.Periods[22].Sessions)
 
+	days, err := f.Summary(t.Context(), f.merchant.Owner(test), storage.SpanDays, now)
+	require.NoError(t, err)
+	require.Len(t, days.Periods, 30)
+	require.Equal(t, days.Periods[29], days.Today)
+	require.Equal(t, days.Today, hours.Today)
+	require.True(t, days.Sessions)
+	none, err := f.Summary(t.Context(), checkout.Owner{MerchantID: "mer_none", Mode: test}, storage.SpanDays, now)
+	require.NoError(t, err)
+	require.False(t, none.Sessions)
 	require.Equal(t, storage.Period{
 		From:     now.Truncate(24 * time.Hour),
 		Sessions: map[checkout.Status]int{checkout.StatusCompleted: 3, checkout.StatusFailed: 1},
 		Paid:     map[checkout.Currency]checkout.Amount{checkout.EUR: 1250, checkout.USD: 300},
-	}, got.Today())
-	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1, checkout.StatusFailed: 1}, got.Days[28].Sessions)
-	require.Equal(t, map[checkout.Currency]checkout.Amount{checkout.GBP: 1}, got.Days[0].Paid)
+	}, days.Today)
+	require.Equal(t, map[checkout.Status]int{checkout.StatusExpired: 1, checkout.StatusFailed: 1}, days.Periods[28].Sessions)
+	require.Equal(t, map[checkout.Currency]checkout.Amount{checkout.GBP: 1}, days.Periods[0].Paid)
 }
 
 func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
@@ -77,10 +85,10 @@ func TestSummary_ASessionPastItsTimeHasExpired(t *testing.T) {
 	now := time.Now()
 	f.past(t, now.Add(-2*time.Hour), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000) // expired; the workflow has not stored the end
 	f.past(t, now.Add(-time.Minute), f.merchant.ID, checkout.ModeTest, checkout.StatusPending, checkout.EUR, 1000)
-	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), now)
+	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, now)
 	require.NoError(t, err)
 	statuses := map[checkout.Status]int{}
-	for _, p := range got.Hours {
+	for _, p := range got.Periods {
 		for status, n := range p.Sessions {
 			statuses[status] += n
 		}
@@ -103,6 +111,8 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	}
 	end(next(e), "")
 	end(next(e), "")
+	replayed := next(e)
+	f.exec(t, `UPDATE webhook_delivery SET run = 2, status = 'delivered', attempts = 1 WHERE id = $1`, replayed.ID)
 	failed := next(e)
 	end(failed, webhook.ErrorHTTP)
 	_, err := f.EndDelivery(t.Context(), failed, "", webhook.DeliveryFailed)
@@ -128,18 +138,71 @@ func TestSummary_CountsEachDeliveryAndPayoutOnce(t *testing.T) {
 	f.pay(t, f.create(t, f.newSession()), checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	f.exec(t, `DELETE FROM webhook_delivery WHERE event_id IN (SELECT id FROM event WHERE session_id IS NOT NULL)`) // only those above
 
-	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), time.Now())
+	got, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeTest), storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	d, err := f.Delivery(t.Context(), waiting)
 	require.NoError(t, err)
 	require.True(t, got.Deliveries.Waiting.Equal(d.CreatedAt), "the oldest that waits for a retry")
 	got.Deliveries.Waiting = nil
-	require.Equal(t, storage.DeliveryHealth{Delivered: 2, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1}, got.Deliveries)
+	require.Equal(t, storage.DeliveryHealth{Delivered: 3, Failed: 1, Pending: 2, Retrying: 1, Held: 2, Canceled: 1, First: 4, FirstArrived: 2}, got.Deliveries)
 	require.Equal(t, storage.PayoutHealth{Sent: 2, Pending: 1, Failed: 1}, got.Payouts)
-	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), time.Now())
+	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
 	require.NoError(t, err)
 	require.Zero(t, live.Deliveries)
 	require.Zero(t, live.Payouts)
+}
+
+func TestSummary_NamesTheRegistrationsThatFail(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	owner := f.merchant.Owner(checkout.ModeTest)
+	failing := func() []storage.FailingEndpoint {
+		got, err := f.Summary(t.Context(), owner, storage.SpanHours, time.Now())
+		require.NoError(t, err)
+		return got.Failing
+	}
+	attempt := func(ref checkout.Ref, number int, kind webhook.ErrorKind) time.Time {
+		f.begin(t, ref, "run", number)
+		require.NoError(t, f.FinishAttempt(t.Context(), ref, webhook.Attempt{Run: 1, Number: number, ErrorKind: kind}, time.Hour))
+		d, err := f.Delivery(t.Context(), ref)
+		require.NoError(t, err)
+		return d.Attempts[number-1].StartedAt
+	}
+	bad, good := f.endpoint(t, "https://orders.example/a", webhook.EventTypes...), f.endpoint(t, "https://shop.example/b", webhook.EventTypes...)
+	_, before := f.publishTest(t, bad, webhook.PayoutSent)
+	attempt(before, 1, webhook.ErrorHTTP)
+	attempt(before, 2, "")
+	_, fine := f.publishTest(t, good, webhook.PayoutSent)
+	for n := range 3 {
+		attempt(fine, n+1, webhook.ErrorHTTP)
+	}
+	attempt(fine, 4, "")
+
+	_, one := f.publishTest(t, bad, webhook.PayoutSent)
+	_, two := f.publishTest(t, bad, webhook.PayoutSent)
+	since := attempt(one, 1, webhook.ErrorTimeout)
+	attempt(two, 1, webhook.ErrorTimeout)
+	require.Empty(t, failing(), "two may be chance")
+	attempt(one, 2, webhook.ErrorConnect)
+	_, err := f.EndDelivery(t.Context(), two, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	d, err := f.Delivery(t.Context(), one)
+	require.NoError(t, err)
+	want := storage.FailingEndpoint{ID: bad.ID, URL: bad.URL, Since: since, Oldest: d.CreatedAt, Missed: 1}
+	require.Equal(t, []storage.FailingEndpoint{want}, failing())
+	f.exec(t, `UPDATE webhook_endpoint SET status = 'disabled' WHERE id = $1`, bad.ID)
+	want.Held = true
+	require.Equal(t, []storage.FailingEndpoint{want}, failing())
+	f.exec(t, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '2 minutes' WHERE id = $1`, one.ID)
+	f.exec(t, `UPDATE webhook_endpoint SET status = 'enabled' WHERE id = $1`, bad.ID)
+	got, err := f.Summary(t.Context(), owner, storage.SpanHours, time.Now())
+	require.NoError(t, err)
+	require.Equal(t, 1, got.Deliveries.Overdue)
+	live, err := f.Summary(t.Context(), f.merchant.Owner(checkout.ModeLive), storage.SpanHours, time.Now())
+	require.NoError(t, err)
+	require.Empty(t, live.Failing)
+	attempt(one, 3, "")
+	require.Empty(t, failing(), "it works again")
 }
 
 func TestSessions_Search(t *testing.T) {

@@ -101,7 +101,7 @@ func TestExport_HasTheFiltersOfThePageAndNothingOfOthers(t *testing.T) {
 	tomorrow := time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for path, n := range map[string]int{
 		"sessions.csv": 2, "sessions.csv?status=pending": 1, "sessions.csv?search=" + paid.ID: 1, "sessions.csv?from=" + tomorrow: 0,
-		"payouts.csv": 1, "payouts.csv?status=failed": 0, "payouts.csv?currency=BTC": 0, "payouts.csv?to=" + tomorrow: 1,
+		"payouts.csv": 1, "payouts.csv?from=" + tomorrow: 0, "payouts.csv?status=failed": 0, "payouts.csv?currency=BTC": 0, "payouts.csv?to=" + tomorrow: 1,
 		"deliveries.csv": 1, "deliveries.csv?status=failed": 0, "deliveries.csv?type=payout.sent": 1, "deliveries.csv?session=" + paid.ID: 0,
 	} {
 		got := viewer.get("/test/" + path)

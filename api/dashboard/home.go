@@ -2,67 +2,126 @@ package dashboard
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // homePage shows a merchant's numbers in one mode.
 type homePage struct {
 	storage.Summary
-	Charts   []homeCharts
-	At       time.Time // time of the count
-	Start    bool      // no sessions yet: the page explains how to begin
-	TodayURL string    // address of the list of today's sessions
-}
-
-// homeCharts are the charts of one span of time.
-type homeCharts struct {
-	ID         string
-	Title      string
+	Failing    []failing
+	Ranges     []choice // of the charts
+	Currencies []choice
+	Reload     string // address of this page
+	Title      string // of the charts
 	Each       string // period of a bar: "hour" or "day"
-	Sessions   chart
-	Paid       []chart // one for each currency, because amounts of two currencies cannot be added
-	Currencies []checkout.Currency
-	Rows       []storage.Period // newest first
-	Layout     string           // format of a row's time
+	Ended      chart
+	Paid       chart
+	Currency   checkout.Currency   // of Paid, because amounts of two currencies cannot be added
+	Columns    []checkout.Currency // of the table: those that were paid
+	Rows       []storage.Period    // newest first
+	Layout     string              // format of a row's time
+	At         time.Time           // time of the count
+	TodayURL   string              // address of the list of today's sessions
 }
 
-// showHome serves GET /{mode}/.
+// choice is a link that shows the same page in another way.
+type choice struct {
+	Text    string
+	URL     string
+	Present bool // this way is shown
+}
+
+// failing is a registration whose last attempts all failed.
+type failing struct {
+	storage.FailingEndpoint
+	Host  string
+	Today bool   // Since is of the day in UTC
+	Again string // address of the form that sends again what was missed
+}
+
+// ranges are the spans of the charts, with the words for them.
+var ranges = []struct {
+	span                      storage.Span
+	text, title, each, layout string
+}{
+	{storage.SpanHours, "24 hours", "Last 24 hours", "hour", "15:04"},
+	{storage.SpanDays, "30 days", "Last 30 days", "day", "2 Jan"},
+}
+
+// showHome serves GET /{mode}/. The query chooses the charts: range is 24h or 30d, currency is that of the
+// paid amounts. Other values count as none.
 func (s *server) showHome(v visit) (answer, error) {
 	now := time.Now().UTC()
-	sum, err := s.Store.Summary(v.Context(), v.Owner(), now)
+	q := v.URL.Query()
+	of := ranges[0]
+	for _, r := range ranges {
+		if q.Get("range") == string(r.span) {
+			of = r
+		}
+	}
+	sum, err := s.Store.Summary(v.Context(), v.Owner(), of.span, now)
 	if err != nil {
 		return answer{}, err
 	}
 	p := homePage{
-		Summary:  sum,
-		At:       now,
-		Start:    true,
+		Summary: sum, Title: of.title, Each: of.each, Layout: of.layout, At: now,
+		Rows:     slices.Clone(sum.Periods),
 		TodayURL: v.Path("/sessions?from=") + now.Format(time.DateOnly),
 	}
-	for _, d := range sum.Days {
-		p.Start = p.Start && len(d.Sessions) == 0
-	}
-	p.Charts = []homeCharts{
-		newHomeCharts("hours", "Last 24 hours", "hour", "15:04", sum.Hours),
-		newHomeCharts("days", "Last 30 days", "day", "2 Jan", sum.Days),
+	slices.Reverse(p.Rows)
+	p.chooseCurrency(checkout.Currency(q.Get("currency")))
+	p.Ended = sessionsChart("ended", "Sessions that ended, by "+of.each, of.layout, sum.Periods)
+	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
+	p.link(v, of.span)
+	for _, e := range sum.Failing {
+		p.Failing = append(p.Failing, failing{
+			FailingEndpoint: e, Host: webhook.HostPortOf(e.URL),
+			Today: !e.Since.Before(now.Truncate(24 * time.Hour)),
+			Again: addressOf(v.Path("/webhooks/"+e.ID+"/replay"), map[string]string{
+				"since": e.Oldest.UTC().Format(minute), "status": string(webhook.DeliveryFailed),
+				"rate": strconv.Itoa(webhook.DefaultReplayRate),
+			}),
+		})
 	}
 	return show("home", "Home", p)
 }
 
-func newHomeCharts(id, title, each, layout string, periods []storage.Period) homeCharts {
-	c := homeCharts{ID: id, Title: title, Each: each, Layout: layout, Rows: slices.Clone(periods)}
-	slices.Reverse(c.Rows)
-	c.Sessions = sessionsChart(id+"-sessions", "Sessions that ended, by "+each, layout, periods)
-	for _, currency := range checkout.Currencies {
-		if paid := paidChart(id+"-"+string(currency), "Paid in "+string(currency)+", by "+each, layout, currency,
-			periods); paid.Total != "" {
-			c.Paid, c.Currencies = append(c.Paid, paid), append(c.Currencies, currency)
+// chooseCurrency chooses the currency of the chart: the wanted one, else the first that was paid.
+func (p *homePage) chooseCurrency(wanted checkout.Currency) {
+	for _, c := range checkout.Currencies {
+		if slices.ContainsFunc(p.Periods, func(of storage.Period) bool { return of.Paid[c] > 0 }) {
+			p.Columns = append(p.Columns, c)
 		}
 	}
-	return c
+	switch {
+	case wanted.Valid():
+		p.Currency = wanted
+	case len(p.Columns) > 0:
+		p.Currency = p.Columns[0]
+	default:
+		p.Currency = checkout.Currencies[0]
+	}
+}
+
+// link fills in the addresses of the page with other charts.
+func (p *homePage) link(v visit, span storage.Span) {
+	address := func(span storage.Span, c checkout.Currency) string {
+		return addressOf(v.Path("/"), map[string]string{"range": string(span), "currency": string(c)})
+	}
+	p.Reload = address(span, p.Currency)
+	for _, r := range ranges {
+		p.Ranges = append(p.Ranges, choice{r.text, address(r.span, p.Currency), r.span == span})
+	}
+	for _, c := range checkout.Currencies {
+		if c == p.Currency || slices.Contains(p.Columns, c) {
+			p.Currencies = append(p.Currencies, choice{string(c), address(span, c), c == p.Currency})
+		}
+	}
 }
 
 // Count returns the number of a period's sessions with a status.
@@ -79,7 +138,7 @@ func (homePage) All(p storage.Period) (n int) {
 // PaidToday returns the currencies of today's payments in their usual order.
 func (p homePage) PaidToday() (all []checkout.Currency) {
 	for _, c := range checkout.Currencies {
-		if p.Today().Paid[c] > 0 {
+		if p.Today.Paid[c] > 0 {
 			all = append(all, c)
 		}
 	}
@@ -95,4 +154,10 @@ func (p homePage) Tried() int {
 // Tried is 0. A delivery that waits for a retry counts as not delivered.
 func (p homePage) SuccessRate() string {
 	return percentage(p.Deliveries.Delivered, p.Deliveries.Failed+p.Deliveries.Retrying)
+}
+
+// FirstRate returns the share of first attempts that arrived, in percent with one digit; "" when none
+// has ended.
+func (p homePage) FirstRate() string {
+	return percentage(p.Deliveries.FirstArrived, p.Deliveries.First-p.Deliveries.FirstArrived)
 }

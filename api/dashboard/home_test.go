@@ -11,6 +11,7 @@ import (
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
@@ -36,7 +37,7 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 	require.Contains(t, viewer.get("/live/").text(), "1 completed, 0 failed and 0 expired.")
 
 	drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(got.body, -1)
-	require.Len(t, drawings, 4, "sessions and EUR, by hour and by day")
+	require.Len(t, drawings, 2, "sessions and EUR")
 	for _, drawing := range drawings {
 		require.NoError(t, xml.Unmarshal([]byte(drawing), new(struct{})), "well-formed")
 		require.Contains(t, drawing, `role="img"`)
@@ -44,7 +45,7 @@ func TestHome_CountsWhatIsTheMerchantsAndTheModes(t *testing.T) {
 		require.Contains(t, drawing, "<desc")
 		require.NotContains(t, drawing, "style=")
 	}
-	require.Equal(t, 2, strings.Count(got.body, "The same as a table"))
+	require.Equal(t, 1, strings.Count(got.body, "The same as a table"))
 }
 
 // TestHome_IsNotAllWellWhileDeliveriesFail checks that a delivery that waits for a retry does not
@@ -59,12 +60,66 @@ func TestHome_IsNotAllWellWhileDeliveriesFail(t *testing.T) {
 			CASE WHEN i <= 266 THEN 'delivered' ELSE 'pending' END, 1, date_trunc('hour', now()) - i * interval '1 minute' FROM generate_series(1, 765) i`, s.merchant, s.endpoint.ID)
 	s.exec(`INSERT INTO webhook_attempt (delivery_id, run, number, scheduled_at, started_at, duration_ms, error_kind)
 		SELECT id, 1, 1, now(), now(), 5, 'http' FROM webhook_delivery WHERE status = 'pending' ORDER BY id LIMIT 491`)
+	s.exec(`UPDATE webhook_delivery SET attempts = 1 WHERE id IN (SELECT id FROM webhook_delivery WHERE status = 'delivered' LIMIT 200)`)
 	text := s.as(checkout.RoleViewer).get("/test/").text()
 	require.NotContains(t, text, "100 %")
 	require.Contains(t, text, "35.1 % <small>of 757 arrived</small>")
+	require.Contains(t, text, "26.4 % of 757 at the first attempt")
 	require.Contains(t, text, `<a href="/test/deliveries?status=pending">491 not arrived yet</a>`)
-	oldest := value[time.Time](s.desk, `SELECT min(d.created_at) FROM webhook_delivery d JOIN webhook_attempt a ON a.delivery_id = d.id`)
-	require.Contains(t, text, `The oldest is of <time datetime="`+oldest.UTC().Format("2006-01-02T15:04:05Z"))
+	oldest := value[time.Time](s.desk, `SELECT min(created_at) FROM webhook_delivery WHERE status = 'pending'`)
+	require.Contains(t, text, `The oldest that waits is of <time datetime="`+oldest.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+func TestHome_ChartsOfOneRangeAndCurrency(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	free := func(c checkout.Currency) func(*checkout.Session) {
+		return func(s *checkout.Session) { s.Metadata, s.Currency = []byte(`{}`), c }
+	}
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(checkout.EUR)), "")
+	d.pay(d.newSession(d.merchant, checkout.ModeTest, free(checkout.GBP)), "")
+	viewer := d.as(checkout.RoleViewer)
+	for query, want := range map[string][]string{
+		"":                        {"Last 24 hours", "Paid in EUR, by hour"},
+		"?range=30d":              {"Last 30 days", "Paid in EUR, by day", `href="/test/?currency=GBP&range=30d"`},
+		"?currency=GBP":           {"Paid in GBP, by hour", `href="/test/?currency=GBP&range=30d"`, `hx-get="/test/?currency=GBP&range=24h"`},
+		"?currency=USD&range=30d": {"Paid in USD, by day", "Nothing in this time"},
+		"?currency=BTC&range=x":   {"Paid in EUR, by hour"},
+	} {
+		got := viewer.get("/test/" + query)
+		require.Equal(t, 200, got.status, query)
+		for _, text := range want {
+			require.Contains(t, got.text(), text, query)
+		}
+		require.Equal(t, 2, strings.Count(got.body, `<figure class="chart">`), query)
+	}
+}
+
+func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	developer, viewer := s.as(checkout.RoleDeveloper), s.as(checkout.RoleViewer)
+	require.NotContains(t, viewer.get("/test/").text(), "has failed since")
+	for n := range 3 {
+		s.attempt("run", n+1, 500, "")
+	}
+	shown := viewer.get("/test/").text()
+	require.Contains(t, shown, "<strong>shop.example</strong></a> has failed since")
+	require.Contains(t, shown, "The attempts go on")
+	require.NotContains(t, shown, "/hold")
+	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
+	require.NoError(t, err)
+	shown = developer.get("/test/").text()
+	require.Contains(t, shown, "One delivery was missed for good")
+	at := "/test/webhooks/" + s.endpoint.ID
+	require.Equal(t, 303, developer.post(at+"/hold").status)
+	shown = developer.get("/test/").text()
+	require.Contains(t, shown, "and is on hold")
+	require.Contains(t, shown, `action="`+at+`/resume"`)
+	again := regexp.MustCompile(`href="(` + at + `/replay\?[^"]*)"`).FindStringSubmatch(shown)
+	require.NotNil(t, again)
+	require.Contains(t, developer.get(again[1]).text(), "One delivery", "it counts them at once")
+	require.NotContains(t, developer.get("/live/").text(), "has failed since")
 }
 
 func TestChart_StacksBarsToScale(t *testing.T) {
