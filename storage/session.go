@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
@@ -223,19 +224,32 @@ type SessionFilter struct {
 	Transaction string
 	// CustomerEmail is the address that the merchant or the customer gave. Upper and lower case do not matter.
 	CustomerEmail string
-	// Search is a session id, payment id, payout id, order id or customer e-mail address. Upper and
-	// lower case do not matter in the address. It must match the whole value.
+	// Search is a session id, payment id or payout id, the beginning of an order id or of a customer's
+	// e-mail address in any case, or the last four digits of a card. What is shorter than minPrefix must
+	// be the whole of it.
 	Search string
 }
 
-// found selects the ids of the sessions that match a search ($3). Each part uses an index.
+// A search for a beginning of fewer characters would find too much.
+const minPrefix = 3
+
+// found selects the ids of the sessions that match a search. $3 is the search and $4 what follows it at
+// most: "" to find only the whole. Each part uses an index and finds at most 10,000.
 const found = `
 	SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2 AND id = $3
 	UNION SELECT session_id FROM payout WHERE merchant_id = $1 AND mode = $2 AND id = $3
-	UNION SELECT id FROM checkout_session
-	WHERE merchant_id = $1 AND mode = $2 AND metadata->>'order_id' = $3
-	UNION `
+	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2
+		AND metadata->>'order_id' ~>=~ $3 AND metadata->>'order_id' ~<=~ ($3 || $4) LIMIT 10000)
+	UNION (SELECT id FROM checkout_session WHERE merchant_id = $1 AND mode = $2
+		AND lower(customer_email) ~>=~ lower($3) AND lower(customer_email) ~<=~ (lower($3) || $4) LIMIT 10000)
+	UNION (SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2
+		AND lower(customer_email) ~>=~ lower($3) AND lower(customer_email) ~<=~ (lower($3) || $4) LIMIT 10000)
+	UNION (SELECT session_id FROM transaction WHERE merchant_id = $1 AND mode = $2
+		AND payment_method->>'last4' = $3 ORDER BY session_id DESC LIMIT 10000)`
+
+// lastRune is the highest character: no text that begins with a prefix comes after the prefix and it.
+const lastRune = string(utf8.MaxRune)
 
 // ofCustomer selects the ids of the sessions of an e-mail address (?). Each part uses an index.
 const ofCustomer = `
@@ -249,9 +263,13 @@ func (s *Store) Sessions(
 ) ([]checkout.Session, error) {
 	q := newList(owner, "s")
 	if f.Search != "" {
-		q.args = append(q.args, f.Search)
+		last := ""
+		if utf8.RuneCountInString(f.Search) >= minPrefix {
+			last = lastRune
+		}
+		q.args = append(q.args, f.Search, last)
 		// Not IN: PostgreSQL must find these few ids before it reads the list.
-		q.where("s.id = ANY (ARRAY("+found+ofCustomer+"))", f.Search, f.Search)
+		q.where("s.id = ANY (ARRAY(" + found + "))")
 	}
 
 	if f.Transaction != "" {

@@ -214,7 +214,7 @@ func TestSessions_Search(t *testing.T) {
 	n.CustomerEmail, n.Metadata = &email, []byte(`{"order_id":"order 7"}`)
 	s := f.create(t, n)
 	txn := checkout.NewID(checkout.PrefixTransaction)
-	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed}))
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &typed, Method: checkout.PaymentMethod{Last4: "4242"}}))
 	_, err := f.BeginPayment(t.Context(), ref(s), txn, checkout.Quote{Rate: "1.08"}, txn)
 	require.NoError(t, err)
 	f.record(t, s, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
@@ -233,12 +233,12 @@ func TestSessions_Search(t *testing.T) {
 		}
 		return ids
 	}
-	for _, text := range []string{s.ID, "ann@example.com", "ANN@EXAMPLE.COM", "bob@example.com", "order 7", txn, settled.PayoutID} {
+	for _, text := range []string{s.ID, "ann@example.com", "ANN@EXAMPLE.COM", "bob@example.com", "order 7", "ord", "ANN@e", "bob", "4242", txn, settled.PayoutID} {
 		require.Equal(t, []string{s.ID}, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 		require.Empty(t, search(f.merchant.ID, checkout.ModeLive, storage.SessionFilter{Search: text}), text)
 		require.Empty(t, search(other.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 	}
-	for _, text := range []string{"ann", "order", "%", s.ID[:len(s.ID)-1], "ann@example.com "} {
+	for _, text := range []string{"an", "or", "rder", "%", "ann%", "ord_r", "424", "42424", s.ID[:len(s.ID)-1], "ann@example.com "} {
 		require.Empty(t, search(f.merchant.ID, checkout.ModeTest, storage.SessionFilter{Search: text}), text)
 	}
 	filter := storage.SessionFilter{Search: s.ID, Status: checkout.StatusCompleted, Currency: checkout.EUR, OrderID: "order 7"}

@@ -135,7 +135,7 @@ func (s *server) routes() {
 	s.post(inMode+"/members/{id}/remove", checkout.RoleOwner, s.removeMember)
 	s.get(inMode+"/members/{id}/link", checkout.RoleOwner, s.showInvitationLink)
 	s.get(inMode+"/audit", checkout.RoleViewer, s.listAudit)
-	s.open(http.MethodGet, inMode+"/audit.csv", s.exportAudit)
+	s.open(http.MethodGet, inMode+"/audit.csv", s.exported(s.exportAudit))
 
 	s.get(inMode+"/sessions", checkout.RoleViewer, s.listSessions)
 	s.get(inMode+"/sessions/{id}", checkout.RoleViewer, s.showSession)

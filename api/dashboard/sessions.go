@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,6 +40,9 @@ func (s *server) listSessions(v visit) (answer, error) {
 	if p.Fault = p.Form.bound(&page); p.Fault != "" {
 		return refuse("sessions", "Sessions", p)
 	}
+	if place, err := s.placeOf(v, p.Form.Search); place != "" || err != nil {
+		return answer{status: http.StatusSeeOther, location: place}, err
+	}
 	p.CSV = p.Form.address(v, "/sessions.csv", "")
 	found, err := s.Store.Sessions(v.Context(), v.Owner(), p.Form.filter(), page)
 	if err != nil {
@@ -52,6 +57,25 @@ func (s *server) listSessions(v visit) (answer, error) {
 		p.Newest = p.Form.address(v, "/sessions", "")
 	}
 	return show("sessions", "Sessions", p)
+}
+
+// placeOf returns the address of the page about a delivery or an event of the visitor, when search is the
+// id of one; else "".
+func (s *server) placeOf(v visit, search string) (string, error) {
+	place := ""
+	var err error
+	switch {
+	case checkout.IsID(checkout.PrefixDelivery, search):
+		place = v.Path("/deliveries/" + search)
+		_, err = s.Store.Delivery(v.Context(), v.Owner().Ref(search))
+	case checkout.IsID(checkout.PrefixEvent, search):
+		place = v.Path("/deliveries?event=" + search)
+		_, err = s.Store.Event(v.Context(), v.Owner().Ref(search))
+	}
+	if errors.Is(err, checkout.ErrNotFound) {
+		return "", nil
+	}
+	return place, err
 }
 
 // maxSearch is in bytes. Every text that a search can find is shorter.

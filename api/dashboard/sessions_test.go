@@ -114,7 +114,10 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 		"?search=%20" + pending.ID + "+":     {pending.ID},
 		"?search=ANN%2B1@shop.example":       {pending.ID},
 		"?search=order+7":                    all,
-		"?search=order":                      nil,
+		"?search=order":                      all,
+		"?search=rder":                       nil,
+		"?search=ann%2B":                     {pending.ID},
+		"?search=4242":                       {usd.ID},
 		"?search=%00":                        all, // nothing that could be searched for
 		"?search=%ff":                        all,
 		"?status=nonsense&currency=BTC":      all,
@@ -124,7 +127,7 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 		require.Equal(t, 200, got.status, query)
 		require.Equal(t, want, listed(got), query)
 		if want == nil {
-			require.Contains(t, got.text(), "No session is like that", query)
+			require.Contains(t, got.text(), "No sessions match", query)
 		}
 	}
 	page := viewer.get("/test/sessions").text()
@@ -134,6 +137,18 @@ func TestSessions_FiltersAndSearch(t *testing.T) {
 		got := viewer.get("/test/sessions" + query)
 		require.Equal(t, 422, got.status, query)
 		require.Contains(t, got.body, `role="alert"`, query)
+	}
+}
+
+func TestSessions_SearchLeadsToDeliveriesAndEvents(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	foreign := newSender(s.desk, s.other, s.mode, "https://other.example/", "", `{}`)
+	viewer := s.as(checkout.RoleViewer)
+	require.Equal(t, "/test/deliveries/"+s.ref.ID, viewer.get("/test/sessions?search="+s.ref.ID).to())
+	require.Equal(t, "/test/deliveries?event="+s.event.ID, viewer.get("/test/sessions?search=+"+s.event.ID).to())
+	for _, path := range []string{"/live/sessions?search=" + s.ref.ID, "/test/sessions?search=" + foreign.ref.ID, "/test/sessions?search=" + foreign.event.ID} {
+		require.Contains(t, viewer.get(path).text(), "No sessions match", path)
 	}
 }
 
