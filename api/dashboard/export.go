@@ -77,7 +77,7 @@ func (e export[T]) write(v visit, w http.ResponseWriter) error {
 		}
 		out.Flush()
 		if out.Error() != nil {
-			return nil // the visitor has gone
+			return nil //nolint:nilerr // the visitor has gone
 		}
 		if len(rows) < exportPage {
 			return nil
