@@ -78,7 +78,8 @@ func TestAdmin_PassesTheSettingsAndTheSecrets(t *testing.T) {
 	write("environment.worker", "TEMPORAL_ADDRESS=second:7233\n")
 	write("environment.admin", "TEMPORAL_NAMESPACE=shop\n")
 	write("environment.api", "CHECKOUT_STOP_DELAY=9s\n")
-	write("checkout-admin", strings.Replace(read(t, "systemd/checkout-admin"), "exec checkout", "exec env", 1))
-	said := run(t, dir, "env", "CONFIGURATION_DIRECTORY="+dir, "sh", "checkout-admin", "sh", "-c", `echo "$TEMPORAL_ADDRESS|$TEMPORAL_NAMESPACE|$OTEL_RESOURCE_ATTRIBUTES|$DATABASE_URL_FILE|$CHECKOUT_STOP_DELAY"`)
-	require.Equal(t, "second:7233|shop|a=b c,d=#$e|"+dir+"/secrets/DATABASE_URL|\n", said)
+	write("secrets/DATABASE_URL.bak", "postgres://gone")
+	write("checkout-admin", strings.Replace(read(t, "systemd/checkout-admin"), `exec "$program"`, "exec env", 1))
+	said := run(t, dir, "env", "CONFIGURATION_DIRECTORY="+dir, "OTEL_SERVICE_NAME=it's mine", "TEMPORAL_NAMESPACE=mine", "sh", "checkout-admin", "sh", "-c", `echo "$TEMPORAL_ADDRESS|$TEMPORAL_NAMESPACE|$OTEL_RESOURCE_ATTRIBUTES|$DATABASE_URL_FILE|$CHECKOUT_STOP_DELAY|$OTEL_SERVICE_NAME"`)
+	require.Equal(t, "second:7233|mine|a=b c,d=#$e|"+dir+"/secrets/DATABASE_URL||it's mine\n", said)
 }
