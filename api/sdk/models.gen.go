@@ -1219,15 +1219,6 @@ func (e ListEventsParamsOrder) Valid() bool {
 // Examples: 149.9
 type Amount = float64
 
-// ApiKey An API key without its secret.
-type ApiKey struct {
-	Id    string `json:"id"`
-	Label string `json:"label"`
-
-	// Scopes `full`, `read`, or a list of `resource:read` and `resource:write`.
-	Scopes []string `json:"scopes"`
-}
-
 // Attempt One POST to your server.
 type Attempt struct {
 	// DurationMs Null while it is under way.
@@ -1978,12 +1969,21 @@ type OrderIdInUseError string
 // OrderIdInUseStatus Of the session that has the order id; `completed` when the order is paid.
 type OrderIdInUseStatus string
 
+// OwnKey The key of the request, without its secret.
+type OwnKey struct {
+	Id    string `json:"id"`
+	Label string `json:"label"`
+
+	// Scopes `full`, `read`, or a list of `resource:read` and `resource:write`.
+	Scopes []string `json:"scopes"`
+}
+
 // OwnMerchant You in one mode, and the key of the request.
 type OwnMerchant struct {
 	Id string `json:"id"`
 
-	// Key An API key without its secret.
-	Key ApiKey `json:"key"`
+	// Key The key of the request, without its secret.
+	Key OwnKey `json:"key"`
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`

@@ -1520,7 +1520,7 @@ export interface components {
             plan: components["schemas"]["Plan"];
             /** @description Where payouts are sent. The middle of each address is left out. */
             payout_addresses: components["schemas"]["PayoutAddress"][];
-            key: components["schemas"]["ApiKey"];
+            key: components["schemas"]["OwnKey"];
         };
         /** @description The price of a payment. */
         Plan: {
@@ -1533,8 +1533,8 @@ export interface components {
              */
             fee_fixed: number;
         };
-        /** @description An API key without its secret. */
-        ApiKey: {
+        /** @description The key of the request, without its secret. */
+        OwnKey: {
             id: string;
             label: string;
             /** @description `full`, `read`, or a list of `resource:read` and `resource:write`. */
