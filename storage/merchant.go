@@ -76,6 +76,17 @@ func (a *Accounts) Merchant(ctx context.Context, id string) (checkout.Merchant, 
 	return m, nil
 }
 
+// WorksLive reports whether a merchant works in live mode: it has live sessions, or it has live payout
+// addresses and no test sessions.
+func (a *Accounts) WorksLive(ctx context.Context, merchantID string) (works bool, err error) {
+	err = a.pool.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'live')
+			OR EXISTS (SELECT FROM payout_address WHERE merchant_id = $1 AND mode = 'live')
+				AND NOT EXISTS (SELECT FROM checkout_session WHERE merchant_id = $1 AND mode = 'test')`,
+		merchantID).Scan(&works)
+	return works, wrap("works live", err)
+}
+
 // PayoutAddresses returns a merchant's payout addresses in one mode, sorted by currency.
 func (a *Accounts) PayoutAddresses(
 	ctx context.Context, owner checkout.Owner,

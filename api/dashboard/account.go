@@ -6,16 +6,14 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// showRoot serves GET /. It leads to live mode when the merchant has a live payout address, else to
-// test mode.
+// showRoot serves GET /. It leads to live mode when the merchant has live sessions, or is set up for them
+// and has no test sessions either; else to test mode.
 func (s *server) showRoot(v visit) (answer, error) {
-	addresses, err := s.Store.PayoutAddresses(
-		v.Context(), checkout.Owner{MerchantID: v.MerchantID(), Mode: checkout.ModeLive},
-	)
+	works, err := s.Store.WorksLive(v.Context(), v.MerchantID())
 	if err != nil {
 		return answer{}, err
 	}
-	if len(addresses) > 0 {
+	if works {
 		return goTo("/live/", "")
 	}
 	return goTo("/test/", "")

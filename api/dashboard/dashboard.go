@@ -29,6 +29,7 @@ type Config struct {
 	// URL is the dashboard's address, without a trailing slash or a path.
 	URL         string
 	CheckoutURL string // {checkout_url}, for links to the hosted page
+	APIURL      string // address of the REST API, for links to its documentation; "" for no links
 	TemporalUI  string // address of Temporal's UI, for links to runs; "" for no links
 	Namespace   string // Temporal namespace of the runs
 	// CheckAddress returns an error when the service cannot send events to host. The text of the

@@ -167,3 +167,28 @@ func TestPages_SayThatLiveModeIsSimulated(t *testing.T) {
 		require.NotContains(t, owner.get("/test/").text(), words)
 	}
 }
+
+func TestRoot_LeadsToTheModeInWhichTheMerchantWorks(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Equal(t, "/test/", owner.get("/").to(), "no live address")
+	d.exec(`INSERT INTO payout_address SELECT merchant_id, 'live', currency, network, address FROM payout_address`)
+	require.Equal(t, "/live/", owner.get("/").to(), "set up for live mode")
+	d.newSession(d.merchant, checkout.ModeTest)
+	d.newSession(d.other, checkout.ModeLive)
+	require.Equal(t, "/test/", owner.get("/").to(), "test sessions only")
+	d.newSession(d.merchant, checkout.ModeLive)
+	require.Equal(t, "/live/", owner.get("/").to())
+}
+
+func TestPages_LeadToTheDocumentation(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{"": false, "https://api.example.com": true} {
+		viewer := newDesk(t, func(c *Config) { c.APIURL = address }).as(checkout.RoleViewer)
+		for _, path := range []string{"/test/", "/test/webhooks", "/live/audit"} {
+			require.Equal(t, want, strings.Contains(viewer.get(path).body, `href="https://api.example.com/docs"`), path)
+			require.Equal(t, want, strings.Contains(viewer.get(path).body, "/docs\""), path)
+		}
+	}
+}

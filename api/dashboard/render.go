@@ -151,11 +151,24 @@ type view struct {
 	// Simulated: live mode is a simulation on this computer.
 	Simulated bool
 
+	// Docs is the address of the REST API's documentation, "" for none.
+	Docs string
+
 	runs string // address of the runs in Temporal's UI; "" for none
 }
 
 func (s *server) view(v visit, title string, data any) view {
-	return view{visit: v, Title: title, Notice: v.notice, Data: data, Simulated: s.Simulated, runs: s.runs()}
+	return view{
+		visit: v, Title: title, Notice: v.notice, Data: data, Simulated: s.Simulated, Docs: s.docs(), runs: s.runs(),
+	}
+}
+
+// docs returns the address of the REST API's documentation, "" when the API's address is not known.
+func (s *server) docs() string {
+	if s.APIURL == "" {
+		return ""
+	}
+	return strings.TrimSuffix(s.APIURL, "/") + "/docs"
 }
 
 // runs returns the address of the service's runs in Temporal's UI, "" without a UI.

@@ -187,6 +187,15 @@ func reason(code string) string {
 // Failure returns the reason of a failed payment in words.
 func (sessionPage) Failure(t checkout.Transaction) string { return reason(string(t.Failure)) }
 
+// State returns the state of a delivery in the word of the log.
+func (sessionPage) State(d webhook.Delivery) string {
+	var last webhook.Attempt
+	if n := len(d.Attempts); n > 0 {
+		last = d.Attempts[n-1]
+	}
+	return state(d, last)
+}
+
 // Waiting reports whether the session can still be paid or expire.
 func (p sessionPage) Waiting() bool { return p.Status == checkout.StatusPending && p.InFlight == nil }
 

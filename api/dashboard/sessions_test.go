@@ -477,3 +477,23 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried' AND subject = $1 AND mode = 'test'
 		AND detail LIKE '%invalid_address'`, payout.ID))
 }
+
+func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {
+	t.Parallel()
+	s := plainSender(t)
+	session := s.newSession(s.merchant, checkout.ModeTest)
+	s.exec(`UPDATE event SET session_id = $1 WHERE id = $2`, session.ID, s.event.ID)
+	viewer := s.as(checkout.RoleViewer)
+	says := func(word string) {
+		t.Helper()
+		for _, path := range []string{"/test/sessions/" + session.ID, "/test/deliveries", "/test/deliveries/" + s.ref.ID} {
+			require.Regexp(t, `<span class="status \w+">`+word+`</span>`, viewer.get(path).body, path)
+		}
+	}
+	s.exec(`UPDATE webhook_delivery SET next_attempt_at = now() + interval '1 hour'`)
+	says("pending")
+	s.attempt("run", 1, 500, "")
+	says("retrying")
+	require.NoError(t, s.store.HoldDelivery(t.Context(), s.ref))
+	says("on hold")
+}
