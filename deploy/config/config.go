@@ -46,8 +46,9 @@ type Config struct {
 	PageURL string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
 	// Where the dashboard listens.
 	DashboardAddress string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
-	// The REST API's public address, without a path, for the OpenAPI document. Without it the document
-	// names the address from which it came.
+	// The REST API's public address, without a path, for the OpenAPI document and the dashboard's links to
+	// the documentation. Without it the document names the address from which it came, and there are no
+	// links.
 	APIURL string `env:"CHECKOUT_API_URL"`
 	// The dashboard's public address, without a path.
 	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
