@@ -39,7 +39,7 @@ func (s *Server) keyed(resource string, h handler) handler {
 			return 0, nil, forbidden("The key's scopes do not allow this: it needs " + resource + ":" + string(kind) + ".")
 		}
 		if r.Method == http.MethodPost {
-			return s.once(r, h)
+			return s.once(r, turn, h)
 		}
 		return h(r)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -28,7 +29,7 @@ type replayed struct {
 // A process may die in the middle, or may not learn the outcome. The request's seed stays stored
 // then. A repeat makes the same ids and secrets from the seed, so that nothing is done twice.
 // Source: api/decisions.md, "idempotency".
-func (s *Server) once(r *http.Request, h handler) (int, any, error) {
+func (s *Server) once(r *http.Request, turn *limit.Turn, h handler) (int, any, error) {
 	key, err := idempotencyKey(r.Header.Values(idempotencyHeader))
 	if err != nil || key == "" {
 		if err != nil {
@@ -52,7 +53,7 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 	}
 	fingerprint := sha256.Sum256(body)
 
-	kept, seed, err := s.claim(ctx, request, fingerprint[:])
+	kept, seed, err := s.claim(ctx, turn, request, fingerprint[:])
 	if err != nil {
 		return 0, nil, err
 	}
@@ -66,23 +67,34 @@ func (s *Server) once(r *http.Request, h handler) (int, any, error) {
 // defaultIdempotencyWait is how long a repeat waits for the answer to its first request.
 const defaultIdempotencyWait = 5 * time.Second
 
-// claim claims a request. While another call works on it, claim asks again and again, with growing pauses, and
-// holds no connection in between: few HTTP clients repeat a 409.
+// maxRepeats is how many repeats of one merchant wait at once in this process.
+const maxRepeats = 20
+
+// claim claims a request. While another call works on it, claim waits: few HTTP clients repeat a 409.
 func (s *Server) claim(
-	ctx context.Context, request storage.IdempotentRequest, fingerprint []byte,
+	ctx context.Context, turn *limit.Turn, request storage.IdempotentRequest, fingerprint []byte,
 ) (*storage.KeptAnswer, []byte, error) {
-	giveUp := time.Now().Add(s.IdempotencyWait)
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint)
-		if !errors.Is(err, storage.ErrRequestInProgress) || time.Now().Add(pause).After(giveUp) {
-			return kept, seed, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, err
-		case <-time.After(pause):
-		}
+	kept, seed, err := s.Store.ClaimRequest(ctx, request, fingerprint)
+	if !errors.Is(err, storage.ErrRequestInProgress) {
+		return kept, seed, err
 	}
+	place, ok := s.repeats.TryEnter(request.MerchantID)
+	if !ok {
+		return nil, nil, err
+	}
+	defer place.Leave(false)
+
+	// It asks with growing pauses. In a pause it holds no connection, and others have its turn.
+	giveUp := time.Now().Add(s.IdempotencyWait)
+	pause := 50 * time.Millisecond
+	for errors.Is(err, storage.ErrRequestInProgress) && time.Now().Add(pause).Before(giveUp) {
+		if turn.Pause(ctx, pause) != nil {
+			return nil, nil, err // the client has gone, or no turn came
+		}
+		kept, seed, err = s.Store.ClaimRequest(ctx, request, fingerprint)
+		pause = min(2*pause, time.Second)
+	}
+	return kept, seed, err
 }
 
 // keepTimeout bounds the work after a request. keepTimeout and requestTimeout together are shorter

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"example.com/checkout/api/limit"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -434,6 +436,66 @@ func TestIdempotency_ARepeatWaitsForTheFirstAnswer(t *testing.T) {
 	require.Equal(t, []int{201, 201}, []int{first.status, second.status})
 	require.Equal(t, first.body, second.body)
 	require.Equal(t, 1, f.count("checkout_session"))
+}
+
+// TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers: other writes of the merchant go on meanwhile, although
+// each process works on one at a time.
+func TestIdempotency_ARepeatThatWaitsKeepsNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, thirdOfTheConnections, func(c *Config) { c.IdempotencyWait = time.Minute })
+	other := f.second()
+	other.config.Shares = limit.NewShares(1)
+	other.handler = New(other.config)
+	key := f.merchant.testKey
+	require.Equal(t, 201, other.do("POST", "/v1/checkout", key, validSession).status, "this process knows the key")
+
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	var starts atomic.Int32
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		if starts.Add(1) == 1 {
+			close(reached)
+			<-goOn
+		}
+		return nil
+	}
+	answers := make(chan answer, 2)
+	send := func(to *front) { answers <- to.do("POST", "/v1/checkout", key, validSession, idempotent, "k") }
+	go send(f)
+	<-reached
+	go send(other)
+	time.Sleep(300 * time.Millisecond) // so that the repeat usually waits before the next one comes
+	got := other.do("POST", "/v1/checkout", key, validSession)
+	close(goOn)
+	require.Equal(t, 201, got.status, got.body)
+	first, second := <-answers, <-answers
+	require.Equal(t, []int{201, 201}, []int{first.status, second.status}, first.body+second.body)
+	require.Equal(t, first.body, second.body)
+}
+
+// TestIdempotency_FewRepeatsWait: the repeat after the twentieth that waits is refused, and the others get their answer.
+func TestIdempotency_FewRepeatsWait(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, func(c *Config) { c.IdempotencyWait = time.Minute })
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	f.temporal.start = func(client.StartWorkflowOptions) error {
+		close(reached)
+		<-goOn
+		return nil
+	}
+	answers := make(chan answer, 22)
+	send := func() { answers <- f.do("POST", "/v1/checkout", f.merchant.testKey, validSession, idempotent, "k") }
+	go send()
+	<-reached
+	for range 21 {
+		go send()
+	}
+	refused := <-answers
+	close(goOn)
+	require.Equal(t, 409, refused.status, refused.body)
+	for range 21 {
+		got := <-answers
+		require.Equal(t, 201, got.status, got.body)
+	}
 }
 
 // TestIdempotency_AWaitEndsWithItsClient: nobody waits for an answer that nobody reads.

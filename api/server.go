@@ -72,7 +72,8 @@ const requestTimeout = 10 * time.Second
 // Server answers the REST API.
 type Server struct {
 	Config
-	seen *seenKeys
+	seen    *seenKeys
+	repeats *limit.Shares // of the repeats that wait for the answer to their first request
 }
 
 // New returns the REST front end. It sets no limits on connections; the caller's http.Server does.
@@ -113,7 +114,7 @@ func New(c Config) http.Handler {
 }
 
 func newServer(c Config) *Server {
-	return &Server{Config: c, seen: &seenKeys{}}
+	return &Server{Config: c, seen: &seenKeys{}, repeats: limit.NewShares(maxRepeats)}
 }
 
 // routes adds every route. mux takes the first route that fits, so /v1/webhooks/verify comes before

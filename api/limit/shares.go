@@ -112,6 +112,23 @@ func (t *Turn) Leave(refused bool) {
 	end()
 }
 
+// Pause gives the turn to other requests of the owner for the time d. Then it waits for the turn again, like Enter.
+// After an error the turn is over.
+func (t *Turn) Pause(ctx context.Context, d time.Duration) error {
+	t.Leave(false)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+	}
+	again, err := t.shares.Enter(ctx, t.owner)
+	if err != nil {
+		return err
+	}
+	*t = *again
+	return nil
+}
+
 // forget ends one use of a share and deletes a share without uses.
 func (s *Shares) forget(owner string, mine *share) {
 	s.mu.Lock()
