@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,8 @@ func (c *call) releaseCommand() *cobra.Command {
 		Short: "Let new runs begin with the workers of a build",
 		Long: `Lets new runs begin with the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Runs that are open stay
 with their build, whose workers must live until these runs have ended: --runs counts them. A script asks
-with --drained, which ends with status 1 while the build is needed.`,
+with --drained, which ends with status 1 while the build is needed. A build that no worker polls for is
+not released. A worker that ended less than 90 seconds ago may still count.`,
 		Example: `  checkout release 2026-11-22 --wait
   checkout release --runs
   checkout release --drained 2026-11-21`,
@@ -54,6 +56,8 @@ with --drained, which ends with status 1 while the build is needed.`,
 						return b.requireDrained(ctx, drained)
 					case wait:
 						err = b.awaitWorkers(ctx, args[0])
+					default:
+						err = b.requireWorkers(ctx, args[0])
 					}
 					if err != nil {
 						return err
@@ -83,19 +87,18 @@ type builds struct {
 // workersPatience is how long release --wait waits for workers.
 const workersPatience = 10 * time.Minute
 
-// awaitWorkers waits until workers of build have polled both task queues.
+// awaitWorkers waits until workers of build poll both task queues.
 func (b builds) awaitWorkers(ctx context.Context, build string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, workersPatience,
-		fmt.Errorf("release %s: no worker of this build has polled both task queues for %v", build, workersPatience))
+		fmt.Errorf("release %s: no worker of this build polled both task queues for %v", build, workersPatience))
 	defer cancel()
 	for said := false; ; said = true {
-		version, err := b.deployment.DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
-		var notFound *serviceerror.NotFound
+		err := b.requireWorkers(ctx, build)
 		switch {
-		case err == nil && polls(version.Info.TaskQueuesInfos):
+		case err == nil:
 			return nil
-		case err != nil && !errors.As(err, &notFound) && ctx.Err() == nil:
-			return fmt.Errorf("release %s: %w", build, err)
+		case !errors.Is(err, errNoWorker) && ctx.Err() == nil:
+			return err
 		case !said:
 			if _, err := fmt.Fprintf(b.out, "Waiting for workers of build %s.\n", build); err != nil {
 				return err
@@ -109,8 +112,28 @@ func (b builds) awaitWorkers(ctx context.Context, build string) error {
 	}
 }
 
-// polls reports whether both task queues are there with workflows.
-func polls(queues []client.WorkerDeploymentTaskQueueInfo) bool {
+var errNoWorker = errors.New("no worker of this build polls both task queues; start one, or wait with --wait")
+
+// requireWorkers returns errNoWorker unless a worker of build polls both task queues and Temporal knows the build
+// on both. New runs would stand still.
+func (b builds) requireWorkers(ctx context.Context, build string) error {
+	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
+	if err != nil {
+		return fmt.Errorf("release %s: %w", build, err)
+	}
+	version, err := b.deployment.DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
+		return fmt.Errorf("release %s: %w", build, err)
+	}
+	if err != nil || !polling[build] || !knowsBoth(version.Info.TaskQueuesInfos) {
+		return fmt.Errorf("release %s: %w", build, errNoWorker)
+	}
+	return nil
+}
+
+// knowsBoth reports whether Temporal has seen workflow workers of a build on both task queues, now or before.
+func knowsBoth(queues []client.WorkerDeploymentTaskQueueInfo) bool {
 	seen := map[string]bool{}
 	for _, queue := range queues {
 		if queue.Type == client.TaskQueueTypeWorkflow {
@@ -137,7 +160,13 @@ func (b builds) requireDrained(ctx context.Context, build string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(b.out, "Build %s is not needed any more: it has no open run.\n", build)
+	said := "Build %s is not needed any more: it has no open run.\n"
+	if !slices.ContainsFunc(known.Info.VersionSummaries, func(version client.WorkerDeploymentVersionSummary) bool {
+		return version.Version.BuildID == build
+	}) {
+		said = "Temporal knows no build %s, and no open run of it.\n"
+	}
+	_, err = fmt.Fprintf(b.out, said, build)
 	return err
 }
 

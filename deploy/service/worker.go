@@ -110,7 +110,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	}()
 	state.Works()
 	slog.InfoContext(ctx, "worker polls")
-	go tellUnreleased(ctx, temporal, cfg.Temporal)
+	go watchBuilds(ctx, temporal, cfg.Temporal)
 	tellMissingSchedules(ctx, flows, runs.Schedules{
 		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
 		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),

@@ -226,8 +226,9 @@ func members(t *testing.T, body []byte) map[string]string {
 	t.Helper()
 	var object map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(body, &object))
-	delete(object, "secret")
-	delete(object, "webhook_secret")
+	for _, once := range []string{"secret", "webhook_secret", "webhook_signed_by"} {
+		delete(object, once)
+	}
 	texts := map[string]string{}
 	for name, value := range object {
 		texts[name] = string(value)

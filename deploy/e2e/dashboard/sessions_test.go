@@ -102,9 +102,9 @@ func TestDashboard_Sessions(t *testing.T) {
 	page(b, m, "/test/")
 	require.Contains(t, b.Text("#summary"), "1,234.50 EUR")
 	require.Contains(t, b.Text("#summary"), "100 %")
-	b.Do(chrome.See("#hours-table"), chrome.Click("#hours-table-title"), chrome.See("#hours-table table"))
+	b.Do(chrome.See("#charts-table"), chrome.Click("#charts-table-title"), chrome.See("#charts-table table"))
 	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("summary").dataset.old = "", void htmx.ajax("GET", "/test/", {target: "#summary", select: "#summary", swap: "outerHTML"})`),
-		chromedp.Poll[chromedp.Void](`!("old" in document.getElementById("summary").dataset)`), chrome.See("#hours-table table")) // still unfolded
+		chromedp.Poll[chromedp.Void](`!("old" in document.getElementById("summary").dataset)`), chrome.See("#charts-table table")) // still unfolded
 	require.Positive(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".chart rect.completed").getBoundingClientRect().height`)))
 	b.Shoot("dashboard-home")
 }

@@ -168,7 +168,7 @@ func testBankRefuses(t *testing.T, l live) {
 
 func testDeclined(t *testing.T, l live) {
 	id := l.Create(terms(checkout.ETH))
-	l.pay(id, cardDeclined)
+	l.payDeclined(id, cardDeclined)
 	require.Equal(t, "card_declined", l.Session(id).Field("transaction.failure.code"))
 	intents, charges := l.facts(id)
 	require.Empty(t, charges)

@@ -68,26 +68,37 @@ func tokenOf(t *testing.T, a *acquirer.Acquirer, number string) string {
 	return got
 }
 
-// pay sends the page's form and returns where the customer is sent.
-func (l live) pay(id, number string) string {
+// pay sends the page's form. The customer is sent on.
+func (l live) pay(id, number string) {
 	l.T.Helper()
-	return l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}})
+	l.send(id, l.form(number), http.StatusSeeOther)
+}
+
+// payDeclined sends the page's form. The customer sees the form again.
+func (l live) payDeclined(id, number string) {
+	l.T.Helper()
+	l.send(id, l.form(number), http.StatusOK)
 }
 
 // payAgain sends the form after one failed payment.
-func (l live) payAgain(id, number string) string {
+func (l live) payAgain(id, number string) {
 	l.T.Helper()
-	return l.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}, "attempt": {"1"}})
+	form := l.form(number)
+	form.Set("attempt", "1")
+	l.send(id, form, http.StatusSeeOther)
 }
 
-func (l live) send(id string, form url.Values) string {
+func (l live) form(number string) url.Values {
+	return url.Values{"email": {"ann@example.com"}, "confirmation_token": {l.token(number)}}
+}
+
+func (l live) send(id string, form url.Values, want int) {
 	l.T.Helper()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.PostForm(l.stack.PageURL()+"/"+id, form)
 	require.NoError(l.T, err)
 	require.NoError(l.T, res.Body.Close())
-	require.Equal(l.T, http.StatusSeeOther, res.StatusCode)
-	return res.Header.Get("Location")
+	require.Equal(l.T, want, res.StatusCode)
 }
 
 // facts returns the intents and charges of a session at the acquirer.

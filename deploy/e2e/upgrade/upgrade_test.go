@@ -80,12 +80,43 @@ func TestUpgrade_RunsEndOnTheirBuild(t *testing.T) {
 	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "two")
 	require.Error(t, err)
 	require.Contains(t, out, "build two is needed: new runs begin with it")
+	out, err = e2e.CheckoutCommand(t, stack, "release", "--drained", "three")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Temporal knows no build three")
 	require.NoError(t, stack.Worker.Stop(20*time.Second), "the old build is not needed any more")
 	last := m.Create(e2e.Terms)
 	m.MustPay(last, e2e.CardSucceeds)
 	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
 	require.Equal(t, "two", buildOf(t, c, last))
 	stopWorker(t, two)
+}
+
+// TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased: the workers of the released build are gone, so new payments
+// stand still. A worker of another build says so, and the build is not released a second time.
+func TestUpgrade_ABuildWithoutWorkersIsToldAndNotReleased(t *testing.T) {
+	t.Parallel()
+	stack := e2e.OwnStack(t, devstack.Options{Env: []string{"CHECKOUT_BUILD_ID=one"}})
+	e2e.Release(t, stack, "one")
+	m := e2e.NewMerchant(t, stack)
+	two := startWorker(t, stack, "two")
+	e2e.Release(t, stack, "two")
+	stopWorker(t, two)
+	id := m.Create(e2e.Terms)
+
+	e2e.Await(t, "build two is refused", 3*time.Minute, func() bool { // its last poll counts for 90 seconds
+		out, err := e2e.CheckoutCommand(t, stack, "release", "two")
+		return err != nil && strings.Contains(out, "no worker of this build polls both task queues")
+	})
+	e2e.Await(t, "the worker of build one names build two", 3*time.Minute, func() bool {
+		log, err := os.ReadFile(stack.Log("worker"))
+		return err == nil && strings.Contains(string(log), `"builds":["two"]`)
+	})
+	out, err := e2e.CheckoutCommand(t, stack, "release", "one")
+	require.NoError(t, err, out)
+	m.MustPay(id, e2e.CardSucceeds)
+	last := m.Create(e2e.Terms)
+	m.MustPay(last, e2e.CardSucceeds)
+	m.AwaitStatus(last, checkout.StatusCompleted, 10*time.Second)
 }
 
 // TestUpgrade_ABadBuildBlocksAndIsRolledBack: a worker whose code does not fit an
