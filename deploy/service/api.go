@@ -112,7 +112,8 @@ func startAPI(
 	feed := store.NewFeed()
 	people := dashboard.New(dashboard.Config{
 		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
-		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace, Addresses: cfg.PayoutAddressRules(),
+		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
+		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
 		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})

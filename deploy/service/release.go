@@ -39,7 +39,7 @@ func watchBuilds(ctx context.Context, temporal client.Client, cfg config.Tempora
 		metric.WithDescription("1 if no build of the workers' deployment is released, so that new runs stand still; else 0."),
 		observe(&unreleased))
 	_, _ = meter.Int64ObservableGauge("checkout.build.without_worker",
-		metric.WithDescription("Builds that are released or have open runs, and no worker of them polls: these runs stand still."),
+		metric.WithDescription("Builds that are released or have open runs and have no worker: these runs stand still."),
 		observe(&unworked))
 	for {
 		builds, err := describeBuilds(ctx, temporal, cfg.DeploymentName)
@@ -74,7 +74,8 @@ type builds struct {
 }
 
 func describeBuilds(ctx context.Context, temporal client.Client, deployment string) (builds, error) {
-	got, err := temporal.WorkerDeploymentClient().GetHandle(deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	handle := temporal.WorkerDeploymentClient().GetHandle(deployment)
+	got, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	var notFound *serviceerror.NotFound
 	if errors.As(err, &notFound) {
 		return builds{}, nil
@@ -116,7 +117,7 @@ func (b builds) warn(ctx context.Context, cfg config.Temporal) {
 			"deployment", cfg.DeploymentName, "build", cfg.BuildID)
 	}
 	if missing := b.unworked(); len(missing) > 0 {
-		slog.ErrorContext(ctx, "no worker of these builds polls: their sessions and payments stand still; start their workers",
+		slog.ErrorContext(ctx, "these builds have no worker: their sessions and payments stand still; start their workers",
 			"deployment", cfg.DeploymentName, "builds", missing)
 	}
 }
