@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,13 +285,21 @@ func TestReadyz_IsUnreadyAtOnceWhenToldToStop(t *testing.T) {
 	t.Parallel()
 	state := health.Starting("it waits")
 	f := newFront(t, func(c *Config) { c.Health = state })
-	state.Connected(f.store.Ping, func(context.Context) error { return nil })
+	var closed atomic.Bool
+	state.Connected(f.store.Ping, func(context.Context) error {
+		if closed.Load() {
+			return errors.New("closed")
+		}
+		return nil
+	})
 	got := f.do("GET", "/readyz", "", "")
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "The service is not ready: it waits.", got.json["message"])
 	state.Works()
 	require.Equal(t, 200, f.do("GET", "/readyz", "", "").status)
 	state.Stops()
+	closed.Store(true)
+	time.Sleep(1100 * time.Millisecond) // longer than answers are repeated
 	got = f.do("GET", "/readyz", "", "")
 	require.Equal(t, 503, got.status)
 	require.Equal(t, "unavailable", got.json["error"])

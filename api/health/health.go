@@ -72,7 +72,7 @@ func (s *State) Stops() {
 // Report says whether a process can work.
 type Report struct {
 	Fault                string // why it cannot; "" when it can
-	PostgreSQL, Temporal error  // their last answers, about a second old at most
+	PostgreSQL, Temporal error  // their last answers, about a second old at most unless the process stops
 }
 
 // Err returns the fault with the systems' answers, for the log; nil when the process can work.
@@ -86,8 +86,11 @@ func (r Report) Err() error {
 // Report asks PostgreSQL and Temporal at the same time and waits at most readyTimeout. Without Temporal
 // a process is ready nevertheless: it does what it can, and another process could do no more.
 func (s *State) Report(ctx context.Context) Report {
+	s.phase.Lock()
+	stops := s.stops
+	s.phase.Unlock()
 	r := Report{}
-	r.PostgreSQL, r.Temporal = s.ask(ctx)
+	r.PostgreSQL, r.Temporal = s.ask(ctx, stops)
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	switch {
@@ -101,10 +104,11 @@ func (s *State) Report(ctx context.Context) Report {
 	return r
 }
 
-func (s *State) ask(ctx context.Context) (postgresql, temporal error) {
+// ask asks both systems. A process that stops closes its connections, so it repeats the last answers.
+func (s *State) ask(ctx context.Context, stops bool) (postgresql, temporal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.at) >= readyFor {
+	if asked := !s.at.IsZero(); time.Since(s.at) >= readyFor && !(stops && asked) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // others use the answers too
 		defer cancel()
 		first, second := inTime(ctx, s.postgresql), inTime(ctx, s.temporal)

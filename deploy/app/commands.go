@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"example.com/checkout/deploy/telemetry"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -35,6 +36,7 @@ func (c *call) commands() *cobra.Command {
 what operators and merchants' developers use at a shell.
 
 Settings come from the environment; the README.md of the release, "Configuration", lists them.`,
+		Version:       telemetry.Version(), // --version
 		Args:          commandOf,
 		RunE:          func(root *cobra.Command, _ []string) error { return root.Help() },
 		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,

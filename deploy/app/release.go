@@ -69,7 +69,7 @@ not released. A worker that ended less than 90 seconds ago may still count.`,
 		},
 	}
 
-	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has")
+	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has, which is released, and which has no worker")
 	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
 	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
 	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
@@ -223,13 +223,24 @@ func (b builds) countRuns(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("count runs: %w", err)
 	}
+	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
+	if err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
 	for _, version := range got.Info.VersionSummaries {
 		build := version.Version.BuildID
 		open, err := b.openRuns(ctx, build)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(b.out, "%s\t%d open\n", build, open); err != nil {
+		line := fmt.Sprintf("%s\t%d open", build, open)
+		if current := got.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+			line += "\treleased"
+		}
+		if !polling[build] {
+			line += "\tno worker polls"
+		}
+		if _, err := fmt.Fprintln(b.out, line); err != nil {
 			return err
 		}
 	}

@@ -59,7 +59,7 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 	}
 	res, err := resource.New(
 		ctx, resource.WithFromEnv(), resource.WithTelemetrySDK(),
-		resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceVersion(serviceVersion())),
+		resource.WithAttributes(semconv.ServiceName(service), semconv.ServiceVersion(Version())),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("telemetry resource: %w", err)
@@ -107,8 +107,8 @@ func Setup(ctx context.Context, o Options) (func(), error) {
 // version is for the linker: -X example.com/checkout/deploy/telemetry.version=1.2.3
 var version string
 
-// serviceVersion returns what the linker was told, else what go build knows of the source tree.
-func serviceVersion() string {
+// Version returns the version of this program: what the linker was told, else what go build knows of the source tree.
+func Version() string {
 	if version != "" {
 		return version
 	}
