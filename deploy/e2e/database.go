@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -33,11 +34,18 @@ func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) 
 	return got
 }
 
-// DeliveryOf returns the id of the delivery of a session's event.
+// DeliveryOf returns the id of the delivery of a session's event. It waits for it: a slow decision comes after the
+// answer to the customer.
 func DeliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string) string {
 	t.Helper()
-	return Query[string](t, stack, `
-		SELECT d.id FROM webhook_delivery d JOIN event e ON e.id = d.event_id WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
+	var id string
+	Await(t, "the delivery of "+eventType, 20*time.Second, func() bool {
+		id = Query[string](t, stack, `
+			SELECT coalesce(max(d.id), '') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+			WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
+		return id != ""
+	})
+	return id
 }
 
 // DeliveryStatus reads the status of a delivery of Shared.

@@ -168,8 +168,8 @@ func testBankRefuses(t *testing.T, l live) {
 
 func testDeclined(t *testing.T, l live) {
 	id := l.Create(terms(checkout.ETH))
-	l.payDeclined(id, cardDeclined)
-	require.Equal(t, "card_declined", l.Session(id).Field("transaction.failure.code"))
+	l.pay(id, cardDeclined)
+	e2e.Await(t, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == "card_declined" })
 	intents, charges := l.facts(id)
 	require.Empty(t, charges)
 	require.Equal(t, "canceled", intents[0].Status)

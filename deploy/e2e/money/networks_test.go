@@ -230,5 +230,5 @@ func (n networks) usdc() decimal.Decimal {
 func (n networks) pay(id, number string) {
 	n.T.Helper()
 	token := tokenOf(n.T, n.acquirer, number)
-	n.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}}, http.StatusSeeOther)
+	n.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
 }
