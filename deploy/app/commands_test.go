@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/telemetry"
 )
 
 // allCommands are all commands as people type them.
@@ -47,6 +49,14 @@ func TestCommands_EachSaysInAShortSentenceWhatItDoes(t *testing.T) {
 	}
 	walk((&call{}).commands())
 	require.Equal(t, allCommands, found)
+}
+
+func TestCommands_TheProgramSaysItsVersion(t *testing.T) {
+	t.Parallel()
+	out, notes, err := run(t, "--version")
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Equal(t, "checkout version "+telemetry.Version()+"\n", out)
 }
 
 func TestCommands_EachExplainsItself(t *testing.T) {
