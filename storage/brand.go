@@ -16,6 +16,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 // Brand is the look of a merchant's hosted page.
@@ -24,6 +25,54 @@ type Brand struct {
 	Name        string
 	Color       string // "#rrggbb"; "" means the page's own color
 	LogoVersion string // 16 hex digits that change with the logo; "" means no logo
+	Contact
+}
+
+// Contact is what the footer of the hosted page links to. An empty field means no link.
+type Contact struct {
+	Support    string // an e-mail address, or an https URL
+	TermsURL   string
+	PrivacyURL string
+}
+
+// ContactFields are the names of the fields of Contact.
+var ContactFields = []string{"support", "terms_url", "privacy_url"}
+
+// Field returns the field with a name of ContactFields.
+func (c *Contact) Field(name string) *string {
+	return map[string]*string{"support": &c.Support, "terms_url": &c.TermsURL, "privacy_url": &c.PrivacyURL}[name]
+}
+
+// ContactError is a field of a Contact that is wrong. Merchants may see its text.
+type ContactError struct {
+	Field string // of ContactFields
+}
+
+func (e *ContactError) Error() string {
+	if e.Field == "support" {
+		return "must be an e-mail address, or an https address of at most 2048 characters"
+	}
+	return "must be an https address of at most 2048 characters"
+}
+
+// check returns *ContactError for the first field that is wrong.
+func (c Contact) check() error {
+	for _, name := range ContactFields {
+		text := *c.Field(name)
+		_, err := webhook.ParseURL(text, checkout.ModeLive)
+		if text != "" && err != nil && (name != "support" || !checkout.ValidEmail(text)) {
+			return &ContactError{name}
+		}
+	}
+	return nil
+}
+
+// brandColumns are the columns of scanBrand.
+const brandColumns = `m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, ''),
+	coalesce(m.support, ''), coalesce(m.terms_url, ''), coalesce(m.privacy_url, '')`
+
+func scanBrand(row pgx.Row, b *Brand) error {
+	return row.Scan(&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion, &b.Support, &b.TermsURL, &b.PrivacyURL)
 }
 
 // HasLogo reports whether the merchant has a logo.
@@ -34,10 +83,10 @@ func (b Brand) HasLogo() bool { return b.LogoVersion != "" }
 func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`
-			SELECT m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, '')
+			SELECT `+brandColumns+`
 			FROM checkout_session s JOIN merchant m ON m.id = s.merchant_id WHERE s.id = $1`,
 			sessionID).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&into.MerchantID, &into.Name, &into.Color, &into.LogoVersion)
+			return scanBrand(row, into)
 		})
 	}
 }
@@ -45,10 +94,7 @@ func brandOf(into *Brand, sessionID string) func(*pgx.Batch) {
 // Brand returns the look of a merchant's hosted page. It returns checkout.ErrNotFound.
 func (a *Accounts) Brand(ctx context.Context, merchantID string) (Brand, error) {
 	var b Brand
-	err := a.pool.QueryRow(ctx, `
-		SELECT id, name, coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant
-		WHERE id = $1`, merchantID).Scan(
-		&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion)
+	err := scanBrand(a.pool.QueryRow(ctx, `SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1`, merchantID), &b)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Brand{}, checkout.ErrNotFound
 	}
@@ -77,8 +123,9 @@ func (a *Accounts) Logo(
 
 // BrandChange is a change of a brand. A nil field keeps its value; an empty one removes it.
 type BrandChange struct {
-	Color *string // see ParseColor
-	Logo  *[]byte // see EncodeLogo
+	Color   *string // see ParseColor
+	Logo    *[]byte // see EncodeLogo
+	Contact *Contact
 	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *Brand
 }
@@ -95,12 +142,34 @@ func (c BrandChange) conflicts(now Brand, color string) (fields []string) {
 	if c.Logo != nil && now.LogoVersion != c.Was.LogoVersion {
 		fields = append(fields, "logo")
 	}
+	if c.Contact == nil {
+		return fields
+	}
+	for _, name := range ContactFields {
+		was, is, to := *c.Was.Field(name), *now.Field(name), *c.Contact.Field(name)
+		if to != was && is != was && is != to {
+			fields = append(fields, name)
+		}
+	}
 	return fields
+}
+
+// contact returns what is stored after the change. A field that the editor left stays as it is now.
+func (c BrandChange) contact(now Contact) Contact {
+	if c.Contact == nil {
+		return now
+	}
+	for _, name := range ContactFields {
+		if to := *c.Contact.Field(name); c.Was == nil || to != *c.Was.Field(name) {
+			*now.Field(name) = to
+		}
+	}
+	return now
 }
 
 // SetBrand changes the look of a merchant's hosted page. An open page shows the change when it is
 // loaded again. The entries by go to the audit log in the same transaction. It returns ErrColor,
-// ErrLogo for a logo that EncodeLogo did not make, *ChangedError, and checkout.ErrNotFound.
+// ErrLogo for a logo that EncodeLogo did not make, *ContactError, *ChangedError, and checkout.ErrNotFound.
 func (a *Accounts) SetBrand(
 	ctx context.Context, merchantID string, change BrandChange, by ...checkout.AuditEntry,
 ) error {
@@ -122,12 +191,16 @@ func (a *Accounts) SetBrand(
 		logo = *change.Logo
 	}
 
+	if change.Contact != nil {
+		if err := change.Contact.check(); err != nil {
+			return err
+		}
+	}
+
 	err := a.inTx(ctx, func(tx pgx.Tx) error {
 		var now Brand
-		err := tx.QueryRow(ctx, `
-			SELECT coalesce(brand_color, ''), coalesce(logo_version, '') FROM merchant WHERE id = $1
-			FOR NO KEY UPDATE`,
-			merchantID).Scan(&now.Color, &now.LogoVersion)
+		err := scanBrand(tx.QueryRow(ctx, `
+			SELECT `+brandColumns+` FROM merchant m WHERE m.id = $1 FOR NO KEY UPDATE`, merchantID), &now)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return checkout.ErrNotFound
 		}
@@ -139,10 +212,13 @@ func (a *Accounts) SetBrand(
 			return &ChangedError{fields}
 		}
 
+		contact := change.contact(now.Contact)
 		_, err = tx.Exec(ctx, `
 			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,
-				logo = CASE WHEN $4 THEN $5 ELSE logo END
-			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo)
+				logo = CASE WHEN $4 THEN $5 ELSE logo END,
+				support = nullif($6, ''), terms_url = nullif($7, ''), privacy_url = nullif($8, '')
+			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo,
+			contact.Support, contact.TermsURL, contact.PrivacyURL)
 		if err != nil {
 			return err
 		}

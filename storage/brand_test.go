@@ -10,6 +10,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,53 @@ func TestSetBrand_ChangesWhatIsGivenAndTheSessionShowsIt(t *testing.T) {
 	require.Equal(t, "#aabbcc", look().Color)
 	set("", nil)
 	require.Equal(t, storage.Brand{MerchantID: f.merchant.ID, Name: "Shop"}, look(), "what is empty is taken away")
+}
+
+func TestSetBrand_LinksOfTheFooter(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	stored := func() storage.Contact {
+		b, err := f.Brand(t.Context(), f.merchant.ID)
+		require.NoError(t, err)
+		return b.Contact
+	}
+	set := func(c storage.Contact, was *storage.Brand) error {
+		return f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Contact: &c, Was: was})
+	}
+	first := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, set(first, nil))
+	require.Equal(t, first, stored())
+	color := "#123456"
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Color: &color, Was: &storage.Brand{}}))
+	require.Equal(t, first, stored(), "nil leaves them")
+
+	// Two people had the form open. Each changes another field.
+	seen := storage.Brand{Contact: first}
+	require.NoError(t, set(storage.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen))
+	require.NoError(t, set(storage.Contact{Support: first.Support, TermsURL: first.TermsURL}, &seen))
+	require.Equal(t, storage.Contact{Support: "https://shop.example/help", TermsURL: first.TermsURL}, stored())
+	conflict := new(storage.ChangedError)
+	require.ErrorAs(t, set(storage.Contact{Support: "other@shop.example", TermsURL: first.TermsURL, PrivacyURL: first.PrivacyURL}, &seen), &conflict)
+	require.Equal(t, []string{"support"}, conflict.Fields)
+
+	for _, c := range []struct {
+		field, text string
+	}{
+		{"support", "help"},
+		{"support", "http://shop.example"},
+		{"support", "javascript:alert(1)//@shop.example"},
+		{"terms_url", "help@shop.example"},
+		{"terms_url", "http://shop.example"},
+		{"privacy_url", "javascript:alert(1)"},
+		{"privacy_url", "https://me:secret@shop.example"},
+		{"privacy_url", "https://shop.example/" + strings.Repeat("a", 2048)},
+	} {
+		typed := storage.Contact{}
+		*typed.Field(c.field) = c.text
+		wrong := new(storage.ContactError)
+		require.ErrorAs(t, set(typed, nil), &wrong, c.text)
+		require.Equal(t, c.field, wrong.Field)
+	}
 }
 
 func TestSetBrand_Refuses(t *testing.T) {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
 	"strings"
@@ -23,10 +24,25 @@ func (p settingsPage) Color() string {
 	return p.Brand.Color
 }
 
+// contactField is one link of the page's footer in the form.
+type contactField struct{ Name, Label, Typed, Stored, Fault string }
+
+// Contacts returns the fields of the links of the page's footer.
+func (p settingsPage) Contacts() (all []contactField) {
+	labels := []string{"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address"}
+	for i, name := range storage.ContactFields {
+		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.Contact.Field(name), p.Faults[name]})
+	}
+	return all
+}
+
 // readBrand reads the color and the logo of the hosted page.
 func (s *server) readBrand(v visit, p *settingsPage) (err error) {
-	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil || !p.Brand.HasLogo() {
+	if p.Brand, err = s.Store.Brand(v.Context(), v.MerchantID()); err != nil {
 		return err
+	}
+	if p.Contact = p.Brand.Contact; !p.Brand.HasLogo() {
+		return nil
 	}
 	logo, _, err := s.Store.Logo(v.Context(), v.MerchantID())
 	if errors.Is(err, checkout.ErrNotFound) { // removed since the query above
@@ -50,6 +66,7 @@ func (s *server) changeBrand(v visit) (answer, error) {
 		)
 	}
 	conflict, faster := errors.AsType[*storage.ChangedError](err)
+	wrong, isContact := errors.AsType[*storage.ContactError](err)
 	switch {
 	case faster:
 		return s.brandConflict(v, conflict)
@@ -57,6 +74,8 @@ func (s *server) changeBrand(v visit) (answer, error) {
 		return s.refuseBrand(v, "color", "The color "+err.Error()+".")
 	case errors.Is(err, storage.ErrLogo), errors.Is(err, storage.ErrLogoLarge):
 		return s.refuseBrand(v, "logo", "The logo "+err.Error()+".")
+	case isContact:
+		return s.refuseBrand(v, wrong.Field, "This "+wrong.Error()+".")
 	case err != nil:
 		return answer{}, err
 	case detail == "":
@@ -72,6 +91,7 @@ func (s *server) refuseBrand(v visit, field, fault string) (answer, error) {
 		return answer{}, err
 	}
 	p.Faults[field] = fault
+	p.Brand.Contact = contactIn(v, "")
 	return refuse("settings", "Settings", p)
 }
 
@@ -124,6 +144,16 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		change.Color, detail = &color, "color: "+colorWords(change.Was.Color)+" → "+colorWords(color)
 	}
 
+	contact := contactIn(v, "")
+	if change.Was.Contact = contactIn(v, "before_"); contact != change.Was.Contact {
+		change.Contact = &contact
+	}
+	for _, name := range storage.ContactFields {
+		if from, to := *change.Was.Field(name), *contact.Field(name); from != to {
+			detail = join(detail, fmt.Sprintf("%s: %s → %s", name, linkWords(from), linkWords(to)))
+		}
+	}
+
 	if v.PostFormValue("remove_logo") == "on" {
 		change.Logo, detail = &[]byte{}, join(detail, "no logo")
 	}
@@ -148,6 +178,21 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 
 	change.Logo = &logo
 	return change, join(detail, "another logo"), fault
+}
+
+// contactIn reads the links of the page's footer from the fields whose names begin with prefix.
+func contactIn(v visit, prefix string) (c storage.Contact) {
+	for _, name := range storage.ContactFields {
+		*c.Field(name) = strings.TrimSpace(v.PostFormValue(prefix + name))
+	}
+	return c
+}
+
+func linkWords(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
 }
 
 func colorWords(color string) string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -31,7 +32,7 @@ func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
 	_, err = part.Write(logo)
 	require.NoError(b.t, err)
 	form := b.form("/test/settings", "/test/settings/brand")
-	for _, name := range []string{"before_color", "before_logo"} {
+	for _, name := range []string{"before_color", "before_logo", "before_support", "before_terms_url", "before_privacy_url"} {
 		require.NoError(b.t, w.WriteField(name, form.fields.Get(name)))
 	}
 	require.NoError(b.t, w.Close())
@@ -70,6 +71,26 @@ func TestBrand_ColorAndLogoOfTheHostedPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "#123456", brand.Color)
 	require.False(t, brand.HasLogo())
+}
+
+func TestBrand_LinksOfThePagesFoot(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	require.Equal(t, 303, owner.upload(nil, "support", " help@shop.example ", "terms_url", "https://shop.example/terms").status)
+	require.Equal(t, 303, owner.upload(nil, "support", "https://shop.example/help", "terms_url", "https://shop.example/terms").status)
+	require.Contains(t, owner.get("/test/audit").text(), "support: none → help@shop.example; terms_url: none → https://shop.example/terms")
+	require.Contains(t, owner.get("/live/audit").text(), "support: help@shop.example → https://shop.example/help")
+
+	wrong := owner.upload(nil, "support", "help", "terms_url", "https://shop.example/agb")
+	require.Equal(t, 422, wrong.status)
+	require.Contains(t, wrong.text(), "This must be an e-mail address, or an https address")
+	require.Contains(t, wrong.body, `value="https://shop.example/agb"`, "what was typed stays")
+	stored, err := d.store.Brand(t.Context(), d.merchant)
+	require.NoError(t, err)
+	require.Equal(t, storage.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
+	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
+	require.Equal(t, 403, d.as(checkout.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
 }
 
 func TestBrand_RefusesWhatIsWrong(t *testing.T) {

@@ -25,9 +25,11 @@ type settingsPage struct {
 	Announced []checkout.AddressChange // addresses that change later
 	Delay     time.Duration            // of a changed address
 	Mail      bool                     // owners get a mail about it
-	Brand     storage.Brand
-	Logo      template.URL      // data: address of the logo, "" for none
-	Faults    map[string]string // by field
+	Brand     storage.Brand            // as typed
+	Contact   storage.Contact          // as stored
+	Logo      template.URL             // data: address of the logo, "" for none
+	Preview   string                   // address of the hosted page as it would look
+	Faults    map[string]string        // by field
 }
 
 // addressField is the payout address of one currency.
@@ -73,7 +75,7 @@ func (s *server) showSettings(v visit) (answer, error) {
 
 // settingsPage reads the stored settings.
 func (s *server) settingsPage(v visit) (settingsPage, error) {
-	p := settingsPage{Faults: map[string]string{}}
+	p := settingsPage{Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID())}
 	var err error
 	if p.Stored, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
 		return p, err

@@ -111,6 +111,7 @@ func (s *server) handler() http.Handler {
 	handle("/static/{file}", free(s.static), reads...)
 	handle("/color/{color}/style.css", free(s.colorStyle), reads...)
 	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(s.logo)), reads...)
+	handle("/preview/{merchant}", free(s.entrance.Limited(s.preview)), reads...)
 	handle("/{id}", page(s.showPage), reads...)
 	handle("/{id}", form(s.pay), http.MethodPost)
 	handle("/{id}/cancel", form(s.cancel), http.MethodPost)

@@ -138,7 +138,7 @@ func choices(here *language, page string, query url.Values) []choice {
 	var all []choice
 	for _, l := range languages {
 		q := url.Values{paramLanguage: {l.tag}}
-		for _, kept := range []string{paramPayment, paramProcessing, paramNotPossible} {
+		for _, kept := range []string{paramPayment, paramProcessing, paramNotPossible, paramColor} {
 			if query.Has(kept) {
 				q[kept] = query[kept]
 			}

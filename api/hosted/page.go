@@ -88,6 +88,7 @@ type view struct {
 	Now         string    // RFC 3339
 	Brands      []brand
 
+	Preview    bool // a merchant looks at the page; it cannot be paid
 	Form       form
 	Alert      string // the page's first message, "" for none
 	Reason     string // the reason for Alert
@@ -105,6 +106,7 @@ type view struct {
 	Card     string            // "Visa •••• 4242"
 	PaidAt   string            // written out
 	PaidTime string            // RFC 3339
+	Links    []link            // of the footer
 	Back     template.HTMLAttr // href back to the merchant without a payment, "" for none
 	Items    []item
 	Redirect string            // the merchant's address for the customer after the payment
@@ -186,7 +188,7 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	for _, i := range session.LineItems {
 		v.Items = append(v.Items, newItem(l.money, i, session.Currency))
 	}
-	v.Back = wayBack(session)
+	v.Back, v.Links = wayBack(session), footer(v.T, b.Contact)
 	if session.RedirectURL != nil {
 		address := fillIn(*session.RedirectURL, session.ID)
 		if attr, ok := linkTo(address); ok {
@@ -197,6 +199,23 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 		}
 	}
 	return v
+}
+
+// link is a link of the footer.
+type link struct{ Text, Address string }
+
+// footer returns the links that the merchant has set.
+func footer(t *texts, c storage.Contact) (all []link) {
+	support := c.Support
+	if support != "" && !strings.Contains(support, "://") {
+		support = "mailto:" + url.PathEscape(support)
+	}
+	for _, l := range []link{{t.Support, support}, {t.Terms, c.TermsURL}, {t.PrivacyPolicy, c.PrivacyURL}} {
+		if l.Address != "" {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // item is a line of what the customer buys.

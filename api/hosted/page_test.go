@@ -68,6 +68,44 @@ func TestPage_ShowsWhatIsBought(t *testing.T) {
 	require.NotContains(t, body, `class="back"`, "nobody knows where the shop is")
 }
 
+func TestPage_LinksToTheMerchantsPages(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	require.NotContains(t, h.get("/"+id).Body.String(), `links`)
+	contact := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms?a=1&b=<2>", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, h.store.SetBrand(t.Context(), h.refs[id].MerchantID, storage.BrandChange{Contact: &contact}))
+	body := h.get("/" + id).Body.String()
+	for _, want := range []string{
+		`<a rel="noreferrer" href="mailto:help@shop.example">Contact</a>`,
+		`<a rel="noreferrer" href="https://shop.example/terms?a=1&amp;b=%3c2%3e">Terms</a>`, `href="https://shop.example/privacy">Privacy</a>`,
+	} {
+		require.Contains(t, body, want)
+	}
+}
+
+func TestPreview_ShowsTheLooksAndCannotBePaid(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.session()
+	merchant := h.refs[id].MerchantID
+	color, contact := "#ab12cd", storage.Contact{TermsURL: "https://shop.example/terms"}
+	require.NoError(t, h.store.SetBrand(t.Context(), merchant, storage.BrandChange{Color: &color, Contact: &contact}))
+	body := h.get("/preview/" + merchant).Body.String()
+	for _, want := range []string{`/color/ab12cd/`, `href="https://shop.example/terms"`, `id="pay-button" disabled`, `href="/checkout/preview/` + merchant + `?lang=de"`} {
+		require.Contains(t, body, want)
+	}
+	require.NotContains(t, body, "data-poll")
+	body = h.get("/preview/" + merchant + "?color=012345").Body.String()
+	require.Contains(t, body, `/color/012345/`)
+	require.Contains(t, body, `?color=012345&amp;lang=de"`)
+	require.Contains(t, h.get("/preview/"+merchant+"?color=red").Body.String(), `/color/ab12cd/`)
+	require.Equal(t, 404, h.get("/preview/"+checkout.NewID(checkout.PrefixMerchant)).Code)
+	require.Equal(t, 404, h.get("/preview/"+id).Code)
+	require.Equal(t, 405, h.post("/preview/"+merchant, goodCard()).Code)
+	require.Empty(t, h.paid)
+}
+
 func TestPage_SpeaksTheSessionsLanguageUnlessTheCustomerHasChosen(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

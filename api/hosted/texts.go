@@ -16,6 +16,7 @@ type texts struct {
 	TestBadge, TestLead, TestBefore, TestCard, TestAfter            string
 	Total, Amount, Reference, ExpiresIn, ExpiresAt                  string
 	FiveMinutes, OneMinute                                          string
+	Support, Terms, PrivacyPolicy                                   string
 	Items, Description, ReturnsTo, Privacy                          string
 	FormHeading, Email, EmailHint, Card, CardNumber, Exp, ExpHint   string
 	Accepted, CVC, CVCHint, CVCHintAmex, Name, Pay, Paying          string

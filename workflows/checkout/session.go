@@ -117,5 +117,8 @@ func (s Session) MarshalJSON() ([]byte, error) {
 // document, without a trailing slash.
 func PageURL(base, sessionID string) string { return base + "/" + sessionID }
 
+// PreviewURL returns the address where a merchant sees the looks of its hosted page.
+func PreviewURL(base, merchantID string) string { return base + "/preview/" + merchantID }
+
 // ReturnURL returns the address to which a bank sends the customer back.
 func ReturnURL(base, sessionID string) string { return PageURL(base, sessionID) + "/return" }

@@ -30,6 +30,12 @@ document.addEventListener("submit", (event) => {
   if (question && !window.confirm(question)) event.preventDefault();
 });
 
+// A link with data-preview shows the color of the field of that id, before it is saved.
+document.addEventListener("input", (event) => {
+  const link = document.querySelector(`[data-preview="${event.target.id}"]`);
+  if (link) link.search = new URLSearchParams({ color: event.target.value.slice(1) });
+});
+
 // A time with data-countdown counts down to it.
 function countDown() {
   for (const element of document.querySelectorAll("time[data-countdown]")) {

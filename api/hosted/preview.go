@@ -1,0 +1,41 @@
+package hosted
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/api/failure"
+	"example.com/checkout/workflows/checkout"
+)
+
+// paramColor is the query parameter of a preview with a color that is not saved, six hex digits.
+const paramColor = "color"
+
+// preview serves GET /preview/{merchant}: the form in the merchant's looks, for a session that does not
+// exist. Nobody can pay there. Whoever has the address of a session has the merchant's id too, so the page
+// says nothing new.
+func (s *server) preview(w http.ResponseWriter, r *http.Request) error {
+	id := mux.Vars(r)["merchant"]
+	if !checkout.IsID(checkout.PrefixMerchant, id) {
+		return failure.NotFound
+	}
+	brand, err := s.Store.Brand(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	if c, ok := parseRGB(r.URL.Query().Get(paramColor)); ok {
+		brand.Color = c.String()
+	}
+	const amount, lasts = 4990, 30 * time.Minute
+	v := s.view(languageOf(r), checkout.Session{
+		Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: id, Mode: checkout.ModeTest}},
+		Amount: amount, Currency: checkout.EUR, Status: checkout.StatusPending, ExpiresAt: s.now().Add(lasts),
+	}, brand)
+	v.Acquirer, v.Next, v.Preview = nil, checkout.PreviewURL(s.base, id), true
+	v = v.asForm()
+	v.Poll = ""
+	s.render(w, r, http.StatusOK, v)
+	return nil
+}
