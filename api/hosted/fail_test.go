@@ -27,7 +27,7 @@ func TestFail_EveryKindHasItsStatusInTheCustomersLanguage(t *testing.T) {
 			failing.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?lang="+l.tag, nil))
 			require.Equal(t, kind.Status(), page.Code)
 			require.Equal(t, kind.Status(), script.Code)
-			require.Contains(t, page.Body.String(), problem(&l.texts, kind, kind).Heading)
+			require.Contains(t, page.Body.String(), problem(&l.Texts, kind, kind).Heading)
 			require.NotContains(t, page.Body.String(), "hush")
 			require.NotContains(t, script.Body.String(), "hush")
 		}
@@ -36,6 +36,6 @@ func TestFail_EveryKindHasItsStatusInTheCustomersLanguage(t *testing.T) {
 
 func TestFail_SaysHowLongToWait(t *testing.T) {
 	t.Parallel()
-	v := problem(&english.texts, failure.RateLimited, &limit.TooOftenError{Wait: 61 * time.Second})
+	v := problem(&english.Texts, failure.RateLimited, &limit.TooOftenError{Wait: 61 * time.Second})
 	require.Contains(t, v.Explanation, "Wait 61\u00a0s")
 }

@@ -24,25 +24,25 @@ func TestParseNumber(t *testing.T) {
 		"3566002020360505":                   "",
 		"6200000000000005":                   "",
 		"4222222222222":                      "", // 13 digits
-		"":                                   english.texts.NumberMissing,
-		" - ":                                english.texts.NumberMissing,
-		"4242424242424241":                   english.texts.NumberBad,
-		"4242424242424224":                   english.texts.NumberBad, // two digits swapped
-		"424242424242424":                    english.texts.NumberShort,
-		"42424242424242424":                  english.texts.NumberShort, // 17: Visa has 16 or 19
-		"42424242424242424242":               english.texts.NumberLong,
-		"3782822463100055":                   english.texts.NumberLong, // Amex has 15
-		"424242424242424a":                   english.texts.NumberDigits,
-		"４２４２４２４２４２４２４２４２":                     english.texts.NumberDigits, // full width
-		"4242424242424242\x00":                 english.texts.NumberDigits,
-		"<script>":                             english.texts.NumberDigits,
-		strings.Repeat("4", 15_000):            english.texts.NumberLong,
-		"' OR 1=1 --4242424242424242":          english.texts.NumberDigits,
+		"":                                   english.Texts.NumberMissing,
+		" - ":                                english.Texts.NumberMissing,
+		"4242424242424241":                   english.Texts.NumberBad,
+		"4242424242424224":                   english.Texts.NumberBad, // two digits swapped
+		"424242424242424":                    english.Texts.NumberShort,
+		"42424242424242424":                  english.Texts.NumberShort, // 17: Visa has 16 or 19
+		"42424242424242424242":               english.Texts.NumberLong,
+		"3782822463100055":                   english.Texts.NumberLong, // Amex has 15
+		"424242424242424a":                   english.Texts.NumberDigits,
+		"４２４２４２４２４２４２４２４２":                     english.Texts.NumberDigits, // full width
+		"4242424242424242\x00":                 english.Texts.NumberDigits,
+		"<script>":                             english.Texts.NumberDigits,
+		strings.Repeat("4", 15_000):            english.Texts.NumberLong,
+		"' OR 1=1 --4242424242424242":          english.Texts.NumberDigits,
 		"0000000000000000":                     "", // no known brand: the network decides
-		"4242424242424242,4242424242424242":    english.texts.NumberDigits,
-		"4242 4242 4242 4242 4242 4242 4242 4": english.texts.NumberLong,
+		"4242424242424242,4242424242424242":    english.Texts.NumberDigits,
+		"4242 4242 4242 4242 4242 4242 4242 4": english.Texts.NumberLong,
 	} {
-		digits, fault := parseNumber(&english.texts, typed)
+		digits, fault := parseNumber(&english.Texts, typed)
 		require.Equal(t, want, fault, typed)
 		if want == "" {
 			require.True(t, isDigits(digits))
@@ -77,26 +77,26 @@ func TestParseExp(t *testing.T) {
 		"03 26":                {3, 2026, ""},
 		" 12/55 ":              {12, 2055, ""},
 		"01/56":                {1, 2056, ""},
-		"01/26":                {1, 2026, english.texts.ExpPast},
-		"12/25":                {12, 2025, english.texts.ExpPast},
-		"12/1999":              {12, 1999, english.texts.ExpPast},
-		"":                     {0, 0, english.texts.ExpMissing},
-		"13/30":                {0, 0, english.texts.ExpMonth},
-		"00/30":                {0, 0, english.texts.ExpMonth},
-		"01/57":                {0, 0, english.texts.ExpFar},
-		"01/9999":              {0, 0, english.texts.ExpFar},
-		"3/6":                  {0, 0, english.texts.ExpFormat},
-		"326":                  {0, 0, english.texts.ExpFormat},
-		"03/26/30":             {0, 0, english.texts.ExpFormat},
-		"ab/cd":                {0, 0, english.texts.ExpFormat},
+		"01/26":                {1, 2026, english.Texts.ExpPast},
+		"12/25":                {12, 2025, english.Texts.ExpPast},
+		"12/1999":              {12, 1999, english.Texts.ExpPast},
+		"":                     {0, 0, english.Texts.ExpMissing},
+		"13/30":                {0, 0, english.Texts.ExpMonth},
+		"00/30":                {0, 0, english.Texts.ExpMonth},
+		"01/57":                {0, 0, english.Texts.ExpFar},
+		"01/9999":              {0, 0, english.Texts.ExpFar},
+		"3/6":                  {0, 0, english.Texts.ExpFormat},
+		"326":                  {0, 0, english.Texts.ExpFormat},
+		"03/26/30":             {0, 0, english.Texts.ExpFormat},
+		"ab/cd":                {0, 0, english.Texts.ExpFormat},
 		"-3/26":                {3, 2026, ""},
-		"+3/26":                {0, 0, english.texts.ExpFormat},
-		"٠٣/٢٦":                {0, 0, english.texts.ExpFormat},
-		"4242424242424242":     {0, 0, english.texts.ExpFormat},
-		"<b>03/26":             {0, 0, english.texts.ExpFormat},
-		strings.Repeat("/", 9): {0, 0, english.texts.ExpFormat},
+		"+3/26":                {0, 0, english.Texts.ExpFormat},
+		"٠٣/٢٦":                {0, 0, english.Texts.ExpFormat},
+		"4242424242424242":     {0, 0, english.Texts.ExpFormat},
+		"<b>03/26":             {0, 0, english.Texts.ExpFormat},
+		strings.Repeat("/", 9): {0, 0, english.Texts.ExpFormat},
 	} {
-		month, year, fault := parseExp(&english.texts, typed, now)
+		month, year, fault := parseExp(&english.Texts, typed, now)
 		require.Equal(t, want.fault, fault, typed)
 		require.Equal(t, [2]int{want.month, want.year}, [2]int{month, year}, typed)
 	}
@@ -105,14 +105,14 @@ func TestParseExp(t *testing.T) {
 func TestParseExp_CardIsGoodUntilItsMonthHasEndedEverywhere(t *testing.T) {
 	t.Parallel()
 	over := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) // midnight at UTC-12
-	_, _, fault := parseExp(&english.texts, "02/26", over.Add(-time.Second))
+	_, _, fault := parseExp(&english.Texts, "02/26", over.Add(-time.Second))
 	require.Empty(t, fault)
-	_, _, fault = parseExp(&english.texts, "02/26", over)
-	require.Equal(t, english.texts.ExpPast, fault)
-	_, _, fault = parseExp(&english.texts, "12/26", time.Date(2027, time.January, 1, 11, 59, 0, 0, time.UTC))
+	_, _, fault = parseExp(&english.Texts, "02/26", over)
+	require.Equal(t, english.Texts.ExpPast, fault)
+	_, _, fault = parseExp(&english.Texts, "12/26", time.Date(2027, time.January, 1, 11, 59, 0, 0, time.UTC))
 	require.Empty(t, fault)
-	_, _, fault = parseExp(&english.texts, "12/26", time.Date(2027, time.January, 1, 12, 0, 0, 0, time.UTC))
-	require.Equal(t, english.texts.ExpPast, fault)
+	_, _, fault = parseExp(&english.Texts, "12/26", time.Date(2027, time.January, 1, 12, 0, 0, 0, time.UTC))
+	require.Equal(t, english.Texts.ExpPast, fault)
 }
 
 func TestParseCVC(t *testing.T) {
@@ -120,18 +120,18 @@ func TestParseCVC(t *testing.T) {
 	for _, c := range []struct{ typed, number, fault string }{
 		{"123", "4242424242424242", ""},
 		{" 000 ", "4242424242424242", ""},
-		{"1234", "4242424242424242", english.texts.CVCThree},
-		{"12", "4242424242424242", english.texts.CVCThree},
-		{"12a", "4242424242424242", english.texts.CVCThree},
+		{"1234", "4242424242424242", english.Texts.CVCThree},
+		{"12", "4242424242424242", english.Texts.CVCThree},
+		{"12a", "4242424242424242", english.Texts.CVCThree},
 		{"1234", "378282246310005", ""},
-		{"123", "378282246310005", english.texts.CVCFour},
+		{"123", "378282246310005", english.Texts.CVCFour},
 		{"123", "9999", ""},
 		{"1234", "", ""},
-		{"12345", "", english.texts.CVCEither},
-		{"", "4242424242424242", english.texts.CVCMissing},
-		{"١٢٣", "4242424242424242", english.texts.CVCThree},
+		{"12345", "", english.Texts.CVCEither},
+		{"", "4242424242424242", english.Texts.CVCMissing},
+		{"١٢٣", "4242424242424242", english.Texts.CVCThree},
 	} {
-		_, fault := parseCVC(&english.texts, c.typed, brandOf(c.number))
+		_, fault := parseCVC(&english.Texts, c.typed, brandOf(c.number))
 		require.Equal(t, c.fault, fault, c)
 	}
 }
@@ -142,29 +142,29 @@ func TestParseEmail(t *testing.T) {
 		"ada@example.com":                  "",
 		" ada@example.com ":                "",
 		"a+b.c@mail.example.co.uk":         "",
-		"ada@localhost":                    english.texts.EmailBad,
-		"":                                 english.texts.EmailMissing,
-		"ada":                              english.texts.EmailBad,
-		"ada@":                             english.texts.EmailBad,
-		"@example.com":                     english.texts.EmailBad,
-		"Ada <ada@example.com>":            english.texts.EmailBad,
-		"ada@example.com, eve@example.com": english.texts.EmailBad,
-		"ada@exam\nple.com":                english.texts.EmailBad,
-		"ada@example.com\r\nBcc: eve@example.com": english.texts.EmailBad,
-		"ada\x00@example.com":                     english.texts.EmailBad,
-		"\xff@example.com":                        english.texts.EmailBad,
+		"ada@localhost":                    english.Texts.EmailBad,
+		"":                                 english.Texts.EmailMissing,
+		"ada":                              english.Texts.EmailBad,
+		"ada@":                             english.Texts.EmailBad,
+		"@example.com":                     english.Texts.EmailBad,
+		"Ada <ada@example.com>":            english.Texts.EmailBad,
+		"ada@example.com, eve@example.com": english.Texts.EmailBad,
+		"ada@exam\nple.com":                english.Texts.EmailBad,
+		"ada@example.com\r\nBcc: eve@example.com": english.Texts.EmailBad,
+		"ada\x00@example.com":                     english.Texts.EmailBad,
+		"\xff@example.com":                        english.Texts.EmailBad,
 		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 61) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": "",                      // 254
-		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": english.texts.EmailLong, // 255
-		"4242424242424242":                    english.texts.EmailCard,
-		"4242 4242-4242 4242@example.com":     english.texts.EmailCard,
-		"x4242424242424242y@example.com":      english.texts.EmailCard,
+		strings.Repeat("a", 64) + "@" + strings.Repeat("b", 62) + strings.Repeat("."+strings.Repeat("b", 61), 2) + ".com": english.Texts.EmailLong, // 255
+		"4242424242424242":                    english.Texts.EmailCard,
+		"4242 4242-4242 4242@example.com":     english.Texts.EmailCard,
+		"x4242424242424242y@example.com":      english.Texts.EmailCard,
 		"order-20260228@example.com":          "",
-		strings.Repeat("4", 5000) + "@b.com":  english.texts.EmailCard,
-		"\"<script>alert(1)</script>\"@b.com": english.texts.EmailBad,
+		strings.Repeat("4", 5000) + "@b.com":  english.Texts.EmailCard,
+		"\"<script>alert(1)</script>\"@b.com": english.Texts.EmailBad,
 	} {
-		email, fault := parseEmail(&english.texts, typed)
+		email, fault := parseEmail(&english.Texts, typed)
 		require.Equal(t, want, fault, typed)
-		if fault == english.texts.EmailCard {
+		if fault == english.Texts.EmailCard {
 			require.Empty(t, email)
 		}
 	}
@@ -173,16 +173,16 @@ func TestParseEmail(t *testing.T) {
 func TestParseForm_ShowsTheExpiryOnlyAsRead(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC)
-	card, shown := parseForm(&english.texts, url.Values{
+	card, shown := parseForm(&english.Texts, url.Values{
 		fieldCardNumber: {"4242 4242 4242 4242"}, fieldExp: {"4/2030"}, fieldCVC: {"123"}, fieldEmail: {"ada@example.com"},
 	}, now)
 	require.Empty(t, shown.Faults.First())
 	require.Equal(t, "04 / 30", shown.Exp)
 	require.Equal(t, []any{"4242424242424242", 4, 2030, "123"}, []any{card.Number, card.ExpMonth, card.ExpYear, card.CVC})
 
-	_, shown = parseForm(&english.texts, url.Values{fieldExp: {"4242424242424242"}}, now)
+	_, shown = parseForm(&english.Texts, url.Values{fieldExp: {"4242424242424242"}}, now)
 	require.Empty(t, shown.Exp)
-	require.Equal(t, faults{CardNumber: english.texts.NumberMissing, Exp: english.texts.ExpFormat, CVC: english.texts.CVCMissing, Email: english.texts.EmailMissing}, shown.Faults)
+	require.Equal(t, faults{CardNumber: english.Texts.NumberMissing, Exp: english.Texts.ExpFormat, CVC: english.Texts.CVCMissing, Email: english.Texts.EmailMissing}, shown.Faults)
 }
 
 func TestParseName(t *testing.T) {
@@ -191,17 +191,17 @@ func TestParseName(t *testing.T) {
 		"Ada Lovelace":              "",
 		" José O’Neill-Ødegård ":    "",
 		"王小明":                       "",
-		"":                          english.texts.NameMissing,
-		"  ":                        english.texts.NameMissing,
-		"4242 4242 4242 4242":       english.texts.NameCard,
-		"Ada\nLovelace":             english.texts.NameBad,
-		"\u202eadA":                 english.texts.NameBad,
-		"\xff":                      english.texts.NameBad,
+		"":                          english.Texts.NameMissing,
+		"  ":                        english.Texts.NameMissing,
+		"4242 4242 4242 4242":       english.Texts.NameCard,
+		"Ada\nLovelace":             english.Texts.NameBad,
+		"\u202eadA":                 english.Texts.NameBad,
+		"\xff":                      english.Texts.NameBad,
 		strings.Repeat("é", 100):    "",
-		strings.Repeat("é", 101):    english.texts.NameLong,
+		strings.Repeat("é", 101):    english.Texts.NameLong,
 		"<script>alert(1)</script>": "", // text like any other
 	} {
-		name, fault := parseName(&english.texts, typed)
+		name, fault := parseName(&english.Texts, typed)
 		require.Equal(t, want, fault, typed)
 		require.Equal(t, fault == "", name != "", typed)
 	}
@@ -210,13 +210,13 @@ func TestParseName(t *testing.T) {
 func TestParseForm_ANameIsAskedForOnlyByAFormThatHasTheField(t *testing.T) {
 	t.Parallel()
 	values := url.Values{fieldCardNumber: {"4242424242424242"}, fieldExp: {"4/2030"}, fieldCVC: {"123"}, fieldEmail: {"ada@example.com"}}
-	_, shown := parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	_, shown := parseForm(&english.Texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
 	require.Empty(t, shown.Faults.First())
 	values.Set(fieldName, "")
-	_, shown = parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	_, shown = parseForm(&english.Texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
 	require.Equal(t, "name", shown.Faults.First())
 	values.Set(fieldName, "Ada")
-	card, _ := parseForm(&english.texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
+	card, _ := parseForm(&english.Texts, values, time.Date(2026, time.January, 15, 0, 0, 0, 0, time.UTC))
 	require.Equal(t, "Ada", card.Name)
 }
 

@@ -1,7 +1,9 @@
 package hosted
 
 import (
+	"bytes"
 	"context"
+	"embed"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -12,24 +14,42 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// language is one language of the page.
+// language is one language of the page. languages/{tag}.json has its data.
 type language struct {
 	tag    string // BCP 47; also the value of the parameter and the cookie
-	name   string // in the language itself
-	money  money
-	texts  texts
-	script string // messages for the scripts as JSON; languages sets it
+	Name   string // in the language itself
+	Money  money
+	Texts  texts
+	script string // messages for the scripts as JSON
 }
+
+//go:embed languages/*.json
+var languageFiles embed.FS
 
 // languages are in the order of the page's switch. A customer whose language is
 // missing gets the first one.
-var languages = func() []*language {
-	all := []*language{&english, &german, &french, &spanish}
-	for _, l := range all {
-		l.script = scriptText(&l.texts)
+var languages = func() (all []*language) {
+	for _, tag := range checkout.Locales {
+		all = append(all, loadLanguage(string(tag)))
 	}
 	return all
 }()
+
+// loadLanguage panics when the file is missing or has a name that no field has. Tests find an empty text.
+func loadLanguage(tag string) *language {
+	file, err := languageFiles.ReadFile("languages/" + tag + ".json")
+	if err != nil {
+		panic(err)
+	}
+	l := &language{tag: tag}
+	d := json.NewDecoder(bytes.NewReader(file))
+	d.DisallowUnknownFields()
+	if err := d.Decode(l); err != nil {
+		panic("languages/" + tag + ".json: " + err.Error())
+	}
+	l.script = scriptText(&l.Texts)
+	return l
+}
 
 // matcher finds a close language, such as Spanish for Catalan.
 var matcher = func() xlanguage.Matcher {
@@ -58,7 +78,7 @@ func languageOf(r *http.Request) *language {
 }
 
 // textsOf returns the texts of languageOf.
-func textsOf(r *http.Request) *texts { return &languageOf(r).texts }
+func textsOf(r *http.Request) *texts { return &languageOf(r).Texts }
 
 // inLanguage chooses the language of every answer. The parameter comes first and is remembered in
 // the cookie. The cookie comes second, Accept-Language last. See inLocale too.
@@ -143,7 +163,7 @@ func choices(here *language, page string, query url.Values) []choice {
 				q[kept] = query[kept]
 			}
 		}
-		all = append(all, choice{Tag: l.tag, Name: l.name, Address: page + "?" + q.Encode(), Chosen: l == here})
+		all = append(all, choice{Tag: l.tag, Name: l.Name, Address: page + "?" + q.Encode(), Chosen: l == here})
 	}
 	return all
 }

@@ -16,6 +16,8 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
+var english, german, french, spanish = languageNamed("en"), languageNamed("de"), languageNamed("fr"), languageNamed("es")
+
 var placeholder = regexp.MustCompile(`%(\[\d\])?[a-z]`)
 
 // verbs are the placeholders of a text in the order of what is filled in.
@@ -32,9 +34,12 @@ func verbs(format string) []string {
 
 func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 	t.Parallel()
-	want := reflect.ValueOf(english.texts)
+	files, err := languageFiles.ReadDir("languages")
+	require.NoError(t, err)
+	require.Len(t, files, len(languages), "each file is a locale of the API")
+	want := reflect.ValueOf(english.Texts)
 	for _, l := range languages {
-		got := reflect.ValueOf(l.texts)
+		got := reflect.ValueOf(l.Texts)
 		for i := range got.NumField() {
 			name := l.tag + " " + got.Type().Field(i).Name
 			text := got.Field(i).String()
@@ -42,11 +47,12 @@ func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 			require.Equal(t, verbs(want.Field(i).String()), verbs(text), name)
 			require.Equal(t, strings.Count(text, "%"), len(placeholder.FindAllString(text, -1)), name)
 			require.Equal(t, strings.TrimSpace(text), text, name)
-			if l != &english { // merchants read the English failures too
+			if l != english { // merchants read the English failures too
 				require.NotContains(t, text, "'", name+": the apostrophe is ’")
 			}
 		}
-		require.Len(t, strings.Fields(l.texts.Months), 12, l.tag)
+		require.Len(t, strings.Fields(l.Texts.Months), 12, l.tag)
+		require.Len(t, l.Money.Symbols, len(checkout.Currencies), l.tag)
 	}
 }
 
@@ -54,9 +60,9 @@ func TestLanguages_HaveEveryTextWithTheSamePlaceholders(t *testing.T) {
 func TestLanguages_AreTranslated(t *testing.T) {
 	t.Parallel()
 	same := []string{"TestCard", "TitleState", "ExpHint", "Date", "PaidAt"}
-	want := reflect.ValueOf(english.texts)
+	want := reflect.ValueOf(english.Texts)
 	for _, l := range languages[1:] {
-		got := reflect.ValueOf(l.texts)
+		got := reflect.ValueOf(l.Texts)
 		for i := range got.NumField() {
 			if name := got.Type().Field(i).Name; !slices.Contains(same, name) {
 				require.NotEqual(t, want.Field(i).String(), got.Field(i).String(), l.tag+" "+name)
@@ -71,10 +77,10 @@ func TestLanguages_SayEveryFailure(t *testing.T) {
 		checkout.FailureCardDeclined, checkout.FailureInsufficientFunds, checkout.FailureExpiredCard, checkout.FailureIncorrectCVC,
 		checkout.FailureFraudBlocked, checkout.FailureThreeDSFailed, checkout.FailureThreeDSAbandoned, checkout.FailureProcessingError,
 	} {
-		require.Equal(t, code.Message(), english.texts.failure(code))
+		require.Equal(t, code.Message(), english.Texts.failure(code))
 		for _, l := range languages[1:] {
-			require.NotEmpty(t, l.texts.failure(code), l.tag)
-			require.NotEqual(t, code.Message(), l.texts.failure(code), l.tag)
+			require.NotEmpty(t, l.Texts.failure(code), l.tag)
+			require.NotEqual(t, code.Message(), l.Texts.failure(code), l.tag)
 		}
 	}
 }
@@ -88,22 +94,30 @@ func TestAmount_IsWrittenAsTheLanguageDoes(t *testing.T) {
 		currency checkout.Currency
 		want     string
 	}{
-		{&english, 1050, checkout.USD, "$10.50"},
-		{&english, 1050, checkout.EUR, "€10.50"},
-		{&english, 50, checkout.GBP, "£0.50"},
-		{&english, 123_456, checkout.CAD, "CA$1,234.56"},
-		{&english, 99_999_999, checkout.AUD, "A$999,999.99"},
-		{&german, 1050, checkout.EUR, "10,50\u00a0€"},
-		{&german, 123_456, checkout.USD, "1.234,56\u00a0$"},
-		{&german, 12_345_678, checkout.AUD, "123.456,78\u00a0AU$"},
-		{&french, 1050, checkout.EUR, "10,50\u00a0€"},
-		{&french, 123_456, checkout.CAD, "1\u202f234,56\u00a0$CA"},
-		{&french, 12_345_678, checkout.GBP, "123\u202f456,78\u00a0£GB"},
-		{&spanish, 123_456, checkout.EUR, "1234,56\u00a0€"},
-		{&spanish, 12_345_678, checkout.USD, "123.456,78\u00a0US$"},
-		{&spanish, 1050, checkout.GBP, "10,50\u00a0GBP"},
+		{english, 1050, checkout.USD, "$10.50"},
+		{english, 1050, checkout.EUR, "€10.50"},
+		{english, 50, checkout.GBP, "£0.50"},
+		{english, 123_456, checkout.CAD, "CA$1,234.56"},
+		{english, 99_999_999, checkout.AUD, "A$999,999.99"},
+		{german, 1050, checkout.EUR, "10,50\u00a0€"},
+		{german, 123_456, checkout.USD, "1.234,56\u00a0$"},
+		{german, 12_345_678, checkout.AUD, "123.456,78\u00a0AU$"},
+		{french, 1050, checkout.EUR, "10,50\u00a0€"},
+		{french, 123_456, checkout.CAD, "1\u202f234,56\u00a0$CA"},
+		{french, 12_345_678, checkout.GBP, "123\u202f456,78\u00a0£GB"},
+		{spanish, 123_456, checkout.EUR, "1234,56\u00a0€"},
+		{spanish, 12_345_678, checkout.USD, "123.456,78\u00a0US$"},
+		{spanish, 1050, checkout.GBP, "10,50\u00a0GBP"},
+		{languageNamed("pt"), 123_456, checkout.EUR, "€\u00a01.234,56"},
+		{languageNamed("it"), 123_456, checkout.EUR, "1234,56\u00a0€"},
+		{languageNamed("it"), 12_345_678, checkout.USD, "123.456,78\u00a0USD"},
+		{languageNamed("nl"), 123_456, checkout.CAD, "C$\u00a01.234,56"},
+		{languageNamed("pl"), 123_456, checkout.EUR, "1234,56\u00a0€"},
+		{languageNamed("pl"), 12_345_678, checkout.GBP, "123\u00a0456,78\u00a0GBP"},
+		{languageNamed("sv"), 123_456, checkout.USD, "1\u00a0234,56\u00a0US$"},
+		{languageNamed("ja"), 123_456, checkout.AUD, "A$1,234.56"},
 	} {
-		require.Equal(t, c.want, c.in.money.amount(c.amount, c.currency))
+		require.Equal(t, c.want, c.in.Money.amount(c.amount, c.currency))
 	}
 }
 
@@ -111,27 +125,37 @@ func TestDate_IsWrittenAsTheLanguageDoes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, time.March, 1, 16, 4, 0, 0, time.FixedZone("", 3600))
 	for l, want := range map[*language]string{
-		&english: "1 March 2026, 15:04 UTC", &german: "1. März 2026, 15:04 UTC", &french: "1 mars 2026, 15:04 UTC", &spanish: "1 de marzo de 2026, 15:04 UTC",
+		english: "1 March 2026, 15:04 UTC", german: "1. März 2026, 15:04 UTC", french: "1 mars 2026, 15:04 UTC", spanish: "1 de marzo de 2026, 15:04 UTC",
+		languageNamed("pt"): "1 de março de 2026, 15:04 UTC", languageNamed("it"): "1 marzo 2026, 15:04 UTC",
+		languageNamed("nl"): "1 maart 2026, 15:04 UTC", languageNamed("pl"): "1 marca 2026, 15:04 UTC",
+		languageNamed("sv"): "1 mars 2026, 15:04 UTC", languageNamed("ja"): "2026年3月1日 15:04 UTC",
 	} {
-		require.Equal(t, want, l.texts.date(at))
+		require.Equal(t, want, l.Texts.date(at))
 	}
 }
 
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]*language{
-		"":                              &english,
-		"de":                            &german,
-		"de-CH,de;q=0.9,en;q=0.8":       &german,
-		"en-GB,de;q=0.9":                &english,
-		"fr-CA;q=0.5, es-MX;q=0.9":      &spanish,
-		"ja,fr;q=0.4":                   &french,
-		"ja":                            &english,
-		"*":                             &english,
-		"de;q=0, fr":                    &french,
-		"not a header at all;;;":        &english,
-		strings.Repeat("de-DE,", 5000):  &english, // longer than any browser sends
-		"<script>alert(1)</script>, de": &english,
+		"":                              english,
+		"de":                            german,
+		"de-CH,de;q=0.9,en;q=0.8":       german,
+		"en-GB,de;q=0.9":                english,
+		"fr-CA;q=0.5, es-MX;q=0.9":      spanish,
+		"zh,fr;q=0.4":                   french,
+		"zh":                            english,
+		"ja-JP,en;q=0.5":                languageNamed("ja"),
+		"pt-PT,es;q=0.5":                languageNamed("pt"),
+		"pt-BR":                         languageNamed("pt"),
+		"nl-BE,fr;q=0.9":                languageNamed("nl"),
+		"sv":                            languageNamed("sv"),
+		"it-CH":                         languageNamed("it"),
+		"pl":                            languageNamed("pl"),
+		"*":                             english,
+		"de;q=0, fr":                    french,
+		"not a header at all;;;":        english,
+		strings.Repeat("de-DE,", 5000):  english, // longer than any browser sends
+		"<script>alert(1)</script>, de": english,
 	} {
 		require.Equal(t, want.tag, accepted(header).tag, header[:min(len(header), 40)])
 	}
@@ -170,16 +194,16 @@ func TestPage_SpeaksTheCustomersLanguage(t *testing.T) {
 	require.Empty(t, w.Header().Values("Set-Cookie"))
 
 	for _, path := range []string{"/nothing", "/" + checkout.NewID(checkout.PrefixSession)} {
-		require.Contains(t, ask(path, "fr", "").Body.String(), french.texts.UnknownTitle)
+		require.Contains(t, ask(path, "fr", "").Body.String(), french.Texts.UnknownTitle)
 	}
 	h.post("/"+id, goodCard())
 	body := ask("/"+id, "es", "").Body.String()
-	require.Contains(t, body, spanish.texts.InsufficientFunds)
+	require.Contains(t, body, spanish.Texts.InsufficientFunds)
 	require.Contains(t, body, "Le quedan 2 intentos.")
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, testURL+"/"+id, strings.NewReader("email=x"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept-Language", "de")
-	require.Contains(t, h.do(r).Body.String(), german.texts.NumberMissing)
+	require.Contains(t, h.do(r).Body.String(), german.Texts.NumberMissing)
 }
 
 func TestLanguageSwitch_KeepsWhatIsAskedAbout(t *testing.T) {

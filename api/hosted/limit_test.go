@@ -44,7 +44,7 @@ func TestLimits_FormsOfAnAddress(t *testing.T) {
 		seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))
 		require.NoError(t, err)
 		require.Positive(t, seconds)
-		require.Contains(t, w.Body.String(), english.texts.TooManyTitle)
+		require.Contains(t, w.Body.String(), english.Texts.TooManyTitle)
 		require.Contains(t, w.Body.String(), `href="/checkout/`+id+`"`, "the way back")
 		require.Contains(t, w.Body.String(), "Wait "+w.Header().Get("Retry-After")+"\u00a0s")
 	}

@@ -50,7 +50,7 @@ func TestLive_TheFormHasNoFieldForACard(t *testing.T) {
 	body := w.Body.String()
 	for _, want := range []string{
 		`data-script="https://js.stripe.com/dahlia/stripe.js"`, `data-key="pk_live_51abc"`, `data-amount="1050"`, `data-currency="USD"`,
-		`name="confirmation_token"`, `name="email"`, `value="ada@example.com"`, `src="/checkout/static/live.js?v=`, "<noscript>", english.texts.ScriptNeeded,
+		`name="confirmation_token"`, `name="email"`, `value="ada@example.com"`, `src="/checkout/static/live.js?v=`, "<noscript>", english.Texts.ScriptNeeded,
 		`action="/checkout/` + id + `"`, `id="away"`, `id="countdown"`,
 	} {
 		require.Contains(t, body, want)
@@ -139,7 +139,7 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 	require.Equal(t, checkout.PaymentMethod{Type: "card"}, stored)
 	require.Contains(t, body, "Payment successful")
 	require.NotContains(t, body, "••••")
-	require.NotContains(t, body, "<dt>"+english.texts.PaidWith+"</dt>")
+	require.NotContains(t, body, "<dt>"+english.Texts.PaidWith+"</dt>")
 }
 
 func TestCardLabel(t *testing.T) {
@@ -148,7 +148,7 @@ func TestCardLabel(t *testing.T) {
 		"Visa •••• 4242": {Type: "card", Brand: "visa", Last4: "4242"}, "Card •••• 4242": {Type: "card", Brand: "eftpos_au", Last4: "4242"},
 		"Visa": {Type: "card", Brand: "visa"}, "": {Type: "card"},
 	} {
-		require.Equal(t, want, cardLabel(&english.texts, m))
+		require.Equal(t, want, cardLabel(&english.Texts, m))
 	}
 }
 
@@ -168,7 +168,7 @@ func TestLive_AFormWithACardIsRefusedUnread(t *testing.T) {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			w := h.do(r)
 			require.Equal(t, http.StatusBadRequest, w.Code, field)
-			require.Contains(t, w.Body.String(), english.texts.UnreadableText)
+			require.Contains(t, w.Body.String(), english.Texts.UnreadableText)
 			require.NotContains(t, h.log.String(), canaryCard)
 		}
 	}
@@ -205,15 +205,15 @@ func TestLive_TokensHaveOneShape(t *testing.T) {
 		form.Set(fieldConfirmation, token)
 		w := h.post("/"+id, form)
 		require.Equal(t, http.StatusUnprocessableEntity, w.Code, token)
-		require.Contains(t, w.Body.String(), english.texts.CardFault)
+		require.Contains(t, w.Body.String(), english.Texts.CardFault)
 		require.NotContains(t, w.Body.String(), "ctoken_")
 	}
 	form := goodToken()
 	form.Set(fieldEmail, "ada@")
 	w := h.post("/"+id, form)
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Contains(t, w.Body.String(), english.texts.EmailBad)
-	require.Contains(t, w.Body.String(), english.texts.FixLive)
+	require.Contains(t, w.Body.String(), english.Texts.EmailBad)
+	require.Contains(t, w.Body.String(), english.Texts.FixLive)
 	require.NotContains(t, w.Body.String(), canaryToken, "it is used up by the next form")
 	form.Set(fieldEmail, canaryCard)
 	require.Equal(t, http.StatusUnprocessableEntity, h.post("/"+id, form).Code)
@@ -229,7 +229,7 @@ func TestLive_NotPossibleSaysSo(t *testing.T) {
 	h, id := newLiveHarness(t)
 	h.pay = refuses(workflows.ErrTypePaymentNotPossible)
 	body := h.follow(h.post("/"+id, goodToken()))
-	require.Contains(t, body, english.texts.NotPossible)
+	require.Contains(t, body, english.Texts.NotPossible)
 	require.Contains(t, body, `<div id="card"`, "the form, to try again")
 	require.Zero(t, h.read(id).Attempts)
 	_, err := h.store.Charge(t.Context(), h.refs[id], h.paid[0])
@@ -241,13 +241,13 @@ func TestLive_WithoutAnAcquirer(t *testing.T) {
 	h := newHarness(t)
 	id := h.session(live)
 	body := h.get("/" + id).Body.String()
-	require.Contains(t, body, english.texts.NotReady)
+	require.Contains(t, body, english.Texts.NotReady)
 	for _, not := range []string{"Test mode", "4242 4242", "<form", "<input", `id="card"`, "live.js"} {
 		require.NotContains(t, body, not)
 	}
 	w := h.post("/"+id, goodToken())
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Contains(t, w.Body.String(), english.texts.NotReady)
+	require.Contains(t, w.Body.String(), english.Texts.NotReady)
 	require.Empty(t, h.paid)
 }
 
@@ -267,7 +267,7 @@ func TestLive_ATestSessionTakesNoToken(t *testing.T) {
 func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 	t.Parallel()
 	h, real := newLiveHarness(t)
-	require.NotContains(t, h.get("/"+real).Body.String(), english.texts.Simulated)
+	require.NotContains(t, h.get("/"+real).Body.String(), english.Texts.Simulated)
 	double, err := NewAcquirer(checkout.ModeLive, "pk_test_1", "http://127.0.0.1:12111/dahlia/stripe.js", true)
 	require.NoError(t, err)
 	require.Equal(t, "default-src 'none'; style-src 'self'; script-src 'self' http://127.0.0.1:12111; img-src 'self'; font-src 'self'; "+
@@ -282,12 +282,12 @@ func TestLive_EveryPageSaysThatItIsSimulated(t *testing.T) {
 		h.pay = pay
 		id := h.session(live)
 		for _, l := range languages {
-			require.Contains(t, h.get("/"+id+"?lang="+l.tag).Body.String(), l.texts.Simulated)
+			require.Contains(t, h.get("/"+id+"?lang="+l.tag).Body.String(), l.Texts.Simulated)
 		}
 		require.Contains(t, h.follow(h.post("/"+id, goodToken())), "<span id=\"simulated\">Simulated: no real card is charged</span>")
 	}
-	require.Contains(t, h.get("/"+expired).Body.String(), english.texts.Simulated)
-	require.NotContains(t, h.get("/"+h.session()).Body.String(), english.texts.Simulated, "a test session has its own badge")
+	require.Contains(t, h.get("/"+expired).Body.String(), english.Texts.Simulated)
+	require.NotContains(t, h.get("/"+h.session()).Body.String(), english.Texts.Simulated, "a test session has its own badge")
 }
 
 func TestNewAcquirer_RefusesWhatWouldBeDangerous(t *testing.T) {
@@ -348,14 +348,14 @@ func TestTestNetworks_TheFormIsTheAcquirersAndSaysTestMode(t *testing.T) {
 	id := h.session()
 	w := h.get("/" + id)
 	require.Equal(t, stripePolicy, w.Header().Get("Content-Security-Policy"))
-	for _, want := range []string{"Test mode", english.texts.TestLead, "4242 4242 4242 4242", `data-key="pk_test_51abc"`, `name="confirmation_token"`, "live.js"} {
+	for _, want := range []string{"Test mode", english.Texts.TestLead, "4242 4242 4242 4242", `data-key="pk_test_51abc"`, `name="confirmation_token"`, "live.js"} {
 		require.Contains(t, w.Body.String(), want)
 	}
-	for _, not := range []string{`name="card_number"`, "card.js", english.texts.Simulated} {
+	for _, not := range []string{`name="card_number"`, "card.js", english.Texts.Simulated} {
 		require.NotContains(t, w.Body.String(), not)
 	}
 	live := h.session(live)
-	require.Contains(t, h.get("/"+live).Body.String(), english.texts.NotReady, "live mode has no acquirer by that")
+	require.Contains(t, h.get("/"+live).Body.String(), english.Texts.NotReady, "live mode has no acquirer by that")
 }
 
 func TestTestNetworks_APaymentKeepsWhereItsTokenIsFrom(t *testing.T) {

@@ -153,8 +153,8 @@ func knownEmail(session checkout.Session) string {
 func (s *server) view(l *language, session checkout.Session, b storage.Brand) view {
 	now := s.now().UTC()
 	v := view{
-		T: &l.texts, Language: l, Color: s.colorAsset(b.Color), Logo: s.logoAsset(b),
-		Session: session, Merchant: oneLine(b.Name), Amount: l.money.amount(session.Amount, session.Currency),
+		T: &l.Texts, Language: l, Color: s.colorAsset(b.Color), Logo: s.logoAsset(b),
+		Session: session, Merchant: oneLine(b.Name), Amount: l.Money.amount(session.Amount, session.Currency),
 		Test:    !session.Mode.Live(),
 		Expires: checkout.FormatTime(session.ExpiresAt), ExpiresText: session.ExpiresAt.UTC().Format("15:04 MST"),
 		Now:  checkout.FormatTime(now),
@@ -186,7 +186,7 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	v.Form.Email = knownEmail(session)
 
 	for _, i := range session.LineItems {
-		v.Items = append(v.Items, newItem(l.money, i, session.Currency))
+		v.Items = append(v.Items, newItem(l.Money, i, session.Currency))
 	}
 	v.Back, v.Links = wayBack(session), footer(v.T, b.Contact)
 	if session.RedirectURL != nil {
@@ -400,7 +400,7 @@ func (s *server) showInFlight(w http.ResponseWriter, r *http.Request, v view) er
 func (s *server) render(w http.ResponseWriter, r *http.Request, status int, v view) {
 	v.Language = languageOf(r)
 	v.Lang = v.Language.tag
-	v.T, v.Base, v.Languages = &v.Language.texts, s.base, choices(v.Language, v.Next, r.URL.Query())
+	v.T, v.Base, v.Languages = &v.Language.Texts, s.base, choices(v.Language, v.Next, r.URL.Query())
 	v.Style, v.Icon = s.asset("checkout.css"), s.asset("icon.svg")
 	v.Scripts = []string{s.asset("checkout.js")}
 	switch {

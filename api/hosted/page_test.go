@@ -157,7 +157,7 @@ func TestPage_MethodNotAllowed(t *testing.T) {
 		w := h.do(httptest.NewRequestWithContext(t.Context(), http.MethodDelete, testURL+path, nil))
 		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 		require.Equal(t, allow, w.Header().Values("Allow"), path)
-		require.Contains(t, w.Body.String(), english.texts.MethodTitle)
+		require.Contains(t, w.Body.String(), english.Texts.MethodTitle)
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, h.get("/"+id+"/cancel").Code)
 }
@@ -169,7 +169,7 @@ func TestPage_DatabaseAway(t *testing.T) {
 	h.store.Close()
 	w := h.get("/" + id)
 	require.GreaterOrEqual(t, w.Code, 500)
-	require.Contains(t, w.Body.String(), english.texts.AwayTitle)
+	require.Contains(t, w.Body.String(), english.Texts.AwayTitle)
 	require.Equal(t, http.StatusServiceUnavailable, h.get("/"+id+"/status").Code)
 }
 
@@ -194,7 +194,7 @@ func TestPage_HostileTextsStayTexts(t *testing.T) {
 		}
 		add(h.get("/" + id))
 		name := hostile
-		if _, fault := parseName(&english.texts, name); fault != "" {
+		if _, fault := parseName(&english.Texts, name); fault != "" {
 			name = "plain"
 		}
 		add(h.post("/"+id, url.Values{fieldEmail: {hostile}, fieldExp: {hostile}, fieldCVC: {hostile}, fieldCardNumber: {hostile}, fieldName: {name}}))

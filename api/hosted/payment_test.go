@@ -89,7 +89,7 @@ func TestPay_AScriptReadsTheAnswer(t *testing.T) {
 	}
 	bad := goodCard()
 	bad.Set(fieldEmail, "ada@")
-	require.Equal(t, []fault{{fieldEmail, english.texts.EmailBad}}, ask(bad).Faults)
+	require.Equal(t, []fault{{fieldEmail, english.Texts.EmailBad}}, ask(bad).Faults)
 
 	h.pay = declines
 	got := ask(goodCard())
@@ -100,7 +100,7 @@ func TestPay_AScriptReadsTheAnswer(t *testing.T) {
 
 	old := goodCard()
 	old.Set(fieldAttempt, "0")
-	require.Equal(t, english.texts.OvertakenText, ask(old).Reason)
+	require.Equal(t, english.Texts.OvertakenText, ask(old).Reason)
 
 	h.pay = decides(checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureIncorrectCVC})
 	require.Equal(t, []string{fieldCVC}, ask(goodCard()).Empty)
@@ -309,7 +309,7 @@ func TestPay_NotPossibleSaysSoAndUsesNoAttempt(t *testing.T) {
 	body := h.follow(h.post("/"+id, goodCard()))
 	require.Contains(t, body, "<strong>Payments are not possible at the moment</strong>")
 	require.Contains(t, body, "You have not been charged. Try again in a few minutes.")
-	require.NotContains(t, body, english.texts.InsufficientFunds, "the reason of another payment")
+	require.NotContains(t, body, english.Texts.InsufficientFunds, "the reason of another payment")
 	require.Contains(t, body, `href="/checkout/`+id+`?lang=de&amp;not_possible="`)
 	require.Contains(t, body, `name="card_number"`)
 	require.Equal(t, 1, h.read(id).Attempts)
@@ -344,8 +344,8 @@ func TestPay_FormThatWasOvertakenIsNotPaid(t *testing.T) {
 	form.Set(fieldName, "Ada Example")
 	w := h.post("/"+id, form) // from a second tab
 	require.Equal(t, http.StatusConflict, w.Code)
-	require.Contains(t, w.Body.String(), english.texts.OvertakenText)
-	require.NotContains(t, w.Body.String(), english.texts.InsufficientFunds, "the answer to the other tab")
+	require.Contains(t, w.Body.String(), english.Texts.OvertakenText)
+	require.NotContains(t, w.Body.String(), english.Texts.InsufficientFunds, "the answer to the other tab")
 	require.Contains(t, w.Body.String(), `value="Ada Example"`)
 	require.Len(t, h.paid, 1)
 	form.Set(fieldPayment, h.paid[0])
@@ -424,7 +424,7 @@ func TestPay_FaultsAreShownWithoutTheCard(t *testing.T) {
 	w := h.post("/"+id, url.Values{fieldCardNumber: {canaryCard[:15] + "1"}, fieldExp: {"01/20"}, fieldCVC: {"98"}, fieldEmail: {"ada@"}})
 	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
 	body := w.Body.String()
-	for _, want := range []string{english.texts.NumberBad, english.texts.ExpPast, english.texts.CVCThree, english.texts.EmailBad, `value="ada@"`, `value="01 / 20"`} {
+	for _, want := range []string{english.Texts.NumberBad, english.Texts.ExpPast, english.Texts.CVCThree, english.Texts.EmailBad, `value="ada@"`, `value="01 / 20"`} {
 		require.Contains(t, body, want)
 	}
 	require.NotContains(t, body, canaryCard[:15])
@@ -454,7 +454,7 @@ func TestPay_CardNetworkAway(t *testing.T) {
 	h.cards.err = errors.New("quotes " + canaryCard)
 	w := h.post("/"+h.session(), goodCard())
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Contains(t, w.Body.String(), english.texts.NetworkAway)
+	require.Contains(t, w.Body.String(), english.Texts.NetworkAway)
 	require.NotContains(t, h.log.String(), canaryCard)
 	require.Contains(t, h.log.String(), "*errors.errorString", "the class of the error says what is wrong")
 }

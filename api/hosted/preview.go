@@ -30,7 +30,7 @@ func (s *server) preview(w http.ResponseWriter, r *http.Request) error {
 	}
 	const amount, lasts = 4990, 30 * time.Minute
 	v := s.view(languageOf(r), checkout.Session{
-		Ref: checkout.Ref{Owner: checkout.Owner{MerchantID: id, Mode: checkout.ModeTest}},
+		Ref:    checkout.Ref{Owner: checkout.Owner{MerchantID: id, Mode: checkout.ModeTest}},
 		Amount: amount, Currency: checkout.EUR, Status: checkout.StatusPending, ExpiresAt: s.now().Add(lasts),
 	}, brand)
 	v.Acquirer, v.Next, v.Preview = nil, checkout.PreviewURL(s.base, id), true

@@ -9,8 +9,9 @@ import (
 )
 
 // texts are all texts for customers in one language. Texts with %s or %d are formats; every
-// language has the same ones. Each language has its own file. A new text is a field here, a line in
-// each language, and its place in a template.
+// language has the same ones. Each language has a file in languages/. A new text is a field here, a line in
+// each language, and its place in a template. In French, a no-break space stands before ":", and a narrow
+// one before ";", "!" and "?".
 type texts struct {
 	Skip, Language                                                  string
 	TestBadge, TestLead, TestBefore, TestCard, TestAfter            string

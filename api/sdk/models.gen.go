@@ -440,6 +440,12 @@ const (
 	En Locale = "en"
 	Es Locale = "es"
 	Fr Locale = "fr"
+	It Locale = "it"
+	Ja Locale = "ja"
+	Nl Locale = "nl"
+	Pl Locale = "pl"
+	Pt Locale = "pt"
+	Sv Locale = "sv"
 )
 
 // Valid indicates whether the value is a known member of the Locale enum.
@@ -452,6 +458,18 @@ func (e Locale) Valid() bool {
 	case Es:
 		return true
 	case Fr:
+		return true
+	case It:
+		return true
+	case Ja:
+		return true
+	case Nl:
+		return true
+	case Pl:
+		return true
+	case Pt:
+		return true
+	case Sv:
 		return true
 	default:
 		return false

@@ -19,7 +19,7 @@ const (
 type Locale string
 
 // Locales lists the languages of the hosted page in the order of its switch.
-var Locales = []Locale{"en", "de", "fr", "es"}
+var Locales = []Locale{"en", "de", "fr", "es", "pt", "it", "nl", "pl", "sv", "ja"}
 
 // LineItem is a line of what the customer buys. The items of a session add up to its amount.
 type LineItem struct {

@@ -62,7 +62,7 @@ func TestBrowser(t *testing.T) {
 		"with the keyboard alone":           testBrowserKeyboard,
 		"the button while it is paying":     testBrowserPaying,
 		"a clock that is wrong":             testBrowserClock,
-		"four languages":                    testBrowserLanguages,
+		"every language":                    testBrowserLanguages,
 		"a merchant's color and logo":       testBrowserBrand,
 		"zoom, motion and paper":            testBrowserZoom,
 		"markup stays text":                 testBrowserMarkup,
@@ -603,6 +603,12 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 		{"de", "Deutsch", "10,50\u00a0€ zahlen", "Zahlung läuft …", "Geben Sie Ihre Kartennummer ein.", "Ihre Karte wurde abgelehnt. Versuchen Sie es mit einer anderen Karte.", "Zahlung erfolgreich"},
 		{"fr", "Français", "Payer 10,50\u00a0€", "Paiement en cours…", "Saisissez votre numéro de carte.", "Votre carte a été refusée. Essayez avec une autre carte.", "Paiement réussi"},
 		{"es", "Español", "Pagar 10,50\u00a0€", "Pagando…", "Introduzca el número de su tarjeta.", "Su tarjeta ha sido rechazada. Pruebe con otra tarjeta.", "Pago realizado"},
+		{"pt", "Português", "Pagar €\u00a010,50", "Pagando…", "Insira o número do cartão.", "O seu cartão foi recusado. Tente outro cartão.", "Pagamento concluído"},
+		{"it", "Italiano", "Paga 10,50\u00a0€", "Pagamento in corso…", "Inserisca il numero della carta.", "La carta è stata rifiutata. Provi con un’altra carta.", "Pagamento riuscito"},
+		{"nl", "Nederlands", "€\u00a010,50 betalen", "Bezig met betalen…", "Vul uw kaartnummer in.", "Uw kaart is geweigerd. Probeer een andere kaart.", "Betaling gelukt"},
+		{"pl", "Polski", "Zapłać 10,50\u00a0€", "Trwa płatność…", "Wpisz numer karty.", "Karta została odrzucona. Użyj innej karty.", "Płatność zakończona powodzeniem"},
+		{"sv", "Svenska", "Betala 10,50\u00a0€", "Betalning pågår…", "Ange ditt kortnummer.", "Ditt kort nekades. Försök med ett annat kort.", "Betalningen är genomförd"},
+		{"ja", "日本語", "€10.50を支払う", "処理中…", "カード番号を入力してください。", "カードが承認されませんでした。別のカードをお試しください。", "お支払いが完了しました"},
 	} {
 		b := chrome.NewTab(t, browser)
 		open(b, m, m.Create(e2e.Terms))

@@ -975,7 +975,7 @@ export interface components {
          * @description A language of the hosted page.
          * @enum {string}
          */
-        Locale: "en" | "de" | "fr" | "es";
+        Locale: "en" | "de" | "fr" | "es" | "pt" | "it" | "nl" | "pl" | "sv" | "ja";
         /** @description A line of what the customer buys. */
         LineItemRequest: {
             /** @description No line breaks. */
