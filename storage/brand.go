@@ -25,6 +25,7 @@ type Brand struct {
 	Name        string
 	Color       string // "#rrggbb"; "" means the page's own color
 	LogoVersion string // 16 hex digits that change with the logo; "" means no logo
+	Receipts    bool   // customers who have paid get a mail
 	Contact
 }
 
@@ -69,10 +70,11 @@ func (c Contact) check() error {
 
 // brandColumns are the columns of scanBrand.
 const brandColumns = `m.id, m.name, coalesce(m.brand_color, ''), coalesce(m.logo_version, ''),
-	coalesce(m.support, ''), coalesce(m.terms_url, ''), coalesce(m.privacy_url, '')`
+	coalesce(m.support, ''), coalesce(m.terms_url, ''), coalesce(m.privacy_url, ''),
+	m.receipts`
 
 func scanBrand(row pgx.Row, b *Brand) error {
-	return row.Scan(&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion, &b.Support, &b.TermsURL, &b.PrivacyURL)
+	return row.Scan(&b.MerchantID, &b.Name, &b.Color, &b.LogoVersion, &b.Support, &b.TermsURL, &b.PrivacyURL, &b.Receipts)
 }
 
 // HasLogo reports whether the merchant has a logo.
@@ -126,6 +128,8 @@ type BrandChange struct {
 	Color   *string // see ParseColor
 	Logo    *[]byte // see EncodeLogo
 	Contact *Contact
+	// Receipts decides whether customers who have paid get a mail.
+	Receipts *bool
 	// Was holds the values that the editor saw; nil skips the check. See ChangedError.
 	Was *Brand
 }
@@ -216,9 +220,10 @@ func (a *Accounts) SetBrand(
 		_, err = tx.Exec(ctx, `
 			UPDATE merchant SET brand_color = CASE WHEN $2 THEN $3 ELSE brand_color END,
 				logo = CASE WHEN $4 THEN $5 ELSE logo END,
-				support = nullif($6, ''), terms_url = nullif($7, ''), privacy_url = nullif($8, '')
+				support = nullif($6, ''), terms_url = nullif($7, ''), privacy_url = nullif($8, ''),
+				receipts = coalesce($9, receipts)
 			WHERE id = $1`, merchantID, change.Color != nil, color, change.Logo != nil, logo,
-			contact.Support, contact.TermsURL, contact.PrivacyURL)
+			contact.Support, contact.TermsURL, contact.PrivacyURL, change.Receipts)
 		if err != nil {
 			return err
 		}

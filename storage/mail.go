@@ -64,19 +64,21 @@ func (s *Store) AskForReset(ctx context.Context, email string) error {
 	return wrap("ask for a new password", err)
 }
 
-// DueMails takes up to limit mails that are due, oldest first. Nobody else gets them for some minutes. A
+// DueMails takes up to limit mails that are due: those to people who sign in come before receipts, and older
+// ones before newer ones. Nobody else gets them for some minutes. A
 // mail that is taken and not reported with MailSent or MailFailed becomes due again.
 func (s *Store) DueMails(ctx context.Context, limit int) ([]checkout.Mail, error) {
 	rows, err := s.pool.Query(ctx, `
 		WITH due AS (
-			SELECT id FROM mail
+			SELECT id, member_id FROM mail
 			WHERE next_at <= clock_timestamp() AND created_at >= clock_timestamp() - $3::interval
-			ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED
+			ORDER BY session_id IS NOT NULL, next_at LIMIT $1 FOR UPDATE SKIP LOCKED
 		)
 		UPDATE mail l SET attempts = attempts + 1, next_at = clock_timestamp() + $2::interval
-		FROM due, member m, merchant r
-		WHERE l.id = due.id AND m.id = l.member_id AND r.id = m.merchant_id
-		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, m.id, r.id, r.name, m.email`,
+		FROM due LEFT JOIN member m ON m.id = due.member_id LEFT JOIN merchant r ON r.id = m.merchant_id
+		WHERE l.id = due.id
+		RETURNING l.id, l.kind, l.detail, l.created_at, l.attempts, coalesce(m.id, ''), coalesce(r.id, ''),
+			coalesce(r.name, ''), coalesce(m.email, ''), coalesce(l.session_id, '')`,
 		limit, mailLease, mailPatience)
 	if err != nil {
 		return nil, wrap("due mails", err)

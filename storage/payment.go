@@ -29,6 +29,7 @@ type NewPayment struct {
 	CardToken     string
 	Method        checkout.PaymentMethod
 	CustomerEmail *string
+	Language      string // of the page, a BCP 47 tag; "" when nobody knows
 	// Acquirer is the network that CardToken is of, and ChainRef the chain of the payout. For "" see
 	// acquirerOf and chainOf.
 	Acquirer checkout.Acquirer
@@ -50,12 +51,12 @@ const (
 func (s *Store) CreatePayment(ctx context.Context, p NewPayment) error {
 	tag, err := s.pool.Exec(ctx, `
 		INSERT INTO transaction (id, session_id, merchant_id, mode, status, customer_email,
-			card_token, payment_method, acquirer, chain_ref, created_at)
-		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, nullif($6, ''), nullif($7, ''),
+			card_token, payment_method, acquirer, chain_ref, language, created_at)
+		SELECT $1, id, merchant_id, mode, 'created', $3, $4, $5, nullif($6, ''), nullif($7, ''), nullif($8, ''),
 			date_trunc('milliseconds', clock_timestamp())
 		FROM checkout_session WHERE id = $2 AND status = 'pending'
 			AND expires_at > clock_timestamp()`,
-		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef)
+		p.ID, p.SessionID, p.CustomerEmail, p.CardToken, p.Method, p.Acquirer, p.ChainRef, p.Language)
 	if violates(err, "transaction_pkey") {
 		return checkout.ErrPaymentExists
 	}

@@ -63,6 +63,7 @@ type payment struct {
 	WebhookURL      *string
 	SigningEndpoint *string
 	Plan            string
+	Receipts        bool // the merchant wants receipts by mail
 	FeeBasisPoints  int64
 	FeeFixed        checkout.Amount
 	Acquirer        checkout.Acquirer
@@ -98,7 +99,7 @@ func lockPayment(
 		SELECT `+transactionColumns+`, coalesce(t.outcome, '') AS outcome,
 		       date_trunc('milliseconds', clock_timestamp()) AS now,
 		       s.status AS current_status, s.max_attempts, s.webhook_url,
-		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.fee_basis_points, m.fee_fixed,
+		       s.signing_endpoint_id AS signing_endpoint, m.plan, m.receipts, m.fee_basis_points, m.fee_fixed,
 		       `+acquirerOf+` AS acquirer, `+chainOf+` AS chain_ref`+
 		transactionJoin+` JOIN merchant m ON m.id = t.merchant_id
 		WHERE t.id = $4 AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3
@@ -146,6 +147,9 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 	if p.SessionStatus == checkout.StatusCompleted {
 		got.PayoutID = checkout.NewID(checkout.PrefixPayout)
 		if err := p.insertPayout(ctx, tx, got.PayoutID); err != nil {
+			return Settlement{}, err
+		}
+		if err := p.mailReceipt(ctx, tx); err != nil {
 			return Settlement{}, err
 		}
 	}

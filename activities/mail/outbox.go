@@ -1,4 +1,5 @@
-// Package mail sends the mails that PostgreSQL holds for people who sign in to the dashboard. No request
+// Package mail sends the mails that PostgreSQL holds: to people who sign in to the dashboard, and receipts to
+// customers. No request
 // waits for a mail server, and a crash loses no mail: a mail is sent at least once within a day, or the log
 // says that it was not.
 package mail
@@ -18,6 +19,8 @@ type Outbox struct {
 	Store        *storage.Store
 	Send         func(ctx context.Context, m Message) error // such as SMTP.Send
 	DashboardURL string                                     // without a slash at its end
+	// Receipt writes the mail to the customer of a completed session.
+	Receipt func(session checkout.Session, brand storage.Brand, language string) (subject, text string)
 }
 
 const (
@@ -69,7 +72,7 @@ func (o *Outbox) sendDue(ctx context.Context) error {
 
 func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
 	message, err := o.write(ctx, m)
-	if errors.Is(err, checkout.ErrNotFound) { // the person was removed
+	if errors.Is(err, checkout.ErrNotFound) { // the person was removed, or the customer erased
 		return o.Store.MailFailed(ctx, m.ID, 0)
 	}
 	if err != nil {
@@ -94,6 +97,9 @@ func (o *Outbox) send(ctx context.Context, m checkout.Mail) error {
 // write makes the text of a mail. The code of a new password is made here, so that nothing but its hash is
 // stored.
 func (o *Outbox) write(ctx context.Context, m checkout.Mail) (Message, error) {
+	if m.Kind == checkout.MailReceipt {
+		return o.receipt(ctx, m)
+	}
 	code := ""
 	if m.Kind == checkout.MailPasswordReset {
 		token, hash := checkout.NewToken()
@@ -103,4 +109,17 @@ func (o *Outbox) write(ctx context.Context, m checkout.Mail) (Message, error) {
 		code = token
 	}
 	return text(m, o.DashboardURL, code), nil
+}
+
+func (o *Outbox) receipt(ctx context.Context, m checkout.Mail) (Message, error) {
+	session, brand, err := o.Store.CustomerSession(ctx, m.SessionID)
+	if err != nil {
+		return Message{}, err
+	}
+	paid := session.Transaction()
+	if session.Status != checkout.StatusCompleted || paid == nil || paid.CustomerEmail == nil {
+		return Message{}, checkout.ErrNotFound
+	}
+	subject, text := o.Receipt(session, brand, m.Detail)
+	return Message{To: *paid.CustomerEmail, Subject: subject, Text: text}, nil
 }

@@ -168,6 +168,55 @@ func TestOutbox_GivesUpWhatIsRefusedForGoodOrOldOrForNobody(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
+// paid is a completed session. No workflow and no card: its rows are written as they would be.
+func (o *office) paid(email string) string {
+	o.Helper()
+	id := checkout.NewID(checkout.PrefixSession)
+	owner := checkout.Owner{MerchantID: o.member.MerchantID, Mode: checkout.ModeTest}
+	_, err := o.Store.CreateSession(o.Context(), storage.NewSession{Session: checkout.Session{
+		Ref: owner.Ref(id), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, MaxAttempts: 3, Metadata: []byte("{}"),
+	}, Lifetime: time.Hour}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(o, err)
+	txn := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(o, o.Store.CreatePayment(o.Context(), storage.NewPayment{
+		ID: txn, SessionID: id, CardToken: "tok_1", CustomerEmail: &email, Language: "sv",
+	}))
+	ref := owner.Ref(id)
+	_, err = o.Store.BeginPayment(o.Context(), ref, txn, checkout.Quote{Rate: "1.08"}, txn)
+	require.NoError(o, err)
+	_, err = o.Store.Charge(o.Context(), ref, txn)
+	require.NoError(o, err)
+	_, _, err = o.Store.RecordCharge(o.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	require.NoError(o, err)
+	_, err = o.Store.FinishPayment(o.Context(), ref, txn)
+	require.NoError(o, err)
+	return id
+}
+
+func TestOutbox_SendsReceipts(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	on := true
+	require.NoError(t, o.Store.SetBrand(t.Context(), o.member.MerchantID, storage.BrandChange{Receipts: &on}))
+	o.Receipt = func(s checkout.Session, b storage.Brand, language string) (subject, text string) {
+		return "Receipt in " + language, s.ID + " " + b.MerchantID + " " + s.Transaction().ID
+	}
+	id := o.paid("Ann@shop.example")
+	require.NoError(t, o.sendDue(t.Context()))
+	require.NoError(t, o.sendDue(t.Context()))
+	mails := o.box.Mails("")
+	require.Len(t, mails, 1)
+	require.Equal(t, []string{"Ann@shop.example", "Receipt in sv"}, []string{mails[0].To, mails[0].Subject})
+	require.Contains(t, mails[0].Text, id+" "+o.member.MerchantID)
+
+	erased, deleted := o.paid("ann@shop.example"), o.paid("ann@shop.example")
+	o.exec(`UPDATE transaction SET customer_email = NULL WHERE session_id = $1`, erased)
+	o.exec(`UPDATE mail SET session_id = 'cs_gone' WHERE session_id = $1`, deleted)
+	require.NoError(t, o.sendDue(t.Context()))
+	require.Len(t, o.box.Mails(""), 1, "nobody has the address any more")
+	require.Zero(t, o.count(open))
+}
+
 // TestOutbox_ACrashLosesNoMail checks that a mail that a process took before it died is sent by another.
 func TestOutbox_ACrashLosesNoMail(t *testing.T) {
 	t.Parallel()

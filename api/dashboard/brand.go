@@ -154,6 +154,11 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 		}
 	}
 
+	before, receipts := v.PostFormValue("before_receipts"), v.PostFormValue("receipts") == "on"
+	if before != "" && receipts != (before == "true") {
+		change.Receipts, detail = &receipts, join(detail, fmt.Sprintf("receipts: %s → %t", before, receipts))
+	}
+
 	if v.PostFormValue("remove_logo") == "on" {
 		change.Logo, detail = &[]byte{}, join(detail, "no logo")
 	}

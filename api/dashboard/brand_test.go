@@ -32,7 +32,7 @@ func (b *browser) uploading(logo []byte, fields ...string) *http.Request {
 	_, err = part.Write(logo)
 	require.NoError(b.t, err)
 	form := b.form("/test/settings", "/test/settings/brand")
-	for _, name := range []string{"before_color", "before_logo", "before_support", "before_terms_url", "before_privacy_url"} {
+	for _, name := range []string{"before_color", "before_logo", "before_support", "before_terms_url", "before_privacy_url", "before_receipts"} {
 		require.NoError(b.t, w.WriteField(name, form.fields.Get(name)))
 	}
 	require.NoError(b.t, w.Close())
@@ -91,6 +91,21 @@ func TestBrand_LinksOfThePagesFoot(t *testing.T) {
 	require.Equal(t, storage.Contact{Support: "https://shop.example/help", TermsURL: "https://shop.example/terms"}, stored.Contact)
 	require.Contains(t, owner.get("/test/settings").body, `href="https://pay.example.com/preview/`+d.merchant+`"`)
 	require.Equal(t, 403, d.as(checkout.RoleDeveloper).upload(nil, "support", "me@shop.example").status)
+}
+
+func TestBrand_Receipts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	owner := d.as(checkout.RoleOwner)
+	stored := func() bool { return value[bool](d, `SELECT receipts FROM merchant WHERE id = $1`, d.merchant) }
+	require.False(t, stored())
+	require.Equal(t, 303, owner.upload(nil, "receipts", "on").status)
+	require.True(t, stored())
+	require.Contains(t, owner.get("/live/audit").text(), "receipts: false → true")
+	require.Equal(t, 303, owner.upload(nil, "receipts", "on", "color", "#123456").status)
+	require.True(t, stored())
+	require.Equal(t, 303, owner.upload(nil).status)
+	require.False(t, stored())
 }
 
 func TestBrand_RefusesWhatIsWrong(t *testing.T) {

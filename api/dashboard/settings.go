@@ -28,8 +28,10 @@ type settingsPage struct {
 	Brand     storage.Brand            // as typed
 	Contact   storage.Contact          // as stored
 	Logo      template.URL             // data: address of the logo, "" for none
-	Preview   string                   // address of the hosted page as it would look
-	Faults    map[string]string        // by field
+	// ReceiptMail: there is a mail server, so customers may get receipts.
+	ReceiptMail bool
+	Preview     string            // address of the hosted page as it would look
+	Faults      map[string]string // by field
 }
 
 // addressField is the payout address of one currency.
@@ -75,7 +77,9 @@ func (s *server) showSettings(v visit) (answer, error) {
 
 // settingsPage reads the stored settings.
 func (s *server) settingsPage(v visit) (settingsPage, error) {
-	p := settingsPage{Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID())}
+	p := settingsPage{
+		Faults: map[string]string{}, Preview: checkout.PreviewURL(s.CheckoutURL, v.MerchantID()), ReceiptMail: s.Mail,
+	}
 	var err error
 	if p.Stored, err = s.Store.Merchant(v.Context(), v.MerchantID()); err != nil {
 		return p, err

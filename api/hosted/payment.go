@@ -96,7 +96,7 @@ func (s *server) pay(w http.ResponseWriter, r *http.Request, v view) error {
 	// From here on the payment goes on even when the customer leaves.
 	outcome, next, err := s.payWith(context.WithoutCancel(r.Context()), r, storage.NewPayment{
 		ID: paymentID(r), SessionID: v.Session.ID, CardToken: token, Method: method, CustomerEmail: &v.Form.Email,
-		Acquirer: acquirer, ChainRef: s.Chains[v.Session.Mode][v.Session.PayoutCurrency],
+		Language: languageOf(r).tag, Acquirer: acquirer, ChainRef: s.Chains[v.Session.Mode][v.Session.PayoutCurrency],
 	})
 	if err != nil {
 		return err

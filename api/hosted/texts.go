@@ -43,6 +43,7 @@ type texts struct {
 	TooManyTitle, TooManyText                                       string
 	UnreadableTitle, UnreadableText, AwayTitle, AwayText            string
 	TryAgain                                                        string
+	ReceiptSubject, ReceiptWhy                                      string // of the mail
 	TitlePay, TitleState                                            string
 
 	// Reasons of failed payments, one for each checkout.FailureCode.

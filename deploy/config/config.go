@@ -100,7 +100,7 @@ type Config struct {
 	// How long a changed live payout address waits before it takes effect. Meanwhile any owner can stop it.
 	// At most 168h; 0s: not at all.
 	PayoutAddressDelay time.Duration `env:"CHECKOUT_PAYOUT_ADDRESS_DELAY" envDefault:"24h"`
-	// Mail server for notices and forgotten passwords: `smtps://user:password@host:465`, or
+	// Mail server for notices, forgotten passwords and receipts: `smtps://user:password@host:465`, or
 	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
 	// it no mail is sent.
 	SMTPURL string `env:"CHECKOUT_SMTP_URL"`

@@ -14,6 +14,7 @@ import (
 	"example.com/checkout/activities/mail"
 	"example.com/checkout/activities/sandbox"
 	"example.com/checkout/api/health"
+	"example.com/checkout/api/hosted"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/storage"
 	"example.com/checkout/worker"
@@ -123,13 +124,15 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 	return nil
 }
 
-// sendMails sends the mails to people until ctx ends. Without a mail server it only says so.
+// sendMails sends the mails until ctx ends. Without a mail server it only says so.
 func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
 	if cfg.SMTP == nil {
 		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
 		return
 	}
-	(&mail.Outbox{Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL}).Run(ctx)
+	(&mail.Outbox{
+		Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt,
+	}).Run(ctx)
 }
 
 // tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing

@@ -2,7 +2,7 @@ package checkout
 
 import "time"
 
-// MailKind says what a mail to a member is about.
+// MailKind says what a mail is about.
 type MailKind string
 
 // The kinds of mails.
@@ -14,6 +14,7 @@ const (
 	MailAddressAsked   MailKind = "address_asked"   // a live payout address will change, to every owner
 	MailAddressStopped MailKind = "address_stopped" // to every owner
 	MailAddressChanged MailKind = "address_changed" // live payout addresses have changed, to every owner
+	MailReceipt        MailKind = "receipt"         // of a completed session, to its customer; Detail is the language
 )
 
 // Mail is a mail that is due. The sender writes its text.
@@ -27,6 +28,7 @@ type Mail struct {
 	MerchantID string
 	Merchant   string // name
 	To         string // e-mail address
+	SessionID  string // of a receipt, which has no member, merchant and address: the sender reads the session
 }
 
 // PasswordResetLifetime is how long the code in a mail is good for.

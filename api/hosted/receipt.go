@@ -1,0 +1,63 @@
+package hosted
+
+import (
+	"fmt"
+	"strings"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Receipt writes the mail to the customer of a session that has a transaction, in plain text. language is a tag of
+// checkout.Locales; without a known one the session's counts, else English. Of the card the mail has the brand
+// and the last four digits.
+func Receipt(session checkout.Session, b storage.Brand, language string) (subject, text string) {
+	l := languageNamed(language)
+	if l == nil && session.Locale != nil {
+		l = languageNamed(string(*session.Locale))
+	}
+	if l == nil {
+		l = languages[0]
+	}
+	t, merchant, paid := &l.Texts, oneLine(b.Name), session.Transaction()
+	subject = fmt.Sprintf(t.ReceiptSubject, merchant)
+	first := fmt.Sprintf(t.CompletedText, merchant)
+	if !session.Mode.Live() {
+		subject, first = "["+t.TestBadge+"] "+subject, t.TestLead+"\n\n"+first
+	}
+
+	facts, links := &strings.Builder{}, &strings.Builder{}
+	line := func(to *strings.Builder, name, value string) {
+		if value != "" {
+			fmt.Fprintf(to, "%s: %s\n", name, value)
+		}
+	}
+	for _, i := range session.LineItems {
+		shown := newItem(l.Money, i, session.Currency)
+		if shown.Each != "" {
+			shown.Name += " (" + shown.Each + ")"
+		}
+		line(facts, shown.Name, shown.Price)
+	}
+	if session.Description != nil {
+		line(facts, t.Description, oneLine(*session.Description))
+	}
+	line(facts, t.AmountPaid, l.Money.amount(session.Amount, session.Currency))
+	line(facts, t.PaidTo, merchant)
+	if session.OrderID != nil {
+		line(facts, t.Reference, oneLine(*session.OrderID))
+	}
+	line(facts, t.PaidWith, cardLabel(t, paid.PaymentMethod))
+	if paid.CompletedAt != nil {
+		line(facts, t.PaidAt, t.date(*paid.CompletedAt))
+	}
+	line(facts, t.PaymentReference, paid.ID)
+
+	line(links, t.Support, b.Support)
+	line(links, t.Terms, b.TermsURL)
+	line(links, t.PrivacyPolicy, b.PrivacyURL)
+	if links.Len() > 0 {
+		links.WriteString("\n")
+	}
+	return subject, first + "\n\n" + facts.String() + "\n" + links.String() + t.ReceiptWhy + "\n"
+}

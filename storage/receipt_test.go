@@ -1,0 +1,58 @@
+package storage_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// buys pays a session as a customer with an e-mail address, and decides the payment twice.
+func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result checkout.ChargeResult) checkout.Session {
+	t.Helper()
+	s := f.create(t, n)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
+		ID: id, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &email, Language: "pl",
+	}))
+	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
+	require.NoError(t, err)
+	f.record(t, s, id, result)
+	for range 2 {
+		_, err = f.FinishPayment(t.Context(), s.Ref, id)
+		require.NoError(t, err)
+	}
+	return s
+}
+
+func TestFinishPayment_MailsOneReceiptToTheCustomer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.owner(t, "ann@shop.example")
+	receipts := func(s checkout.Session) any {
+		return f.query(t, `SELECT count(*) FROM mail WHERE session_id = $1 AND kind = 'receipt' AND detail = 'pl'`, s.ID)
+	}
+	paid := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded}
+	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", paid)), "nobody has turned it on")
+
+	on := true
+	require.NoError(t, f.SetBrand(t.Context(), f.merchant.ID, storage.BrandChange{Receipts: &on}))
+	live := f.buys(t, f.liveSession(), "customer@example.com", paid)
+	require.EqualValues(t, 1, receipts(live), "once, though it was decided twice")
+	require.EqualValues(t, 0, receipts(f.buys(t, f.newSession(), "customer@example.com", paid)), "a test key writes to no stranger")
+	require.EqualValues(t, 1, receipts(f.buys(t, f.newSession(), "Ann@shop.example", paid)), "but to the merchant's people")
+	declined := checkout.ChargeResult{Outcome: checkout.OutcomeFailed, Failure: checkout.FailureCardDeclined}
+	require.EqualValues(t, 0, receipts(f.buys(t, f.liveSession(), "customer@example.com", declined)))
+
+	// Somebody who cannot sign in waits for no receipts.
+	f.exec(t, `UPDATE mail SET next_at = next_at - interval '1 hour'`)
+	require.NoError(t, f.AskForReset(t.Context(), "ann@shop.example"))
+	due, err := f.DueMails(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, checkout.MailPasswordReset, due[0].Kind)
+	due, err = f.DueMails(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, []any{checkout.MailReceipt, live.ID, "pl", ""}, []any{due[0].Kind, due[0].SessionID, due[0].Detail, due[0].To})
+}
