@@ -29,7 +29,9 @@ type contactField struct{ Name, Label, Typed, Stored, Fault string }
 
 // Contacts returns the fields of the links of the page's footer.
 func (p settingsPage) Contacts() (all []contactField) {
-	labels := []string{"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address"}
+	labels := []string{
+		"Support: an e-mail address or an https address", "Terms, an https address", "Privacy policy, an https address",
+	}
 	for i, name := range storage.ContactFields {
 		all = append(all, contactField{name, labels[i], *p.Brand.Field(name), *p.Contact.Field(name), p.Faults[name]})
 	}
