@@ -31,6 +31,8 @@ type Runs interface {
 type Housekeeping struct {
 	Store *storage.Store
 	Runs  Runs
+	// Failure says when registrations that fail are marked and put on hold. Its zero value does neither.
+	Failure storage.FailureRules
 }
 
 // OverdueMargin is how late a row may be. A shorter delay is normal.

@@ -101,7 +101,9 @@ func newKeeper(t *testing.T) *keeper {
 	})
 	require.NoError(t, err)
 	k.env = (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-	k.env.RegisterActivity(&Housekeeping{Store: k.store, Runs: k.runs})
+	k.env.RegisterActivity(&Housekeeping{
+		Store: k.store, Runs: k.runs, Failure: storage.FailureRules{FailingAfter: time.Hour, HeldAfter: 72 * time.Hour},
+	})
 	return k
 }
 

@@ -59,7 +59,7 @@ const (
 //   - Overdue rows, all of them.
 //
 // Before that, payout addresses whose announced time has come take effect, so that the deliveries of their
-// events are found here once they are overdue.
+// events are found here once they are overdue. Registrations that fail are marked or put on hold.
 //
 // It returns after restartRound. The next call goes on from the result, and a further try from the last
 // heartbeat.
@@ -111,6 +111,9 @@ func (r *restarter) begin(ctx context.Context) error {
 	countReconciled(ctx, "restarted", 0) // so that the metric is there before the first one
 	if _, err := r.Store.TakeEffect(ctx, housekeepingPage); err != nil {
 		logger(ctx).ErrorContext(ctx, "payout addresses left to the next Reconcile", "error", err)
+	}
+	if err := r.judgeEndpoints(ctx); err != nil {
+		logger(ctx).ErrorContext(ctx, "failing webhooks left to the next Reconcile", "error", err)
 	}
 	ids, err := r.Runs.Terminated(ctx, terminatedWithin)
 	if err != nil {

@@ -27,6 +27,7 @@ func TestCreateEndpoint_AnswersTheRegistrationWithItsSecret(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"id": id, "secret": secret, "url": "https://shop.example/hook?a=1", "events": []any{"payout.sent", "checkout.completed"},
 		"description": "Shop, Zürich", "status": "enabled", "livemode": false, "previous_secret_expires_at": nil,
+		"failing_since": nil,
 	}, got.json)
 	require.NotContains(t, f.log.String(), secret)
 	require.NotContains(t, f.log.String(), "shop.example")

@@ -129,7 +129,7 @@ const signerOf = `
 	CASE WHEN NOT d.session_url OR w.deleted_at IS NULL THEN w.id ELSE coalesce(
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.merchant_id = d.merchant_id AND r.mode = d.mode AND r.session_id IS NULL AND r.deleted_at IS NULL
-				AND r.status = 'enabled'
+				AND ` + maySign + `
 			ORDER BY r.url = d.url DESC, r.created_at, r.id LIMIT 1),
 		(SELECT r.id FROM webhook_endpoint r
 			WHERE r.id =
@@ -292,7 +292,7 @@ func (s *Store) unsealDigests(by signature) ([][]byte, error) {
 //
 // The first noted end stays, with one exception: a success replaces a failure, because the
 // receiver has the event. A delivery with a newer run keeps its status. Repeating the call changes
-// nothing.
+// nothing. Whether its registration fails is noted too: see noteFailure.
 func (s *Store) FinishAttempt(
 	ctx context.Context, ref checkout.Ref, a webhook.Attempt, nextIn time.Duration,
 ) error {
@@ -305,7 +305,7 @@ func (s *Store) FinishAttempt(
 			FROM locked WHERE a.delivery_id = locked.id AND a.run = $4 AND a.number = $5
 				AND (a.duration_ms IS NULL OR a.error_kind IS NOT NULL AND $8 = '')
 			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
-		)
+		), `+noteFailure+`
 		UPDATE webhook_delivery d SET
 			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
 			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,

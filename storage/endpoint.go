@@ -98,7 +98,7 @@ func (s *Store) insertEndpoint(
 const (
 	selectEndpointColumns = `
 		SELECT id, merchant_id, mode, url, events, description, status, created_at,
-			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END `
+			CASE WHEN previous_expires_at > clock_timestamp() THEN previous_expires_at END, ` + failingSince + ` `
 	selectEndpoint = selectEndpointColumns + `FROM webhook_endpoint w `
 )
 
@@ -109,7 +109,7 @@ const ownEndpoint = `
 
 func scanEndpoint(row pgx.Row) (e webhook.Endpoint, err error) {
 	err = row.Scan(&e.ID, &e.MerchantID, &e.Mode, &e.URL, &e.Events, &e.Description, &e.Status,
-		&e.CreatedAt, &e.RotatingUntil)
+		&e.CreatedAt, &e.RotatingUntil, &e.FailingSince)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
@@ -177,6 +177,12 @@ func (c EndpointChange) conflicts(now webhook.Endpoint) (fields []string) {
 	return fields
 }
 
+// beginsAnew reports whether c makes earlier failures of the registration worthless.
+func (c EndpointChange) beginsAnew(now webhook.Endpoint) bool {
+	return c.URL != nil && *c.URL != now.URL ||
+		c.Status != nil && *c.Status == webhook.EndpointEnabled && now.Status != webhook.EndpointEnabled
+}
+
 // ChangeEndpoint changes a registration and returns it. Pending deliveries use a new URL from their
 // next attempt on. Disabling a registration holds all its pending deliveries. It returns
 // checkout.ErrNotFound and *ChangedError. by works as in CreateEndpoint, but ChangeEndpoint fills
@@ -194,6 +200,12 @@ func (s *Store) ChangeEndpoint(
 
 		if fields := c.conflicts(now); len(fields) > 0 {
 			return &ChangedError{fields}
+		}
+
+		if c.beginsAnew(now) {
+			if err := forgetFailure(ctx, tx, ref); err != nil {
+				return err
+			}
 		}
 
 		e, err = scanEndpoint(tx.QueryRow(ctx, `
@@ -259,6 +271,9 @@ func (s *Store) DeleteEndpoint(
 		}
 		if tag.RowsAffected() == 0 {
 			return checkout.ErrNotFound
+		}
+		if err := forgetFailure(ctx, tx, ref); err != nil {
+			return err
 		}
 		return auditAll(ctx, tx, by)
 	})

@@ -18,12 +18,19 @@ const mailPatience = 24 * time.Hour
 // mailOwners writes a mail to every owner of a merchant who can sign in, in the transaction that the mail
 // is about.
 func mailOwners(ctx context.Context, to executor, merchantID string, kind checkout.MailKind, detail string) error {
+	return mailRoles(ctx, to, merchantID, []checkout.Role{checkout.RoleOwner}, kind, detail)
+}
+
+// mailRoles is mailOwners for the members with one of the roles.
+func mailRoles(
+	ctx context.Context, to executor, merchantID string, roles []checkout.Role, kind checkout.MailKind, detail string,
+) error {
 	_, err := to.Exec(ctx, `
 		INSERT INTO mail (member_id, kind, detail, next_at)
-		SELECT id, $2, $3, clock_timestamp() FROM member
-		WHERE merchant_id = $1 AND role = 'owner' AND removed_at IS NULL AND password_hash IS NOT NULL`,
-		merchantID, kind, detail)
-	return wrap("mail to owners", err)
+		SELECT id, $3, $4, clock_timestamp() FROM member
+		WHERE merchant_id = $1 AND role = ANY ($2) AND removed_at IS NULL AND password_hash IS NOT NULL`,
+		merchantID, roles, kind, detail)
+	return wrap("mail to members", err)
 }
 
 // mailMember is mailOwners for the person whose account was changed.

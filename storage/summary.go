@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +33,7 @@ type Summary struct {
 	Periods    []Period // of the span, oldest first, without gaps
 	Today      Period   // since midnight
 	Deliveries DeliveryHealth
-	Failing    []FailingEndpoint // ordered by URL
+	Failing    []FailingEndpoint
 	Payouts    PayoutHealth
 	Sessions   bool // there has ever been a session
 }
@@ -82,7 +83,7 @@ const overdueMargin = time.Minute
 const failingAttempts = 3
 
 // FailingEndpoint is a registration to which nothing has arrived since Since, although several attempts
-// were made.
+// were made, or one that is marked as failing.
 type FailingEndpoint struct {
 	ID     string
 	URL    string
@@ -105,6 +106,7 @@ func (s *Store) Summary(ctx context.Context, owner checkout.Owner, span Span, no
 	q := summaryQuery{&batch, owner.MerchantID, owner.Mode}
 	q.sessions(of.unit, got.Periods)
 	q.deliveries(now.Add(-24*time.Hour), &got)
+	q.failing(&got)
 	q.payouts(now.Add(-24*time.Hour), &got)
 	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return Summary{}, fmt.Errorf("summary: %w", err)
@@ -246,6 +248,29 @@ func (q summaryQuery) deliveries(since time.Time, into *Summary) {
 			if id != nil {
 				into.Failing = append(into.Failing, FailingEndpoint{*id, *url, *held, *since, *oldest, h.Failed})
 			}
+			return nil
+		})
+		return err
+	})
+}
+
+// failing adds the registrations that are marked as failing. They are named even when none of their deliveries is
+// of the last day, such as on hold.
+func (q summaryQuery) failing(into *Summary) {
+	q.batch.Queue(`
+		SELECT w.id, w.url, w.status = 'disabled', f.since FROM webhook_endpoint_failure f
+		JOIN webhook_endpoint w ON w.id = f.endpoint_id
+		WHERE w.merchant_id = $1 AND w.mode = $2 AND w.deleted_at IS NULL AND f.marked_at IS NOT NULL
+		ORDER BY w.url, w.id`, q.merchantID, q.mode).Query(func(rows pgx.Rows) error {
+		var e FailingEndpoint
+		_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.URL, &e.Held, &e.Since}, func() error {
+			at := slices.IndexFunc(into.Failing, func(o FailingEndpoint) bool { return o.ID == e.ID })
+			if at >= 0 {
+				into.Failing[at].Since = e.Since
+				return nil
+			}
+			e.Oldest = e.Since
+			into.Failing = append(into.Failing, e)
 			return nil
 		})
 		return err

@@ -254,7 +254,8 @@ func TestText_EveryKindHasOneAndNothingGetsIntoTheHeader(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
 	for _, kind := range []checkout.MailKind{checkout.MailPasswordReset, checkout.MailAccountChanged, checkout.MailOwnersChanged,
-		checkout.MailLiveKey, checkout.MailAddressAsked, checkout.MailAddressStopped, checkout.MailAddressChanged} {
+		checkout.MailLiveKey, checkout.MailAddressAsked, checkout.MailAddressStopped, checkout.MailAddressChanged,
+		checkout.MailEndpointFailing, checkout.MailEndpointHeld} {
 		o.exec(`INSERT INTO mail (member_id, kind, detail, next_at) VALUES ($1, $2, 'USDC: 0xa → 0xb', now())`, o.member.ID, kind)
 		require.NoError(t, o.sendDue(t.Context()))
 		mails := o.box.Mails("")

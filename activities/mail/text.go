@@ -39,6 +39,14 @@ var words = map[checkout.MailKind]struct{ subject, news, advice string }{
 		"A payout address was changed", "Live payouts are sent to another address from now on.",
 		"If you do not know about this, tell us at once, and change the address in the live settings.",
 	},
+	checkout.MailEndpointFailing: {
+		"A webhook fails", "Your server does not take the events that we send to it. We go on trying.",
+		"Open Webhooks in the dashboard: each delivery shows what your server answered.",
+	},
+	checkout.MailEndpointHeld: {
+		"A webhook was put on hold", "Your server has taken no event for so long that we stopped sending.",
+		"Nothing is lost: events wait. Repair the server, then open the webhook in the dashboard and resume it.",
+	},
 }
 
 // text writes a mail. code is the code of a password reset.

@@ -2868,6 +2868,13 @@ type Webhook struct {
 	Description *string     `json:"description"`
 	Events      []EventName `json:"events"`
 
+	// FailingSince Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
+	// days without an arrival the webhook is disabled: its events wait until you resume it.
+	//
+	//
+	// Examples: 2026-11-03T09:14:05.391Z
+	FailingSince *OptionalTime `json:"failing_since"`
+
 	// Id Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 	Id WebhookId `json:"id"`
 
@@ -2942,6 +2949,13 @@ type WebhookWithSecret struct {
 	CreatedAt   Time        `json:"created_at"`
 	Description *string     `json:"description"`
 	Events      []EventName `json:"events"`
+
+	// FailingSince Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
+	// days without an arrival the webhook is disabled: its events wait until you resume it.
+	//
+	//
+	// Examples: 2026-11-03T09:14:05.391Z
+	FailingSince *OptionalTime `json:"failing_since"`
 
 	// Id Examples: wh_06gnk819br7xdwmx1pmsaft8y4
 	Id WebhookId `json:"id"`

@@ -91,6 +91,13 @@ type Config struct {
 	// schedule.
 	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
 
+	// For how long all first attempts to a webhook must fail before it is marked as failing, and its people get
+	// a mail; at least 1m, or 0s: never.
+	EndpointFailingAfter time.Duration `env:"CHECKOUT_ENDPOINT_FAILING_AFTER" envDefault:"1h"`
+	// For how long nothing must have arrived at such a webhook before it is put on hold: then its events wait. At
+	// least as long as the setting before; 0s: never.
+	EndpointHeldAfter time.Duration `env:"CHECKOUT_ENDPOINT_HELD_AFTER" envDefault:"72h"`
+
 	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
 	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
 	// Where the payouts of test mode are sent: `sandbox`, or `networks`, a real test network such as
@@ -190,6 +197,12 @@ func (c *Config) check(note func(name string, err error)) {
 	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
 	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
 	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	if c.EndpointFailingAfter != 0 {
+		note("CHECKOUT_ENDPOINT_FAILING_AFTER", atLeast(c.EndpointFailingAfter, time.Minute))
+	}
+	if c.EndpointHeldAfter != 0 {
+		note("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
+	}
 	if c.PayoutAddressDelay < 0 || c.PayoutAddressDelay > 7*24*time.Hour {
 		note("CHECKOUT_PAYOUT_ADDRESS_DELAY", errors.New("must be from 0s to 168h"))
 	}

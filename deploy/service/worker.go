@@ -91,11 +91,13 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		Deliveries: activities.NewDeliveries(
 			store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule,
 		),
-		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
-		Treasury:     activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
-		Books:        activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
-		Deployment:   cfg.Temporal.DeploymentName,
-		BuildID:      cfg.Temporal.BuildID,
+		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows, Failure: storage.FailureRules{
+			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
+		}},
+		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
+		Books:      activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
+		Deployment: cfg.Temporal.DeploymentName,
+		BuildID:    cfg.Temporal.BuildID,
 	}
 	note := reports(store, flows).Note
 	live.follow(ctx, &options, note)

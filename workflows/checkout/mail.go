@@ -15,6 +15,9 @@ const (
 	MailAddressStopped MailKind = "address_stopped" // to every owner
 	MailAddressChanged MailKind = "address_changed" // live payout addresses have changed, to every owner
 	MailReceipt        MailKind = "receipt"         // of a completed session, to its customer; Detail is the language
+
+	MailEndpointFailing MailKind = "endpoint_failing" // a webhook registration fails, to owners and developers
+	MailEndpointHeld    MailKind = "endpoint_held"    // it was put on hold, to owners and developers
 )
 
 // Mail is a mail that is due. The sender writes its text.

@@ -40,6 +40,9 @@ type Endpoint struct {
 	// RotatingUntil is when the previous secret stops signing. It is nil when only one secret
 	// signs.
 	RotatingUntil *time.Time
+	// FailingSince is when the first of its failed first attempts ended. It is nil unless all of them failed for
+	// so long that the registration is marked.
+	FailingSince *time.Time
 
 	Secret string // set only in the result of a creation or rotation; never stored
 }
@@ -56,9 +59,11 @@ func (e Endpoint) MarshalJSON() ([]byte, error) {
 		Livemode    bool           `json:"livemode"`
 		CreatedAt   string         `json:"created_at"`
 		Rotating    *string        `json:"previous_secret_expires_at"`
+		Failing     *string        `json:"failing_since"`
 		Secret      string         `json:"secret,omitempty"`
 	}{e.ID, e.URL, e.Events, e.Description, e.Status, e.Mode.Live(),
-		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil), e.Secret})
+		checkout.FormatTime(e.CreatedAt), checkout.FormatOptionalTime(e.RotatingUntil),
+		checkout.FormatOptionalTime(e.FailingSince), e.Secret})
 }
 
 // maxDescription is the longest description, in characters.

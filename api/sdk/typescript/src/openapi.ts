@@ -1226,6 +1226,11 @@ export interface components {
             created_at: components["schemas"]["Time"];
             /** @description Until when a rotated secret signs beside the new one; null when none does. */
             previous_secret_expires_at: components["schemas"]["OptionalTime"];
+            /**
+             * @description Since when every first attempt of a delivery has failed; null unless that has lasted for an hour. After three
+             *     days without an arrival the webhook is disabled: its events wait until you resume it.
+             */
+            failing_since: components["schemas"]["OptionalTime"];
         };
         /** @description A webhook with its secret. */
         WebhookWithSecret: components["schemas"]["Webhook"] & {
