@@ -13,11 +13,13 @@ import (
 
 const memberColumns = `
 	m.id, m.merchant_id, m.email, m.role, m.created_at, m.signed_in_at, m.invitation_expires_at,
-	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL)`
+	EXISTS (SELECT FROM second_factor f WHERE f.member_id = m.id AND f.confirmed_at IS NOT NULL),
+	(SELECT count(*) FROM passkey p WHERE p.member_id = m.id)`
 
 func scanMember(row pgx.Row, more ...any) (m checkout.Member, err error) {
 	err = row.Scan(append([]any{&m.ID, &m.MerchantID, &m.Email, &m.Role, &m.CreatedAt,
-		&m.SignedInAt, &m.InvitationExpiresAt, &m.SecondFactor}, more...)...)
+		&m.SignedInAt, &m.InvitationExpiresAt, &m.App, &m.Passkeys}, more...)...)
+	m.SecondFactor = m.App || m.Passkeys > 0
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = checkout.ErrNotFound
 	}
@@ -229,6 +231,8 @@ func (a *Accounts) RemoveMember(
 		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2),
 			gone AS (DELETE FROM member_session USING who WHERE member_id = who.id),
 			factor AS (DELETE FROM second_factor USING who WHERE member_id = who.id),
+			handle AS (DELETE FROM passkey_handle USING who WHERE member_id = who.id),
+			passkeys AS (DELETE FROM passkey USING who WHERE member_id = who.id),
 			recovery AS (DELETE FROM recovery_code USING who WHERE member_id = who.id),
 			reset AS (DELETE FROM password_reset USING who WHERE member_id = who.id)
 		UPDATE member SET removed_at = clock_timestamp(), invitation_hash = NULL,

@@ -120,9 +120,9 @@ func (s *Store) UseRecoveryCode(
 ) (ok bool, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			DELETE FROM recovery_code r USING member m, second_factor f
+			DELETE FROM recovery_code r USING member m
 			WHERE r.member_id = $1 AND r.hash = $3 AND m.id = r.member_id AND m.merchant_id = $2
-				AND m.removed_at IS NULL AND f.member_id = m.id AND f.confirmed_at IS NOT NULL`,
+				AND m.removed_at IS NULL`,
 			memberID, merchantID, hash)
 		if ok = tag.RowsAffected() > 0; err != nil || !ok {
 			return err
@@ -143,14 +143,28 @@ func (s *Store) RecoveryCodes(ctx context.Context, merchantID, memberID string) 
 	return n, wrap("recovery codes", err)
 }
 
-// RemoveSecondFactor turns a member's second factor off. It returns checkout.ErrNotFound when there is none.
+// RemoveSecondFactor removes the codes of a member's app. The recovery codes go too, unless the member has a
+// passkey. It returns checkout.ErrNotFound when there are no codes of an app.
 func (s *Store) RemoveSecondFactor(
 	ctx context.Context, merchantID, memberID string, by checkout.AuditEntry,
 ) error {
 	return s.changeMember(ctx, by, toMember, `
 		WITH codes AS (DELETE FROM recovery_code r USING member m
-			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2)
+			WHERE r.member_id = m.id AND m.id = $1 AND m.merchant_id = $2
+				AND NOT EXISTS (SELECT FROM passkey p WHERE p.member_id = m.id))
 		DELETE FROM second_factor f USING member m
 		WHERE f.member_id = m.id AND m.id = $1 AND m.merchant_id = $2 AND f.confirmed_at IS NOT NULL`,
 		memberID, merchantID)
+}
+
+// ResetFactors removes every second factor of a member and the recovery codes, and signs the member out of every
+// browser. The member gets a mail. It returns checkout.ErrNotFound when there is none.
+func (a *Accounts) ResetFactors(ctx context.Context, merchantID, memberID string, by checkout.AuditEntry) error {
+	return a.changeMember(ctx, by, toMember, `
+		WITH who AS (SELECT id FROM member WHERE id = $1 AND merchant_id = $2 AND removed_at IS NULL),
+			app AS (DELETE FROM second_factor USING who WHERE member_id = who.id RETURNING 1),
+			keys AS (DELETE FROM passkey USING who WHERE member_id = who.id RETURNING 1),
+			codes AS (DELETE FROM recovery_code USING who WHERE member_id = who.id),
+			gone AS (DELETE FROM member_session USING who WHERE member_id = who.id)
+		SELECT 1 FROM app UNION ALL SELECT 1 FROM keys`, memberID, merchantID)
 }

@@ -39,7 +39,9 @@ type Config struct {
 	Simulated    bool // live mode is a simulation on this computer, and its pages say so
 	// AddressDelay is how long a changed live payout address waits before it holds; 0: not at all.
 	AddressDelay time.Duration
-	Mail         bool // mails are sent; without them nobody can ask for a new password
+	// RequireFactor: who has no second factor must set one up before a dangerous action, see confirmPage.
+	RequireFactor bool
+	Mail          bool // mails are sent; without them nobody can ask for a new password
 
 	Limits limit.Rates   // zero rates are replaced by DefaultLimits
 	Shares *limit.Shares // bounds the requests of one address at once; nil: limit.DefaultShare for each

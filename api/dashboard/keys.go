@@ -90,7 +90,7 @@ func (s *server) createKey(v visit) (answer, error) {
 	if v.Mode.Live() {
 		page, err := s.unconfirmed(v, confirmPage{
 			Text:   "The live key “" + k.Label + "” will charge real cards. It may " + scopeWords(k.Scopes) + ".",
-			Button: "Make the live key", Back: v.Path("/keys"),
+			Button: "Make the live key", Back: v.Path("/keys"), Grave: true,
 		})
 		if page != nil || err != nil {
 			return orNone(page), err

@@ -87,6 +87,7 @@ func (s *server) unconfirmedOwner(v visit, concerned bool, what string) (*answer
 	}
 	return s.unconfirmed(v, confirmPage{
 		Text: what + " Owners change payout addresses and people.", Button: "Confirm", Back: v.Path("/members"),
+		Grave: true,
 	})
 }
 

@@ -125,6 +125,18 @@ type confirmPage struct {
 	Back   string // path
 	Fields []pair // the form's fields, sent again after the password
 	Fault  string
+	// Grave actions concern owners, live keys and live payout addresses. They can need a second factor.
+	Grave bool
+}
+
+// withoutFactor returns the page that leads a visitor without a second factor to set one up, nil when the
+// visitor has one or need not. back is the path of the page before.
+func (s *server) withoutFactor(v visit, back string) (*answer, error) {
+	if !s.RequireFactor || v.Member.SecondFactor {
+		return nil, nil
+	}
+	got, err := refuse("needs_factor", "Set up a second factor first", back)
+	return &got, err
 }
 
 // proofs are the fields of the template "step_up".
@@ -134,6 +146,11 @@ var proofs = []string{"password", "code", "username"}
 func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {
 	if err := v.ParseForm(); err != nil {
 		return nil, fmt.Errorf("read form: %w", err)
+	}
+	if p.Grave {
+		if page, err := s.withoutFactor(v, p.Back); page != nil || err != nil {
+			return page, err
+		}
 	}
 	if v.PostForm.Has("password") {
 		fault, err := s.confirmed(v)

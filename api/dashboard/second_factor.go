@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
@@ -304,8 +305,7 @@ func (s *server) confirmFactor(v visit) (answer, error) {
 		return answer{}, errGuesses
 	}
 	codes, hashes := newRecoveryCodes()
-	page := func(string) string { return "/account/recovery_codes" }
-	made, err := s.made(v, v.Member.ID, strings.Join(codes, "\n"), page, func() error {
+	made, err := s.made(v, setOfCodes(v, hashes), strings.Join(codes, "\n"), pageOfCodes, func() error {
 		return s.Store.ConfirmSecondFactor(
 			v.Context(), v.MerchantID(), v.Member.ID, checkCode(plainCode(v.PostFormValue("code")), time.Now()), hashes,
 			v.browser, v.auditBoth("member.second_factor_on", v.Member.ID, "second factor: off → on"),
@@ -326,9 +326,18 @@ func (s *server) confirmFactor(v visit) (answer, error) {
 	})
 }
 
-// showRecoveryCodes serves GET /account/recovery_codes, once.
+// setOfCodes names one set of recovery codes. Two tabs may make two sets of which only one is stored, and a
+// tab must not show the codes of the other.
+func setOfCodes(v visit, hashes [][]byte) string {
+	return v.Member.ID + "-" + hex.EncodeToString(hashes[0][:8])
+}
+
+// pageOfCodes returns the address of the page that shows a set of recovery codes.
+func pageOfCodes(set string) string { return "/account/recovery_codes?" + url.Values{"set": {set}}.Encode() }
+
+// showRecoveryCodes serves GET /account/recovery_codes, once for each set.
 func (s *server) showRecoveryCodes(v visit) (answer, error) {
-	codes, err := s.Store.TakeReveal(v.Context(), v.reveal(v.Member.ID))
+	codes, err := s.Store.TakeReveal(v.Context(), v.reveal(v.URL.Query().Get("set")))
 	if err != nil {
 		return gone(err, "/account")
 	}

@@ -258,7 +258,13 @@ func (s *server) changeAddresses(v visit) (answer, error) {
 		return refuse("settings", "Settings", p)
 	case len(c.Addresses) == 0:
 		return goTo(v.Path("/settings"), nothingChanged)
-	case !v.PostForm.Has("password"):
+	}
+	if v.Mode.Live() {
+		if page, err := s.withoutFactor(v, v.Path("/settings")); page != nil || err != nil {
+			return orNone(page), err
+		}
+	}
+	if !v.PostForm.Has("password") {
 		return show("payout", "Change payout addresses", p)
 	}
 

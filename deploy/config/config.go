@@ -107,6 +107,9 @@ type Config struct {
 	// How long a changed live payout address waits before it takes effect. Meanwhile any owner can stop it.
 	// At most 168h; 0s: not at all.
 	PayoutAddressDelay time.Duration `env:"CHECKOUT_PAYOUT_ADDRESS_DELAY" envDefault:"24h"`
+	// Who has no second factor is led to set one up before inviting or changing an owner, making a live key or
+	// changing a live payout address. `false`: the password is enough for those who have none.
+	RequireSecondFactor bool `env:"CHECKOUT_REQUIRE_SECOND_FACTOR" envDefault:"true"`
 	// Mail server for notices, forgotten passwords and receipts: `smtps://user:password@host:465`, or
 	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
 	// it no mail is sent.

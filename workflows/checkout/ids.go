@@ -26,6 +26,7 @@ const (
 	PrefixMerchant    = "mer"
 	PrefixRequest     = "req"
 	PrefixMember      = "usr"
+	PrefixPasskey     = "pk"
 	PrefixAuditEntry  = "aud"
 	PrefixChange      = "chg"
 	PrefixRefund      = "re"

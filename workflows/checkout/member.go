@@ -36,7 +36,18 @@ type Member struct {
 	CreatedAt           time.Time
 	SignedInAt          *time.Time // nil when the member never signed in
 	InvitationExpiresAt *time.Time // nil after the invitation was accepted
-	SecondFactor        bool       // signing in also needs a code of the member's app
+	App                 bool       // the member has an app that makes codes
+	Passkeys            int        // how many the member has
+	SecondFactor        bool       // signing in needs more than the password: the app or a passkey
+}
+
+// Passkey is what a member's device or key fob proves the member with, instead of a code.
+type Passkey struct {
+	ID         string
+	Name       string // for people
+	Credential []byte // the public key and what is known of it, in the form of the caller
+	CreatedAt  time.Time
+	UsedAt     *time.Time // nil when it was never used
 }
 
 // Invited reports whether the member has no password yet.

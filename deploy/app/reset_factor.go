@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func (c *call) merchantResetFactorCommand() *cobra.Command {
+	var email string
+	command := &cobra.Command{
+		Use:   "reset-factor mer_… --email ADDRESS",
+		Short: "Turn off the second factor of somebody who lost it",
+		Long: `Removes the codes of an app, the passkeys and the recovery codes of a person who signs in to the merchant's
+dashboard, and signs the person out of every browser. The password stays. First make sure who asks: an owner of
+the merchant can do as much by removing and inviting, so this is for an only owner who has lost everything. The
+audit log gets an entry, and the person gets a mail.`,
+		Example: "  checkout merchant reset-factor mer_06gzx1s5q8v2m9kd3yet7b4wnc --email ann@shop.example",
+		Args:    idAnd(checkout.PrefixMerchant, listsMerchants),
+		RunE: c.operator(func(args []string) (accountAction, error) {
+			if err := checkEmail("email", email); err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, c console) error { return c.resetFactor(ctx, args[0], email) }, nil
+		}),
+	}
+	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")
+	return command
+}
+
+func (c console) resetFactor(ctx context.Context, merchantID, email string) error {
+	m, _, err := c.MemberByEmail(ctx, email, merchantID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return errors.New("the merchant has nobody with that address who can sign in")
+	}
+	if err != nil {
+		return err
+	}
+	err = c.ResetFactors(ctx, merchantID, m.ID, operatorsEntry(merchantID, nil, "member.second_factor_reset", m.ID,
+		m.Email+": every second factor was removed"))
+	if errors.Is(err, checkout.ErrNotFound) {
+		return errors.New("that person has no second factor")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s has no second factor any more and is signed out of every browser.\n", m.Email)
+	return err
+}
