@@ -22,6 +22,7 @@ func (s *server) showRoot(v visit) (answer, error) {
 type accountPage struct {
 	Fault         string
 	RecoveryCodes int // that are left
+	Passkeys      []checkout.Passkey
 }
 
 func (s *server) showAccount(v visit) (answer, error) { return s.accountPage(v, "") }
@@ -32,7 +33,11 @@ func (s *server) accountPage(v visit, fault string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := accountPage{fault, left}
+	keys, err := s.Store.Passkeys(v.Context(), v.MerchantID(), v.Member.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	p := accountPage{fault, left, keys}
 	if fault != "" {
 		return refuse("account", "Your account", p)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-webauthn/webauthn/webauthn"
 	"github.com/gorilla/mux"
 
 	"example.com/checkout/api/failure"
@@ -52,7 +53,8 @@ type Config struct {
 
 type server struct {
 	Config
-	secure   bool // the dashboard is reached over https
+	passkeys *webauthn.WebAuthn // nil: the dashboard's address can have none
+	secure   bool               // the dashboard is reached over https
 	router   *mux.Router
 	entrance *limit.Entrance
 	streams  *limit.Shares // bounds the streams of each person
@@ -78,7 +80,7 @@ func New(cfg Config) http.Handler {
 	}
 
 	s := &server{
-		Config: cfg, secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true),
+		Config: cfg, passkeys: newPasskeys(u), secure: u.Scheme == "https", router: mux.NewRouter().SkipClean(true),
 		streams: limit.NewShares(maxStreams),
 		entrance: &limit.Entrance{
 			Store:    cfg.Store,
@@ -106,6 +108,8 @@ func (s *server) routes() {
 	s.open(http.MethodPost, "/signin", s.signIn)
 	s.open(http.MethodGet, "/signin/code", s.showSignInCode)
 	s.open(http.MethodPost, "/signin/code", s.signInWithCode)
+	s.open(http.MethodPost, "/signin/passkey", s.signInWithPasskey)
+	s.open(http.MethodPost, "/passkey/challenge", s.challengePasskey)
 	s.open(http.MethodGet, "/password/forgot", s.showForgot)
 	s.open(http.MethodPost, "/password/forgot", s.askForReset)
 	s.open(http.MethodGet, "/password/reset", s.showReset)
@@ -122,6 +126,10 @@ func (s *server) routes() {
 	s.get("/account/second_factor", checkout.RoleViewer, s.showFactor)
 	s.post("/account/second_factor/code", checkout.RoleViewer, s.confirmFactor)
 	s.post("/account/second_factor/remove", checkout.RoleViewer, s.removeFactor)
+	s.post("/account/passkeys", checkout.RoleViewer, s.addPasskey)
+	s.post("/account/passkeys/new", checkout.RoleViewer, s.startPasskey)
+	s.post("/account/passkeys/{id}", checkout.RoleViewer, s.renamePasskey)
+	s.post("/account/passkeys/{id}/remove", checkout.RoleViewer, s.removePasskey)
 	s.get("/account/recovery_codes", checkout.RoleViewer, s.showRecoveryCodes)
 
 	s.get(inMode+"/", checkout.RoleViewer, s.showHome)

@@ -108,7 +108,7 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	case err != nil:
 		return "", err
 	case ok && v.Member.SecondFactor:
-		return s.codeFault(v.Request, v.Member)
+		return s.factorFault(v.Request, v.Member, ceremony{toStepUp, v.browser})
 	case ok:
 		return "", nil
 	}
@@ -140,7 +140,7 @@ func (s *server) withoutFactor(v visit, back string) (*answer, error) {
 }
 
 // proofs are the fields of the template "step_up".
-var proofs = []string{"password", "code", "username"}
+var proofs = []string{"password", "code", "passkey", "username"}
 
 // unconfirmed returns the page that asks the visitor to confirm who they are, nil when the form proves it.
 func (s *server) unconfirmed(v visit, p confirmPage) (*answer, error) {

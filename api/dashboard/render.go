@@ -154,12 +154,16 @@ type view struct {
 	// Docs is the address of the REST API's documentation, "" for none.
 	Docs string
 
+	// Passkeys: the dashboard's address can have passkeys.
+	Passkeys bool
+
 	runs string // address of the runs in Temporal's UI; "" for none
 }
 
 func (s *server) view(v visit, title string, data any) view {
 	return view{
 		visit: v, Title: title, Notice: v.notice, Data: data, Simulated: s.Simulated, Docs: s.docs(), runs: s.runs(),
+		Passkeys: s.passkeys != nil,
 	}
 }
 

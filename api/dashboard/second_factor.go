@@ -82,12 +82,13 @@ func newRecoveryCodes() (codes []string, hashes [][]byte) {
 	return codes, hashes
 }
 
-// codeFault checks a code of the member's app or a recovery code, and uses it up. It returns "" when the
-// code is right, else a fault. The audit log notes a wrong code, because its sender knows the password.
-func (s *server) codeFault(r *http.Request, m checkout.Member) (fault string, err error) {
-	code := plainCode(r.PostFormValue("code"))
-	if code == "" {
-		return "Enter a code of your app, or a recovery code.", nil
+// factorFault checks the answer of a passkey, a code of the member's app or a recovery code, and uses it up. It
+// returns "" when it is right, else a fault. The audit log notes a wrong one, because its sender knows the password.
+// c is the ceremony in which a passkey may answer.
+func (s *server) factorFault(r *http.Request, m checkout.Member, c ceremony) (fault string, err error) {
+	code, passkey := plainCode(r.PostFormValue("code")), r.PostFormValue("passkey") != ""
+	if code == "" && !passkey {
+		return "Use a passkey, or enter a code of your app or a recovery code.", nil
 	}
 	ok, err := s.mayGuessCode(r, m)
 	if err != nil {
@@ -95,6 +96,9 @@ func (s *server) codeFault(r *http.Request, m checkout.Member) (fault string, er
 	}
 	if !ok {
 		return "There were too many attempts. Wait a minute, then try again.", nil
+	}
+	if passkey {
+		return s.passkeyFault(r, m, c)
 	}
 	ok, err = s.useCode(r, m, code)
 	if err != nil || ok {
@@ -179,17 +183,20 @@ func (s *server) askForCode(w http.ResponseWriter, r *http.Request, m checkout.M
 }
 
 // codePage asks for a code after the password.
-type codePage struct{ Next, Fault string }
+type codePage struct {
+	Next, Fault string
+	Who         checkout.Member
+}
 
 // showSignInCode serves GET /signin/code.
 func (s *server) showSignInCode(w http.ResponseWriter, r *http.Request) error {
-	_, _, err := s.half(r)
+	m, _, err := s.half(r)
 	if failure.KindOf(err) == failure.NotFound {
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)
 		return nil
 	}
 	if err == nil {
-		s.renderOpen(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next")})
+		s.renderOpen(w, r, http.StatusOK, "signin_code", "Sign in", codePage{Next: r.URL.Query().Get("next"), Who: m})
 	}
 	return err
 }
@@ -209,13 +216,13 @@ func (s *server) signInWithCode(w http.ResponseWriter, r *http.Request) error {
 	} else if !ok {
 		return errGuesses
 	}
-	fault, err := s.codeFault(r, m)
+	fault, err := s.factorFault(r, m, s.secondStep(r))
 	if err != nil {
 		return err
 	}
 	next := safeNext(r.PostFormValue("next"))
 	if fault != "" {
-		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault})
+		s.renderOpen(w, r, http.StatusUnprocessableEntity, "signin_code", "Sign in", codePage{next, fault, m})
 		return nil
 	}
 	s.setCookie(w, halfCookie, "", -1)
@@ -235,7 +242,7 @@ const factorTitle = "Turn the second factor on"
 // could otherwise lock its owner out. Only its answer shows the secret: another page would show it to
 // whoever has stolen the session.
 func (s *server) startFactor(v visit) (answer, error) {
-	if v.Member.SecondFactor {
+	if v.Member.App {
 		return goTo("/account", "")
 	}
 	page, err := s.unconfirmed(v, confirmPage{
@@ -333,7 +340,9 @@ func setOfCodes(v visit, hashes [][]byte) string {
 }
 
 // pageOfCodes returns the address of the page that shows a set of recovery codes.
-func pageOfCodes(set string) string { return "/account/recovery_codes?" + url.Values{"set": {set}}.Encode() }
+func pageOfCodes(set string) string {
+	return "/account/recovery_codes?" + url.Values{"set": {set}}.Encode()
+}
 
 // showRecoveryCodes serves GET /account/recovery_codes, once for each set.
 func (s *server) showRecoveryCodes(v visit) (answer, error) {
@@ -344,15 +353,19 @@ func (s *server) showRecoveryCodes(v visit) (answer, error) {
 	return show("recovery_codes", "Your recovery codes", strings.Split(codes, "\n"))
 }
 
-var factorOff = notice("second_factor_off", "The second factor is off. You sign in with your password only.")
+var factorOff = notice("second_factor_off", "Codes of your app are not accepted any more.")
 
 // removeFactor serves POST /account/second_factor/remove.
 func (s *server) removeFactor(v visit) (answer, error) {
-	if !v.Member.SecondFactor {
+	if !v.Member.App {
 		return goTo("/account", nothingChanged)
 	}
+	text := "Afterwards everybody who knows your password can sign in as you."
+	if v.Member.Passkeys > 0 {
+		text = "Codes of your app will not be accepted any more. Your passkeys and recovery codes stay."
+	}
 	page, err := s.unconfirmed(v, confirmPage{
-		Text: "Afterwards everybody who knows your password can sign in as you.", Button: "Turn it off", Back: "/account",
+		Text: text, Button: "Turn it off", Back: "/account",
 	})
 	if page != nil || err != nil {
 		return orNone(page), err

@@ -39,8 +39,11 @@ type signInForm struct {
 	Merchant string // id, "" for the merchant that had the e-mail address first
 	Next     string
 	Failed   bool
-	Reset    bool // the password was just changed
-	Mail     bool // somebody who forgot the password may ask for a mail
+	// NoPasskey: a passkey was refused.
+	NoPasskey bool
+
+	Reset bool // the password was just changed
+	Mail  bool // somebody who forgot the password may ask for a mail
 }
 
 func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
@@ -147,13 +150,13 @@ func knownBrowser(hash string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// startSession signs member in. passwordHash is the hash of the member's password. The browser gets
+// startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The browser gets
 // a new token, so that a token planted by another person is useless.
 func (s *server) startSession(
-	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string,
+	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string, how ...string,
 ) error {
 	token, hash := checkout.NewToken()
-	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, "")
+	note := action.Entry(r, member.MerchantID, member.Email, "member.signed_in", member.ID, strings.Join(how, ", "))
 	err := s.Store.SignIn(r.Context(), member.ID, passwordHash, hash, note)
 	if failure.KindOf(err) == failure.NotFound { // the password was changed meanwhile
 		http.Redirect(w, r, "/signin", http.StatusSeeOther)

@@ -24,6 +24,35 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = said; }, 2000);
 });
 
+// What asks for a passkey is shown when the browser knows passkeys. The passkey's answer goes into the form. Its
+// data-passkey says what for.
+for (const part of document.querySelectorAll("[data-passkey]")) {
+  part.hidden = !(window.PublicKeyCredential && PublicKeyCredential.parseRequestOptionsFromJSON);
+  part.querySelector("button").addEventListener("click", async (event) => {
+    const form = event.target.form, purpose = part.dataset.passkey, trouble = part.querySelector(".fault");
+    if (form.elements.code) form.elements.code.required = false; // the passkey replaces it
+    if (!form.reportValidity()) return;
+    trouble.hidden = true;
+    try {
+      let answer;
+      if (purpose === "register") {
+        const options = PublicKeyCredential.parseCreationOptionsFromJSON(JSON.parse(part.dataset.options));
+        answer = await navigator.credentials.create({ publicKey: options });
+      } else {
+        const asked = await fetch("/passkey/challenge", { method: "POST", body: new URLSearchParams({ for: purpose }) });
+        if (!asked.ok) throw new Error(asked.statusText);
+        const options = PublicKeyCredential.parseRequestOptionsFromJSON(await asked.json());
+        answer = await navigator.credentials.get({ publicKey: options });
+      }
+      form.elements.passkey.value = JSON.stringify(answer.toJSON());
+      form.requestSubmit();
+    } catch {
+      trouble.hidden = false;
+      if (form.elements.code) form.elements.code.required = true;
+    }
+  });
+}
+
 // A button with data-confirm asks before its form is sent.
 document.addEventListener("submit", (event) => {
   const question = event.submitter && event.submitter.dataset.confirm;
