@@ -116,7 +116,7 @@ func startAPI(
 		Addresses: cfg.PayoutAddressRules(),
 		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
 		RequireFactor: cfg.RequireSecondFactor,
-		CheckAddress: guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
+		CheckAddress:  guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
 	})
 
 	rest.open(withReports(cfg, store, flows, api.New(restConfig)))
