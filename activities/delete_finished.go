@@ -17,6 +17,7 @@ type DeleteFinishedInput struct {
 	Session time.Duration `json:"session,omitempty"`
 	Audit   time.Duration `json:"audit,omitempty"`
 	Sandbox time.Duration `json:"sandbox,omitempty"`
+	Request time.Duration `json:"request,omitempty"` // of the log of API requests
 }
 
 // deleted counts what DeleteFinished has deleted so far. Its heartbeats show it.
@@ -71,7 +72,7 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 
 // DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
 // It also deletes old idempotent requests, token buckets, mails and secrets that waited for their page, and
-// sessions, audit entries and rows of the sandbox whose age in in is not 0. The kinds take turns, one
+// sessions, audit entries, API requests and rows of the sandbox whose age in in is not 0. The kinds take turns, one
 // page each, so an error or a backlog of one kind does not block the others. It returns the number of
 // deleted deliveries and events.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
@@ -121,6 +122,11 @@ func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone 
 	if in.Audit > 0 {
 		parts = append(parts, deleteAll(&gone.Audit, func(limit int) (int, error) {
 			return h.Store.DeleteOldAuditEntries(ctx, in.Audit, limit)
+		}))
+	}
+	if in.Request > 0 {
+		parts = append(parts, deleteAll(new(int), func(limit int) (int, error) {
+			return h.Store.DeleteOldAPIRequests(ctx, in.Request, limit)
 		}))
 	}
 	if in.Sandbox > 0 {

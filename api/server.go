@@ -52,6 +52,8 @@ type Config struct {
 	Shares *limit.Shares
 	Health *health.State // of the process; nil means that it works and asks Store and Workflows
 	Log    *slog.Logger  // slog.Default when nil
+	// Requests is the log that merchants see; nil: none. The caller runs it.
+	Requests *RequestLog
 }
 
 // Payouts says what the real chains of a mode offer.
@@ -246,8 +248,9 @@ func (s *Server) serve(h handler) http.Handler {
 			text, err = accepted(w.Header(), body)
 		}
 		ex := exchangeFrom(ctx)
+		code := ""
 		if err != nil {
-			status, text = refused(w.Header(), err, ex.requestID)
+			status, code, text = refused(w.Header(), err, ex.requestID)
 		}
 
 		if ex.allowance != nil {
@@ -261,6 +264,9 @@ func (s *Server) serve(h handler) http.Handler {
 			text,
 		) // #nosec G705 -- JSON, sent as such with nosniff; an error means that the client has gone
 		s.log(ctx, r, ex, status, time.Since(began), err)
+		if s.Requests != nil && ex.caller.Key.ID != "" {
+			s.Requests.add(ctx, ex.logged(web.Method(r), r.Pattern, status, code, began))
+		}
 	})
 }
 
@@ -279,15 +285,15 @@ func accepted(header http.Header, body any) ([]byte, error) {
 	return encode(body)
 }
 
-// refused returns the status and the text for an error, and sets its headers.
-func refused(header http.Header, err error, requestID string) (status int, text []byte) {
+// refused returns the status, the code and the text for an error, and sets its headers.
+func refused(header http.Header, err error, requestID string) (status int, code string, text []byte) {
 	e := refusalOf(err)
 	for name, value := range e.header {
 		header.Set(name, value)
 	}
 	e.body.RequestID = requestID
 	text, _ = encode(e.body) // cannot fail: the body has only strings
-	return e.kind.Status(), text
+	return e.kind.Status(), e.body.Error, text
 }
 
 func encode(body any) ([]byte, error) {

@@ -156,6 +156,7 @@ func (s *server) routes() {
 	s.open(http.MethodGet, inMode+"/sessions.csv", s.exported(s.exportSessions))
 	s.open(http.MethodGet, inMode+"/payouts.csv", s.exported(s.exportPayouts))
 	s.open(http.MethodGet, inMode+"/deliveries.csv", s.exported(s.exportDeliveries))
+	s.get(inMode+"/requests", checkout.RoleViewer, s.listRequests)
 	s.get(inMode+"/keys", checkout.RoleViewer, s.listKeys)
 	s.post(inMode+"/keys", checkout.RoleDeveloper, s.createKey)
 	s.post(inMode+"/keys/{id}/revoke", checkout.RoleDeveloper, s.revokeKey)

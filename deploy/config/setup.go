@@ -20,6 +20,8 @@ type Schedules struct {
 	AuditRetention time.Duration `env:"CHECKOUT_AUDIT_RETENTION"`
 	// How long the sandbox's cards, charges and transfers stay; at least 720h. `0` keeps them for ever.
 	SandboxRetention time.Duration `env:"CHECKOUT_SANDBOX_RETENTION" envDefault:"720h"`
+	// How long the log of API requests stays that the dashboard shows; at least 1h.
+	RequestRetention time.Duration `env:"CHECKOUT_REQUEST_RETENTION" envDefault:"168h"`
 }
 
 const (
@@ -47,6 +49,7 @@ func (s Schedules) check(note func(name string, err error)) {
 		"rules for card payments ask for the changes of a year"))
 	note("CHECKOUT_SANDBOX_RETENTION", keptFor(s.SandboxRetention, minSessionRetention,
 		"payments of test mode may still be looked at"))
+	note("CHECKOUT_REQUEST_RETENTION", atLeast(s.RequestRetention, time.Hour))
 }
 
 // keptFor returns an error if rows would be deleted before least is over, and says why that is too soon.

@@ -62,8 +62,12 @@ func API(told context.Context, cfg config.Config) error {
 		err = measure(cfg, store)
 	}
 	if err == nil {
+		requests := api.NewRequestLog(store, slog.Default())
+		defer requests.Flush(context.WithoutCancel(ctx)) // the requests under way at the stop have ended
+		group.Go(func() error { requests.Run(ctx); return nil })
 		err = startAPI(ctx, cfg, group, rest, api.Config{
 			Store: store, Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)}, Health: state,
+			Requests: requests,
 		})
 	}
 	if err != nil {

@@ -57,6 +57,7 @@ func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
 		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: workflows.RetentionInput{
 			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
 			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
+			Request: cfg.Schedules.RequestRetention,
 		},
 		Cards: cfg.Cards(), Chains: cfg.Chains(),
 	})

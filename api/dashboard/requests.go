@@ -1,0 +1,119 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// requestsPage is a page of the log of API requests.
+type requestsPage struct {
+	Form     requestForm
+	Requests []requestRow // newest first
+	Keys     []checkout.APIKey
+	Older    string // address of the next page, "" on the last
+	Newest   string // address of the first page, "" on the first page
+	Fault    string // fault of the form, "" for none
+}
+
+type requestRow struct {
+	checkout.APIRequest
+	Key checkout.APIKey // without a label when it is gone
+}
+
+// requestForm is the filter of the list, as the person typed it. An empty field filters nothing.
+type requestForm struct {
+	Class, Method, Route, Key, ID string
+	days
+}
+
+// requestClasses are the choices of the status, and the first digit of each.
+var requestClasses = map[string]int{"answered": 2, "refused": 4, "failed": 5}
+
+var requestMethods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
+
+// Chosen reports whether any filter is set.
+func (f requestForm) Chosen() bool { return f != requestForm{} }
+
+// readRequestForm reads a query. It drops values that the page does not offer.
+func readRequestForm(q url.Values) requestForm {
+	f := requestForm{
+		Class: q.Get("status"), Method: q.Get("method"), Route: strings.TrimSpace(q.Get("route")), Key: q.Get("key"),
+		ID: strings.TrimSpace(q.Get("id")), days: readDays(q),
+	}
+	if requestClasses[f.Class] == 0 {
+		f.Class = ""
+	}
+	if !slices.Contains(requestMethods, f.Method) {
+		f.Method = ""
+	}
+	if !checkout.IsID(checkout.PrefixAPIKey, f.Key) {
+		f.Key = ""
+	}
+	return f
+}
+
+func (f requestForm) filter() storage.RequestFilter {
+	return storage.RequestFilter{
+		Class: requestClasses[f.Class], Method: f.Method, Route: f.Route, KeyID: f.Key, RequestID: f.ID,
+	}
+}
+
+// address returns the address of the filtered list from a cursor on.
+func (f requestForm) address(v visit, before string) string {
+	return addressOf(v.Path("/requests"), map[string]string{
+		"status": f.Class, "method": f.Method, "route": f.Route, "key": f.Key, "id": f.ID, "from": f.From, "to": f.To,
+		"before": before,
+	})
+}
+
+// listRequests serves GET /{mode}/requests, newest first.
+func (s *server) listRequests(v visit) (answer, error) {
+	p := requestsPage{Form: readRequestForm(v.URL.Query())}
+	page := storage.Page{Before: v.before(checkout.PrefixRequest), Limit: pageSize + 1}
+	if p.Fault = p.Form.bound(&page); p.Fault != "" {
+		return refuse("requests", "Requests", p)
+	}
+	found, err := s.Store.Requests(v.Context(), v.Owner(), p.Form.filter(), page)
+	if err != nil {
+		return answer{}, err
+	}
+	keys, err := s.Store.APIKeys(v.Context(), v.MerchantID())
+	if err != nil {
+		return answer{}, err
+	}
+	p.Keys = slices.DeleteFunc(keys, func(k checkout.APIKey) bool { return k.Mode != v.Mode })
+	shown, next := onePage(found, func(r checkout.APIRequest) string { return r.ID })
+	for _, r := range shown {
+		row := requestRow{APIRequest: r}
+		if i := slices.IndexFunc(p.Keys, func(k checkout.APIKey) bool { return k.ID == r.KeyID }); i >= 0 {
+			row.Key = p.Keys[i]
+		}
+		p.Requests = append(p.Requests, row)
+	}
+	if next != "" {
+		p.Older = p.Form.address(v, next)
+	}
+	if page.Before != "" {
+		p.Newest = p.Form.address(v, "")
+	}
+	return show("requests", "Requests", p)
+}
+
+// Methods returns the choices of the method.
+func (requestsPage) Methods() []string { return requestMethods }
+
+// Tone returns the class of the status' color.
+func (r requestRow) Tone() string {
+	switch {
+	case r.Status >= http.StatusInternalServerError:
+		return "failed"
+	case r.Status >= http.StatusBadRequest:
+		return "pending"
+	}
+	return "delivered"
+}

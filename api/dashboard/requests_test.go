@@ -1,0 +1,49 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestRequests_FiltersAndPages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	require.Contains(t, viewer.get("/test/requests").text(), "There is no request yet")
+	at := time.Now().UTC()
+	key := checkout.APIKey{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "shop server"}
+	require.NoError(t, d.store.CreateAPIKey(t.Context(), key, checkout.NewAPIKey(checkout.ModeTest)))
+	var rows []checkout.APIRequest
+	for i := range pageSize + 2 {
+		rows = append(rows, checkout.APIRequest{
+			Ref:       checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.FirstID(checkout.PrefixRequest, at.Add(time.Duration(i)*time.Millisecond))),
+			RequestID: fmt.Sprintf("<b>%d", i), KeyID: key.ID, Method: http.MethodGet, Route: "/v1/checkout/{id}", Status: 200, CreatedAt: at,
+		})
+	}
+	rows[0].Method, rows[0].Route, rows[0].Status, rows[0].Error = http.MethodPost, "/v1/webhooks", 429, "rate_limited"
+	rows[1].MerchantID = d.other
+	require.NoError(t, d.store.LogRequests(t.Context(), rows))
+
+	first := viewer.get("/test/requests")
+	require.Equal(t, pageSize, strings.Count(first.body, "&lt;b&gt;"), "escaped")
+	require.Contains(t, first.text(), "shop server")
+	require.NotContains(t, first.text(), "rate_limited")
+	require.Contains(t, viewer.get("/test/requests?before="+rows[2].ID).text(), "rate_limited", "the next page")
+	require.Contains(t, viewer.get("/live/requests").text(), "There is no request yet")
+	for _, query := range []string{
+		"status=refused", "method=POST", "route=/v1/web", "id=%3Cb%3E0", "status=refused&key=" + key.ID + "&from=" + at.AddDate(0, 0, -1).Format(time.DateOnly),
+	} {
+		got := viewer.get("/test/requests?" + query)
+		require.Equal(t, 1, strings.Count(got.body, "&lt;b&gt;")-strings.Count(got.body, `value="&lt;b&gt;`), query)
+		require.Contains(t, got.text(), "rate_limited", query)
+	}
+	require.Contains(t, viewer.get("/test/requests?status=failed").text(), "No requests match")
+	require.Equal(t, 422, viewer.get("/test/requests?from=nonsense").status)
+}

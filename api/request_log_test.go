@@ -1,0 +1,71 @@
+package api
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
+	t.Parallel()
+	var requests *RequestLog
+	f := newFront(t, func(c *Config) {
+		requests = NewRequestLog(c.Store, c.Log)
+		c.Requests = requests
+	})
+	f.do("GET", "/v1/merchant", "", "")               // nobody's
+	f.do("GET", "/v1/merchant", "sk_test_canary", "") // nobody's
+	f.do("GET", "/v1/checkout/canary?canary=1", f.merchant.testKey, "", "X-Request-Id", "chosen-1")
+	f.do("POST", "/v1/checkout", f.merchant.testKey, `{"canary": 1}`)
+	f.do("GET", "/v1/merchant", f.merchant.liveKey, "")
+	requests.Flush(t.Context())
+	list := func(mode checkout.Mode) (rows []checkout.APIRequest) {
+		rows, err := f.store.Requests(t.Context(), f.merchant.Owner(mode), storage.RequestFilter{}, storage.Page{Limit: 10})
+		require.NoError(t, err)
+		return rows
+	}
+	require.Len(t, list(checkout.ModeLive), 1)
+	got := list(checkout.ModeTest)
+	require.Len(t, got, 2)
+	for _, r := range got {
+		require.Equal(t, f.merchant.testKeyID, r.KeyID)
+		if r.Method == "GET" {
+			require.Equal(t, "/v1/checkout/{id}", r.Route)
+			require.Equal(t, "chosen-1", r.RequestID)
+			require.Equal(t, 404, r.Status)
+			require.Equal(t, codeNotFound, r.Error)
+		} else {
+			require.Equal(t, 400, r.Status)
+			require.Equal(t, codeInvalidRequest, r.Error)
+			require.True(t, checkout.IsID(checkout.PrefixRequest, r.RequestID))
+		}
+	}
+}
+
+func TestRequestLog_DropsWhatItCannotHold(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	requests := NewRequestLog(f.store, slog.New(slog.DiscardHandler))
+	row := func() checkout.APIRequest {
+		ex := &exchange{requestID: "r", caller: storage.Caller{Key: checkout.APIKey{Ref: f.merchant.Owner(checkout.ModeTest).Ref("key_1")}}}
+		return ex.logged("GET", "/v1/merchant", 200, "", time.Now())
+	}
+	for range requestBuffer + 5 {
+		requests.add(t.Context(), row())
+	}
+	requests.Flush(t.Context())
+	require.Equal(t, requestBuffer, f.count("api_request"))
+
+	f.exec(`ALTER TABLE api_request RENAME TO gone`)
+	requests.add(t.Context(), row())
+	requests.Flush(t.Context())
+	f.exec(`ALTER TABLE gone RENAME TO api_request`)
+	requests.add(t.Context(), row())
+	requests.Flush(t.Context())
+	require.Equal(t, requestBuffer+1, f.count("api_request"), "a batch that failed holds up none")
+}

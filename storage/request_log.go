@@ -1,0 +1,97 @@
+package storage
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// LogRequests writes requests to the log, in one statement. It does not wait for the disk: a crash may lose the
+// requests of a moment.
+func (s *Store) LogRequests(ctx context.Context, requests []checkout.APIRequest) error {
+	n := len(requests)
+	texts := make([][]string, 8)
+	for i := range texts {
+		texts[i] = make([]string, n)
+	}
+	status, took, at := make([]int16, n), make([]int32, n), make([]time.Time, n)
+	for i, r := range requests {
+		for column, value := range []string{
+			r.ID, r.MerchantID, string(r.Mode), r.RequestID, r.KeyID, r.Method, r.Route, r.Error,
+		} {
+			texts[column][i] = value
+		}
+		status[i], at[i] = int16(r.Status), r.CreatedAt //nolint:gosec // G115: a status of HTTP has three digits
+		took[i] = int32(r.Duration.Milliseconds())      //nolint:gosec // G115: a request ends after seconds
+	}
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO api_request (id, merchant_id, mode, request_id, key_id, method, route, error,
+				status, duration_ms, created_at)
+			SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+				$8::text[], $9::smallint[], $10::integer[], $11::timestamptz[])`,
+			texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6], texts[7], status, took, at)
+		return err
+	})
+	return wrap("log requests", err)
+}
+
+// RequestFilter selects requests. A zero field does not limit.
+type RequestFilter struct {
+	RequestID string
+	KeyID     string
+	Method    string
+	Route     string // its beginning
+	Class     int    // first digit of the status
+}
+
+// Requests lists the requests of a merchant in one mode, newest first.
+func (s *Store) Requests(
+	ctx context.Context, owner checkout.Owner, f RequestFilter, p Page,
+) ([]checkout.APIRequest, error) {
+	q := newList(owner, "r")
+	q.equal("r.request_id", f.RequestID)
+	q.equal("r.key_id", f.KeyID)
+	q.equal("r.method", f.Method)
+	if f.Route != "" {
+		q.where("starts_with(r.route, ?)", f.Route)
+	}
+	if f.Class >= 4 {
+		q.where("r.status >= 400") // the partial index
+	}
+	if f.Class != 0 {
+		q.where("r.status / 100 = ?", f.Class)
+	}
+	q.page(checkout.PrefixRequest, "r", p)
+	rows, err := s.pool.Query(ctx, `
+		SELECT r.id, r.merchant_id, r.mode, r.request_id, r.key_id, r.method, r.route, r.status, r.error,
+			r.duration_ms, r.created_at FROM api_request r `+q.sql, q.args...)
+	if err != nil {
+		return nil, wrap("requests", err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r checkout.APIRequest, err error) {
+		var took int64
+		err = row.Scan(&r.ID, &r.MerchantID, &r.Mode, &r.RequestID, &r.KeyID, &r.Method, &r.Route, &r.Status, &r.Error,
+			&took, &r.CreatedAt)
+		r.Duration, r.CreatedAt = milliseconds(took), r.CreatedAt.UTC()
+		return r, err
+	})
+	return got, wrap("requests", err)
+}
+
+// DeleteOldAPIRequests deletes up to limit requests of the log that are older than age, oldest first. It returns
+// their number; 0 means that none is left.
+func (s *Store) DeleteOldAPIRequests(ctx context.Context, age time.Duration, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		DELETE FROM api_request r USING (
+			SELECT merchant_id, mode, id FROM api_request WHERE created_at < clock_timestamp() - $1::interval
+			ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED
+		) old WHERE r.merchant_id = old.merchant_id AND r.mode = old.mode AND r.id = old.id`, age, limit)
+	return int(tag.RowsAffected()), wrap("delete old requests", err)
+}

@@ -1,0 +1,18 @@
+package checkout
+
+import "time"
+
+// APIRequest is a request to the REST API with a valid key, for the log that the merchant sees. It has nothing of
+// the path, the query, the headers or the body.
+type APIRequest struct {
+	Ref // its id orders the log; see RequestID
+
+	RequestID string // that of the answer; a caller may have chosen it
+	KeyID     string
+	Method    string // "_OTHER" when HTTP does not know it
+	Route     string // template, such as "/v1/checkout/{id}"
+	Status    int
+	Error     string // code of the answer, "" without an error
+	Duration  time.Duration
+	CreatedAt time.Time // when the request came
+}
