@@ -2,6 +2,7 @@ package api
 
 import (
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestRequestLog_HasEveryRequestWithAKeyAndNothingSecret(t *testing.T) {
 	require.Len(t, got, 2)
 	for _, r := range got {
 		require.Equal(t, f.merchant.testKeyID, r.KeyID)
-		if r.Method == "GET" {
+		if r.Method == http.MethodGet {
 			require.Equal(t, "/v1/checkout/{id}", r.Route)
 			require.Equal(t, "chosen-1", r.RequestID)
 			require.Equal(t, 404, r.Status)
