@@ -309,3 +309,59 @@ func TestSecondFactor_GoesWithThePerson(t *testing.T) {
 	require.Zero(t, value[int](d, `SELECT (SELECT count(*) FROM second_factor) + (SELECT count(*) FROM recovery_code)
 		+ (SELECT count(*) FROM password_reset)`))
 }
+
+// TestSecondFactor_GraveActionsLeadToIt tries, without a second factor, what decides about money.
+func TestSecondFactor_GraveActionsLeadToIt(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.RequireFactor = true })
+	b := d.as(checkout.RoleOwner)
+	member := d.newMember(d.merchant, "bob@shop.example", checkout.RoleViewer)
+	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	for path, fields := range map[string][]string{
+		"/live/keys":                           {"label", "server", "access", "full"},
+		"/test/members":                        {"email", "eve@shop.example", "role", "owner"},
+		"/test/members/" + member.ID + "/role": {"role", "owner"},
+		"/live/settings/payout":                {"address_ETH", address, "before_address_ETH", ""},
+	} {
+		got := b.post(path, append(fields, "password", password)...)
+		require.Equal(t, 422, got.status, path)
+		require.Contains(t, got.text(), "Set up a second factor first", path)
+	}
+	require.Equal(t, 0, value[int](d, `SELECT count(*) FROM api_key WHERE mode = 'live'`))
+	require.Equal(t, 0, value[int](d, `SELECT count(*) FROM payout_address WHERE mode = 'live'`))
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM member WHERE role = 'owner'`))
+	require.NotContains(t, b.post("/test/members", "email", "eve@shop.example", "role", "viewer").text(), "second factor first")
+	phone, _ := b.enrol()
+	d.forgetUse()
+	d.exec(`DELETE FROM token_bucket`)
+	require.Equal(t, 303, b.post("/test/members/"+member.ID+"/role", "role", "owner", "password", password, "code", phone.code(0)).status)
+}
+
+// TestSecondFactor_TwoTabsShowNoCodesOfEachOther confirms in two tabs. Between storing its codes and learning that it came
+// second, a tab has codes that are no good.
+func TestSecondFactor_TwoTabsShowNoCodesOfEachOther(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.as(checkout.RoleOwner)
+	shown := b.formOf(b.post("/account/second_factor"), "/account/second_factor").send("password", password)
+	phone := app{t, strings.ReplaceAll(factorKeyShown.FindStringSubmatch(shown.body)[1], " ", "")}
+	first := b.formOf(shown, "/account/second_factor/code").send("code", phone.code(-1))
+	d.exec(`
+		INSERT INTO reveal (session_hash, form, merchant_id, mode, subject, master_key_id, sealed)
+		SELECT session_hash, 'of the second tab', merchant_id, mode, split_part(subject, '-', 1) || '-0000000000000000', master_key_id, sealed
+		FROM reveal`)
+	codes := strings.Fields(factorCodesShown.FindStringSubmatch(b.follow(first).body)[1])
+	require.Equal(t, recoveryCodes, value[int](d, `SELECT count(*) FROM recovery_code`))
+	require.Equal(t, 1, value[int](d, `SELECT count(*) FROM recovery_code WHERE hash = $1`, checkout.HashToken(plainCode(codes[0]))))
+}
+
+func TestPasskey_IsNotOfferedAtAnIPAddress(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, func(c *Config) { c.URL = "http://127.0.0.1:8083" })
+	b := d.as(checkout.RoleOwner)
+	require.NotContains(t, b.get("/account").text(), "Add a passkey")
+	require.NotContains(t, d.browser().get("/signin").text(), "data-passkey")
+	require.Equal(t, 404, b.post("/passkey/challenge", "for", "sign_in").status)
+	require.Equal(t, 404, b.post("/account/passkeys/new", "password", password).status)
+	require.Equal(t, 404, b.post("/account/passkeys", "passkey", "{}").status)
+}

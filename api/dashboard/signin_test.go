@@ -208,7 +208,8 @@ func TestRoutes_NeedSomebodyWhoIsSignedIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.browser()
-	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true}
+	open := map[string]bool{"/static/x": true, "/signin": true, "/signout": true, "/invitation/x": true, "/password/forgot": true, "/password/reset": true,
+		"/signin/passkey": true, "/passkey/challenge": true}
 	for _, r := range append(routesOf(t, "GET"), routesOf(t, "POST")...) {
 		if open[r.path] {
 			continue
@@ -225,7 +226,8 @@ func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
 	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true,
-		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true}
+		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
+		"/signin/passkey": true, "/passkey/challenge": true, "/account/passkeys": true, "/account/passkeys/new": true, "/account/passkeys/x": true, "/account/passkeys/x/remove": true}
 	for _, r := range routesOf(t, "POST") {
 		if !own[r.path] {
 			require.Equal(t, 403, b.post(r.path).status, r.path)

@@ -13,6 +13,7 @@ import (
 
 	"example.com/checkout/api/dashboard"
 	"example.com/checkout/deploy/app"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -182,6 +183,41 @@ func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
 		"no such merchant":                            {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
 	} {
 		_, _, err := o.run(append([]string{"merchant", "invite"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	lines := strings.Split(o.must("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key"), "\n")
+	_, token, _ := strings.Cut(lines[1], "/invitation/")
+	store := o.store()
+	ann, err := dashboard.Accept(t.Context(), &store.Accounts, token, "a password of hers")
+	require.NoError(t, err)
+	reset := []string{"merchant", "reset-factor", lines[0], "--email", "ANN@shop.example"}
+	_, _, err = o.run(reset...)
+	require.ErrorContains(t, err, "has no second factor")
+	entry := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
+	}
+	_, err = store.AddPasskey(t.Context(), storage.NewPasskey{
+		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
+		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
+	}, entry)
+	require.NoError(t, err)
+	require.Contains(t, o.must(reset...), "has no second factor any more")
+	ann, err = store.Member(t.Context(), lines[0], ann.ID)
+	require.NoError(t, err)
+	require.False(t, ann.SecondFactor)
+	left, err := store.RecoveryCodes(t.Context(), lines[0], ann.ID)
+	require.NoError(t, err)
+	require.Zero(t, left)
+	for want, args := range map[string][]string{
+		"nobody with that address": {lines[0], "--email", "eve@shop.example"},
+		"bare e-mail address":      {lines[0], "--email", "ann"},
+	} {
+		_, _, err := o.run(append([]string{"merchant", "reset-factor"}, args...)...)
 		require.ErrorContains(t, err, want)
 	}
 }
