@@ -305,7 +305,7 @@ func (s *Store) FinishAttempt(
 			FROM locked WHERE a.delivery_id = locked.id AND a.run = $4 AND a.number = $5
 				AND (a.duration_ms IS NULL OR a.error_kind IS NOT NULL AND $8 = '')
 			RETURNING delivery_id, started_at + $6 * interval '1 millisecond' AS ended_at
-		), `+noteFailure+`
+		)`+noteFailure(a)+`
 		UPDATE webhook_delivery d SET
 			status = CASE WHEN $8 = '' THEN 'delivered' ELSE d.status END,
 			finished_at = CASE WHEN $8 = '' THEN attempt.ended_at END,

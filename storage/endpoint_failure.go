@@ -19,33 +19,47 @@ type FailureRules struct {
 	HeldAfter    time.Duration // nothing arrived for so long
 }
 
-// noteFailure is the part of FinishAttempt that keeps webhook_endpoint_failure. It uses the attempt's number $5,
-// its kind of failure $8, and the rows attempt. A healthy registration costs a look for its row. One that fails
-// is written once, and then every few seconds, however many attempts fail: nobody waits for its row for long.
+// noteFailure returns the part of FinishAttempt that keeps webhook_endpoint_failure, after the rows attempt. It has no
+// more than the attempt needs, because PostgreSQL plans it each time. A healthy registration costs a look for its row.
+// One that fails is written once, and then every few seconds, however many attempts fail: nobody waits for its row
+// for long.
 //
 // Deliveries to a session's own webhook_url tell nothing about the registration that signs them, and neither does
 // an attempt that failed through our fault.
-const noteFailure = `
-	judged AS (
-		SELECT d.endpoint_id, attempt.ended_at FROM attempt JOIN webhook_delivery d ON d.id = attempt.delivery_id
-		WHERE NOT d.session_url AND $8 <> '` + string(webhook.ErrorInternal) + `'
-	), works AS (
-		DELETE FROM webhook_endpoint_failure f USING judged j
-		WHERE f.endpoint_id = j.endpoint_id AND $8 = '' AND $5 = 1 AND f.since <= j.ended_at AND f.held_at IS NULL
-	), fails AS (
-		INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at)
-		SELECT w.id, j.ended_at, j.ended_at FROM judged j JOIN webhook_endpoint w ON w.id = j.endpoint_id
-		WHERE $8 <> '' AND $5 = 1 AND w.status = 'enabled' AND w.deleted_at IS NULL
-		ON CONFLICT DO NOTHING
-	), goes_on AS (
-		UPDATE webhook_endpoint_failure f SET
-			last_at = CASE WHEN $8 <> '' THEN j.ended_at ELSE f.last_at END,
-			arrived_at = CASE WHEN $8 = '' THEN j.ended_at ELSE f.arrived_at END
-		FROM judged j
-		WHERE f.endpoint_id = j.endpoint_id AND CASE
-			WHEN $8 <> '' THEN f.last_at < j.ended_at - interval '5 seconds'
-			ELSE $5 > 1 AND coalesce(f.arrived_at, f.since) < j.ended_at - interval '5 seconds' END
+func noteFailure(a webhook.Attempt) string {
+	switch {
+	case a.ErrorKind == webhook.ErrorInternal:
+		return ""
+	case a.ErrorKind == "" && a.Number == 1:
+		return failureEnds
+	case a.ErrorKind == "":
+		return fmt.Sprintf(failureGoesOn, "arrived_at")
+	case a.Number == 1:
+		return failureBegins + fmt.Sprintf(failureGoesOn, "last_at")
+	}
+	return fmt.Sprintf(failureGoesOn, "last_at")
+}
+
+// The parts of noteFailure.
+const (
+	failureEnds = `, works AS (
+		DELETE FROM webhook_endpoint_failure f USING attempt, webhook_delivery d
+		WHERE d.id = attempt.delivery_id AND NOT d.session_url AND f.endpoint_id = d.endpoint_id
+			AND f.since <= attempt.ended_at AND f.held_at IS NULL
 	)`
+	failureBegins = `, fails AS (
+		INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at)
+		SELECT w.id, attempt.ended_at, attempt.ended_at FROM attempt
+			JOIN webhook_delivery d ON d.id = attempt.delivery_id AND NOT d.session_url
+			JOIN webhook_endpoint w ON w.id = d.endpoint_id AND w.status = 'enabled' AND w.deleted_at IS NULL
+		ON CONFLICT DO NOTHING
+	)`
+	failureGoesOn = `, goes_on AS (
+		UPDATE webhook_endpoint_failure f SET %[1]s = attempt.ended_at FROM attempt, webhook_delivery d
+		WHERE d.id = attempt.delivery_id AND NOT d.session_url AND f.endpoint_id = d.endpoint_id
+			AND coalesce(f.%[1]s, f.since) < attempt.ended_at - interval '5 seconds'
+	)`
+)
 
 // failingSince selects since when the registration w fails; NULL when it is not marked.
 const failingSince = `(SELECT f.since FROM webhook_endpoint_failure f WHERE f.endpoint_id = w.id AND f.marked_at IS NOT NULL)`
