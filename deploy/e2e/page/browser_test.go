@@ -230,6 +230,8 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 			"line_items": [{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95}, {"name": "Grinder", "quantity": 1, "unit_amount": 99.90}%s]}`,
 			149+10*more, locale, address, items)
 	}
+	contact := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, storage.BrandChange{Contact: &contact}))
 	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
 		b := chrome.NewTab(t, browser)
 		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
@@ -628,7 +630,8 @@ func testBrowserLanguages(t *testing.T, browser context.Context) {
 		b.Do(chrome.Click("#pay-button"), seeState("completed"))
 		require.Equal(t, l.done, b.Text("h1"))
 		require.Equal(t, l.tag, chrome.Get(b, chromedp.Evaluate[string](`document.documentElement.lang`)))
-		b.Inspect("completed-" + l.tag)
+		b.Do(chromedp.EmulateViewport(320, 800))
+		b.RequireNoSideways("completed-" + l.tag)
 	}
 }
 
