@@ -50,7 +50,7 @@ func (a *Accounts) MemberByPasskeyHandle(ctx context.Context, handle []byte) (ch
 		m.id = (SELECT h.member_id FROM passkey_handle h WHERE h.handle = $1)`, handle)
 }
 
-const selectPasskeys = `
+const selectKeys = `
 	SELECT p.id, p.name, p.credential, p.created_at, p.used_at FROM passkey p JOIN member m ON m.id = p.member_id
 	WHERE m.id = $1 AND m.merchant_id = $2 AND m.removed_at IS NULL ORDER BY p.id`
 
@@ -64,7 +64,7 @@ func passkeys(ctx context.Context, from querier, query, merchantID, memberID str
 
 // Passkeys returns the passkeys of a member, oldest first.
 func (s *Store) Passkeys(ctx context.Context, merchantID, memberID string) ([]checkout.Passkey, error) {
-	all, err := passkeys(ctx, s.pool, selectPasskeys, merchantID, memberID)
+	all, err := passkeys(ctx, s.pool, selectKeys, merchantID, memberID)
 	return all, wrap("passkeys", err)
 }
 
@@ -161,7 +161,7 @@ func (s *Store) UsePasskey(
 	ctx context.Context, merchantID, memberID string, use func([]checkout.Passkey) (checkout.Passkey, error),
 ) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		all, err := passkeys(ctx, tx, selectPasskeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
+		all, err := passkeys(ctx, tx, selectKeys+` FOR NO KEY UPDATE OF p`, merchantID, memberID)
 		if err != nil {
 			return err
 		}

@@ -162,7 +162,8 @@ func (s *server) ceremonyOf(r *http.Request, purpose, name string) ceremony {
 
 // challengeAnybody makes a challenge for whichever passkey the browser has.
 func (s *server) challengeAnybody(w http.ResponseWriter, r *http.Request) (*protocol.CredentialAssertion, error) {
-	options, session, err := s.passkeys.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	verified := webauthn.WithUserVerification(protocol.VerificationRequired)
+	options, session, err := s.passkeys.BeginDiscoverableLogin(verified)
 	if err != nil {
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
@@ -340,7 +341,7 @@ type newPasskeyPage struct {
 	Fault   string
 }
 
-const newPasskeyTitle = "Add a passkey"
+const addingTitle = "Add a passkey"
 
 // startPasskey serves POST /account/passkeys/new. It needs the password, and the second factor of who has one. Only
 // then there is a challenge for a new passkey.
@@ -375,7 +376,7 @@ func (s *server) startPasskey(v visit) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("new passkey: %w", err)
 	}
-	return show("passkey", newPasskeyTitle, newPasskeyPage{Options: string(text)})
+	return show("passkey", addingTitle, newPasskeyPage{Options: string(text)})
 }
 
 var (
@@ -391,7 +392,7 @@ func (s *server) addPasskey(v visit) (answer, error) {
 	}
 	key, err := s.created(v)
 	if errors.Is(err, errPasskey) {
-		return refuse("passkey", newPasskeyTitle, newPasskeyPage{Fault: "That passkey was not accepted. Begin again."})
+		return refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey was not accepted. Begin again."})
 	}
 	if err != nil {
 		return answer{}, err
@@ -422,7 +423,7 @@ func (s *server) addPasskey(v visit) (answer, error) {
 		return answer{}, errors.Join(err, dropped)
 	}
 	if errors.Is(err, checkout.ErrConflict) {
-		return refuse("passkey", newPasskeyTitle, newPasskeyPage{Fault: "That passkey is known already."})
+		return refuse("passkey", addingTitle, newPasskeyPage{Fault: "That passkey is known already."})
 	}
 	if err != nil {
 		return answer{}, err

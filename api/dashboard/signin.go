@@ -150,8 +150,8 @@ func knownBrowser(hash string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The browser gets
-// a new token, so that a token planted by another person is useless.
+// startSession signs member in; how is for the audit log. passwordHash is the hash of the member's password. The
+// browser gets a new token, so that a token planted by another person is useless.
 func (s *server) startSession(
 	w http.ResponseWriter, r *http.Request, member checkout.Member, passwordHash, next string, how ...string,
 ) error {

@@ -23,8 +23,8 @@ func (c *call) merchantCommand() *cobra.Command {
 		Long: `Creates, lists and changes merchants and invites their people. It needs DATABASE_URL, for links
 CHECKOUT_DASHBOARD_URL, and no other setting.`,
 	}
-	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(), c.merchantPlanCommand(),
-		c.merchantListCommand(), c.merchantShowCommand())
+	command.AddCommand(c.merchantCreateCommand(), c.merchantInviteCommand(), c.merchantResetFactorCommand(),
+		c.merchantPlanCommand(), c.merchantListCommand(), c.merchantShowCommand())
 	return command
 }
 

@@ -69,7 +69,8 @@ not released. A worker that ended less than 90 seconds ago may still count.`,
 		},
 	}
 
-	command.Flags().BoolVar(&runs, "runs", false, "print how many open runs each build has, which is released, and which has no worker")
+	command.Flags().BoolVar(&runs, "runs", false,
+		"print the open runs of each build, which one is released, and which have no worker")
 	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
 	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
 	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
