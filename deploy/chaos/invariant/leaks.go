@@ -25,7 +25,7 @@ type Canary struct {
 }
 
 // HeaderCanaries are values that a caller's software may put into the headers of a request. The
-// service must neither store them nor pass them on.
+// service must neither store them nor pass them on. People look for a request by its id, so the log of requests has it.
 var HeaderCanaries = []struct {
 	Canary
 	Header, Form string // Form holds the value
@@ -36,7 +36,10 @@ var HeaderCanaries = []struct {
 	{Canary{Name: "referrer", Value: "canary-referrer-4485"}, "Referer", "https://shop.example/?from=%s"},
 	{Canary{Name: "cookie", Value: "canary-cookie-3370"}, "Cookie", "theme=%s"},
 	{Canary{Name: "forwarded address", Value: "canary-forwarded-5518"}, "X-Forwarded-For", "%s"},
-	{Canary{Name: "request id", Value: "canary-request-6647", Logged: true}, "X-Request-Id", "%s"},
+	{
+		Canary{Name: "request id", Value: "canary-request-6647", Tables: []string{"api_request"}, Logged: true},
+		"X-Request-Id", "%s",
+	},
 }
 
 // AddHeaderCanaries puts the canaries into a request, with a trace that could carry them.
@@ -56,7 +59,7 @@ type Leak struct {
 
 var leaks = Invariant{
 	Number: 19, Names: "canary",
-	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them, callers' headers nowhere",
+	Title: "card numbers, keys, secrets, their digests and passwords are in no log, table or history, e-mail addresses only in the tables that need them, callers' headers nowhere but their request ids in the log of requests",
 	needs: func(f *Facts) string {
 		if f.Searched == 0 {
 			return "nothing was looked for"
