@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
 	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/config"
 	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/workflows"
 )
 
 // SharedSchedule is the retry schedule of most stacks of the tests.
@@ -23,6 +26,10 @@ const SharedSchedule = "1s,2s,3s,4s,5s"
 // settleTime is longer than the work that the last test may leave: a whole schedule, and an attempt
 // whose worker was killed.
 const settleTime = 4 * time.Minute
+
+// overdue is when a delivery's attempt counts as lost: its worker died, or was slower than
+// webhook.AttemptTimeout. It then waits for the retry policy's own back-off, with the delays of production.
+const overdue = 30 * time.Second
 
 // excuses are the violations that tests cause on purpose.
 var excuses struct {
@@ -110,21 +117,52 @@ func Facts(ctx context.Context, stack *devstack.Stack, schedule string, logs ...
 	})
 }
 
+// settle waits until a stack has come to rest. It hastens deliveries whose attempt was lost.
 func settle(ctx context.Context, stack *devstack.Stack) error {
 	conn, err := pgx.Connect(ctx, stack.DatabaseURL())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	c, err := stack.Temporal.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
 		words, err := invariant.Unsettled(ctx, conn)
 		if err != nil || words == "" {
 			return err
 		}
+		lost, err := lostAttempts(ctx, conn)
+		if err != nil {
+			return err
+		}
 		if time.Now().After(end) {
-			return fmt.Errorf("not at rest after %s: %s", settleTime, words)
+			return fmt.Errorf("not at rest after %s: %s; overdue: %v", settleTime, words, lost)
+		}
+		for _, id := range lost {
+			err := c.SignalWorkflow(ctx, id, "", workflows.SignalRetryNow, nil)
+			var missing *serviceerror.NotFound // Reconcile starts it
+			if err != nil && !errors.As(err, &missing) {
+				return fmt.Errorf("hasten %s: %w", id, err)
+			}
+		}
+		if len(lost) > 0 {
+			time.Sleep(5 * time.Second) // the attempts begin
 		}
 	}
+}
+
+func lostAttempts(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+	rows, err := conn.Query(ctx, `
+		SELECT id FROM webhook_delivery
+		WHERE status = 'pending' AND NOT held AND next_attempt_at < now() - $1::interval
+			AND (sending_until IS NULL OR sending_until < now())`, overdue)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
