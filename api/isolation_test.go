@@ -69,6 +69,8 @@ var reaches = []reach{
 	{route: "GET /v1/replays", path: "/v1/replays?cursor={whr}", foreign: 200, own: 200, lists: []string{}},
 	{route: "GET /v1/checkout", path: "/v1/checkout?transaction={txn}", foreign: 200, own: 200, lists: []string{"paid"}},
 	{route: "GET /v1/checkout", path: "/v1/checkout?customer_email={order}@example.com", foreign: 200, own: 200, lists: []string{}},
+	{route: "GET /v1/checkout", path: "/v1/checkout?metadata=order_id", foreign: 400, own: 400},
+	{route: "GET /v1/checkout", path: "/v1/checkout?order_id={order}&metadata[order_id]={order}", foreign: 200, own: 200, lists: []string{"cs"}},
 	{route: "GET /v1/transactions", path: "/v1/transactions", foreign: 200, own: 200, lists: []string{"txn"}},
 	{route: "GET /v1/transactions", path: "/v1/transactions?status=succeeded", foreign: 200, own: 200, lists: []string{"txn"}},
 	{route: "GET /v1/transactions", path: "/v1/transactions?session={paid}", foreign: 200, own: 200, lists: []string{"txn"}},

@@ -75,8 +75,9 @@ func readQuery(r *http.Request, filters ...string) query {
 		q.add("query", "must be name=value pairs, joined by & and percent-encoded")
 	}
 	for _, name := range slices.Sorted(maps.Keys(parsed)) {
+		_, inMetadata := metadataKey(name)
 		switch values := parsed[name]; {
-		case !slices.Contains(known, name):
+		case !slices.Contains(known, name) && !(inMetadata && slices.Contains(known, metadataFilter)):
 			q.add(shown(name), "is not a known parameter"+hint(name, known))
 		case len(values) > 1:
 			q.add(name, "is there twice")

@@ -236,6 +236,53 @@ func TestListSessions_Filters(t *testing.T) {
 	}
 }
 
+func TestListSessions_ByMetadata(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	key := f.merchant.testKey
+	create := func(metadata string) string {
+		got := f.do("POST", "/v1/checkout", key, with("metadata", metadata))
+		require.Equal(t, 201, got.status, got.body)
+		return got.json["id"].(string)
+	}
+	first := create(`{"cart":"c-77","items":3}`)
+	second := create(`{"cart":"c-77","items":3.0,"a b]":"%"}`)
+	create(`{"Cart":"c-77","cart":"c-78"}`)
+	recent := "&since=" + url.QueryEscape(time.Now().Add(-time.Hour).Format(time.RFC3339))
+	for query, want := range map[string][]string{
+		"metadata[cart]=c-77" + recent:                       {second, first},
+		"metadata%5Bcart%5D=c-77&metadata[items]=3" + recent: {first},
+		"metadata[items]=3.0" + recent:                       {second},
+		"metadata[a%20b%5D]=%25" + recent:                    {second},
+		"metadata[nothing]=c-77" + recent:                    {},
+		"metadata[cart]=c-77&order_id=none":                  {},
+	} {
+		got := f.do("GET", "/v1/checkout?"+query, key, "")
+		require.Equal(t, 200, got.status, got.body)
+		require.Equal(t, want, got.ids(), query)
+	}
+	old := "&since=" + url.QueryEscape(time.Now().AddDate(0, 0, -32).Format(time.RFC3339))
+	many := strings.Repeat("m", maxMetadataKey+1)
+	for query, param := range map[string]string{
+		"metadata[cart]=c-77":               "since",
+		"metadata[cart]=c-77" + old:         "since",
+		"metadata=c-77" + recent:            "metadata",
+		"metadata[]=c-77" + recent:          "metadata[]",
+		"metadata[" + many + "]=x" + recent: "metadata[" + many[:31] + "…",
+		"metadata[cart]=" + strings.Repeat("x", maxMetadataValue+1) + recent:                     "metadata[cart]",
+		"metadata[cart]=%00" + recent:                                                            "metadata[cart]",
+		"metadata[cart]=a&metadata[cart]=b" + recent:                                             "metadata[cart]",
+		"metadata[cart=a" + recent:                                                               "metadata[cart",
+		"metadata[1]=&metadata[2]=&metadata[3]=&metadata[4]=&metadata[5]=&metadata[6]=" + recent: "metadata",
+	} {
+		got := f.do("GET", "/v1/checkout?"+query, key, "")
+		require.Equal(t, 400, got.status, query)
+		require.Contains(t, got.body, `"param":"`+param+`"`, query)
+	}
+	got := f.do("GET", "/v1/events?metadata[cart]=c-77", key, "")
+	require.Equal(t, 400, got.status, "other lists have no such filter")
+}
+
 // TestListSessions_EntriesAreTheWholeSessions checks that a list shows each session exactly as GET
 // shows it, with its own payments.
 func TestListSessions_EntriesAreTheWholeSessions(t *testing.T) {

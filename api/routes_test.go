@@ -18,7 +18,7 @@ var lists = []struct {
 	{"/v1/deliveries", "whd", []string{"status", "webhook", "event", "session"}},
 	{"/v1/events", "evt", []string{"type", "session", "order", "after"}},
 	{"/v1/replays", "whr", []string{"webhook"}},
-	{"/v1/checkout", "cs", []string{"status", "order_id", "transaction", "customer_email"}},
+	{"/v1/checkout", "cs", []string{"status", "order_id", "transaction", "customer_email", "metadata"}},
 	{"/v1/transactions", "txn", []string{"status", "session"}},
 	{"/v1/payouts", "po", []string{"status", "session"}},
 }

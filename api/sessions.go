@@ -275,10 +275,11 @@ func (s *Server) orderIDRefusal(ctx context.Context, caller storage.Caller, err 
 // listSessions serves GET /v1/checkout, newest first.
 func (s *Server) listSessions(r *http.Request) (int, any, error) {
 	ctx, caller := r.Context(), callerFrom(r.Context())
-	q := readQuery(r, "status", orderIDKey, "transaction", "customer_email")
+	q := readQuery(r, "status", orderIDKey, "transaction", "customer_email", metadataFilter)
 	filter := storage.SessionFilter{
 		Status:      optionalChoice(q, "status", checkout.Statuses),
 		Transaction: optionalID(q, "transaction", checkout.PrefixTransaction),
+		Metadata:    q.metadata(),
 	}
 	if text, ok := q.optionalText("customer_email"); ok {
 		if !checkout.ValidEmail(text) {
@@ -298,6 +299,9 @@ func (s *Server) listSessions(r *http.Request) (int, any, error) {
 		checkout.PrefixSession,
 		func(session checkout.Session) string { return session.ID },
 		func(p storage.Page) ([]checkout.Session, error) {
+			if err := q.checkMetadataRange(filter, p); err != nil {
+				return nil, err
+			}
 			found, err := s.Store.Sessions(ctx, caller.Key.Owner, filter, p)
 			for i := range found {
 				found[i] = s.withURL(found[i])

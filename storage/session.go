@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -224,6 +226,8 @@ type SessionFilter struct {
 	Transaction string
 	// CustomerEmail is the address that the merchant or the customer gave. Upper and lower case do not matter.
 	CustomerEmail string
+	// Metadata are pairs that the session's metadata has. No index has them, so the page must be short in time.
+	Metadata map[string]string
 	// Search is a session id, payment id or payout id, the beginning of an order id or of a customer's
 	// e-mail address in any case, or the last four digits of a card. What is shorter than minPrefix must
 	// be the whole of it.
@@ -289,6 +293,9 @@ func (s *Store) Sessions(
 	}
 
 	q.equal("s.metadata->>'order_id'", f.OrderID)
+	for _, key := range slices.Sorted(maps.Keys(f.Metadata)) {
+		q.where("s.metadata->>?::text = ?", key, f.Metadata[key])
+	}
 	q.equal("s.currency", string(f.Currency))
 	q.page(checkout.PrefixSession, "s", p)
 	rows, err := s.pool.Query(ctx, `

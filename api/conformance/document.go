@@ -212,7 +212,8 @@ func fragment(pointer string) string {
 // checkText parses a text as the schema's type and checks it against the schema at a pointer.
 func (d *Document) checkText(pointer, text string) error {
 	var value any = text
-	if typ := d.object(d.follow(pointer))["type"]; typ == "integer" || typ == "boolean" || typ == "number" {
+	switch typ := d.object(d.follow(pointer))["type"]; typ {
+	case "integer", "boolean", "number", "object":
 		parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {
 			return fmt.Errorf("%q is not of type %v", text, typ)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -141,8 +142,7 @@ func (d *Document) checkParameters(o Operation, e Exchange) error {
 		var values []string
 		switch d.object(at)["in"] {
 		case "query":
-			values = query[name]
-			delete(query, name)
+			values = take(query, name, d.object(at)["style"] == "deepObject")
 			known++
 		case "header":
 			values = e.Request.Values(name)
@@ -161,6 +161,28 @@ func (d *Document) checkParameters(o Operation, e Exchange) error {
 		errs = append(errs, fmt.Errorf("parameter %s was accepted but is not documented", name))
 	}
 	return errors.Join(errs...)
+}
+
+// take removes a parameter from the query and returns its values. Those of a deep object, name[key]=value, are its
+// members as one JSON text.
+func take(query url.Values, name string, deep bool) []string {
+	if !deep {
+		values := query[name]
+		delete(query, name)
+		return values
+	}
+	members := map[string]string{}
+	for parameter, values := range query {
+		if key, ok := strings.CutPrefix(parameter, name+"["); ok && strings.HasSuffix(key, "]") {
+			members[strings.TrimSuffix(key, "]")] = values[0]
+			delete(query, parameter)
+		}
+	}
+	if len(members) == 0 {
+		return nil
+	}
+	text, _ := json.Marshal(members) // strings always have a JSON form
+	return []string{string(text)}
 }
 
 func (d *Document) checkRequestBody(o Operation, e Exchange) error {

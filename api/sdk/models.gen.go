@@ -3053,6 +3053,10 @@ type ListSessionsParams struct {
 	// CustomerEmail Only sessions of this address, which you or the customer gave. Upper and lower case do not matter.
 	CustomerEmail *string `form:"customer_email,omitempty" json:"customer_email,omitempty"`
 
+	// Metadata Only sessions whose `metadata` has these pairs: `metadata[cart]=c-77`. A number or a boolean is written as it was sent. It
+	// needs `since`, at most 31 days before `until` or before now, or one of `order_id`, `transaction` and `customer_email`.
+	Metadata *map[string]string `json:"metadata,omitempty"`
+
 	// Limit How many entries a page has at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 

@@ -2184,6 +2184,16 @@ export interface operations {
                  * @example ada@example.com
                  */
                 customer_email?: string;
+                /**
+                 * @description Only sessions whose `metadata` has these pairs: `metadata[cart]=c-77`. A number or a boolean is written as it was sent. It
+                 *     needs `since`, at most 31 days before `until` or before now, or one of `order_id`, `transaction` and `customer_email`.
+                 * @example {
+                 *       "cart": "c-77"
+                 *     }
+                 */
+                metadata?: {
+                    [key: string]: string;
+                };
                 /** @description How many entries a page has at most. */
                 limit?: components["parameters"]["Limit"];
                 /** @description The `next_cursor` of the page before. */
