@@ -70,9 +70,37 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 	return m, merchant, nil
 }
 
-// SignOut deletes a signed-in browser. A repeat changes nothing.
-func (a *Accounts) SignOut(ctx context.Context, hash []byte) error {
-	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = $1`, hash); err != nil {
+// SignedInMember is a member who is signed in, the merchant's name and the SHA-256 of the browser's token.
+type SignedInMember struct {
+	checkout.Member
+
+	Merchant string
+	Hash     []byte
+}
+
+// SignedInMembers returns the members of several tokens of one browser, by the merchant's name. Tokens that are not
+// valid are left out. It does not count as use of the tokens.
+func (a *Accounts) SignedInMembers(ctx context.Context, hashes [][]byte) ([]SignedInMember, error) {
+	rows, err := a.pool.Query(ctx, `
+		SELECT `+memberColumns+`, r.name, s.hash
+		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
+		WHERE s.hash = ANY ($1) AND m.removed_at IS NULL
+		  AND s.seen_at > clock_timestamp() - $2::interval
+		  AND s.created_at > clock_timestamp() - $3::interval
+		ORDER BY r.name, m.id`, hashes, memberIdle, memberLifetime)
+	if err != nil {
+		return nil, fmt.Errorf("signed in: %w", err)
+	}
+	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (in SignedInMember, err error) {
+		in.Member, err = scanMember(row, &in.Merchant, &in.Hash)
+		return in, err
+	})
+	return members, wrap("signed in", err)
+}
+
+// SignOut deletes tokens of a signed-in browser. A repeat changes nothing.
+func (a *Accounts) SignOut(ctx context.Context, hashes ...[]byte) error {
+	if _, err := a.pool.Exec(ctx, `DELETE FROM member_session WHERE hash = ANY ($1)`, hashes); err != nil {
 		return fmt.Errorf("sign out: %w", err)
 	}
 	return nil

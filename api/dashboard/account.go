@@ -23,6 +23,7 @@ type accountPage struct {
 	Fault         string
 	RecoveryCodes int // that are left
 	Passkeys      []checkout.Passkey
+	Others        []signedInElse
 }
 
 func (s *server) showAccount(v visit) (answer, error) { return s.accountPage(v, "") }
@@ -37,7 +38,11 @@ func (s *server) accountPage(v visit, fault string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := accountPage{fault, left, keys}
+	others, err := s.others(v.Context(), s.otherTokens(v.Request), v.Member)
+	if err != nil {
+		return answer{}, err
+	}
+	p := accountPage{fault, left, keys, others}
 	if fault != "" {
 		return refuse("account", "Your account", p)
 	}
@@ -81,11 +86,14 @@ func (s *server) changePassword(v visit) (answer, error) {
 	return got, err
 }
 
-// signOutEverywhere serves POST /account/signout.
+// signOutEverywhere serves POST /account/signout. It signs this browser out of the person's other merchants too.
 func (s *server) signOutEverywhere(v visit) (answer, error) {
 	if err := s.Store.SignOutEverywhere(v.Context(), v.Member.ID,
 		v.auditBoth("member.signed_out", v.Member.ID, "every browser")); err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusSeeOther, location: "/signin"}, nil
+	if err := s.Store.SignOut(v.Context(), hashesOf(s.otherTokens(v.Request))...); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusSeeOther, location: "/signin", others: &[]string{}}, nil
 }

@@ -121,7 +121,7 @@ var (
 
 // brandChange reads the difference between the form and the values that it was shown with. detail
 // describes the difference, "" for none. Without a chosen file the logo stays. Errors:
-// limit.ErrBusy, storage.ErrLogo and storage.ErrLogoLarge.
+// limit.ErrBusy, errOtherMerchant, storage.ErrLogo and storage.ErrLogoLarge.
 func brandChange(v visit) (change storage.BrandChange, detail string, err error) {
 	turn, err := decodingOf.Enter(v.Context(), v.MerchantID())
 	if err != nil {
@@ -131,6 +131,9 @@ func brandChange(v visit) (change storage.BrandChange, detail string, err error)
 
 	if err := v.ParseMultipartForm(maxUpload); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return change, "", storage.ErrLogoLarge // the form's other fields are unknown
+	}
+	if err := v.checkMembership(); err != nil {
+		return change, "", err
 	}
 
 	color := v.PostFormValue("color")

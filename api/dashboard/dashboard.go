@@ -122,6 +122,7 @@ func (s *server) routes() {
 	s.get("/account", checkout.RoleViewer, s.showAccount)
 	s.post("/account/password", checkout.RoleViewer, s.changePassword)
 	s.post("/account/signout", checkout.RoleViewer, s.signOutEverywhere)
+	s.post("/account/merchants/{id}", checkout.RoleViewer, s.openMerchant)
 	s.post("/account/second_factor", checkout.RoleViewer, s.startFactor)
 	s.get("/account/second_factor", checkout.RoleViewer, s.showFactor)
 	s.post("/account/second_factor/code", checkout.RoleViewer, s.confirmFactor)
@@ -210,10 +211,13 @@ const (
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := int64(maxForm)
-		if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		if uploads(r) {
 			most = maxUpload
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }
+
+// uploads reports whether the body of a request is a form with a file.
+func uploads(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") }

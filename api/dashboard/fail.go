@@ -53,6 +53,7 @@ var conflicts = []struct {
 	err  error
 	text string
 }{
+	{errOtherMerchant, "Another merchant was opened in this browser meanwhile. Nothing was done. Open the page again."},
 	{checkout.ErrNotPending, "The session has ended meanwhile."},
 	{checkout.ErrPaymentInFlight, "A payment of the session is being decided. Look again in a moment."},
 	{webhook.ErrDeliveryInProgress, "An attempt is under way, or the delivery is still waiting for one."},

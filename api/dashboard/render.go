@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,11 +23,9 @@ var templateFiles embed.FS
 // pages maps names to templates. Each file defines "main" for layout.html. parts.html has the parts
 // that several files use.
 var pages = func() map[string]*template.Template {
-	shared := template.Must(
-		template.New("layout.html").
-			Funcs(functions).
-			ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"),
-	)
+	shared := template.New("").Funcs(functions)
+	parse(shared, "layout")
+	parse(shared, "parts")
 	entries, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		panic(err) // embedded
@@ -37,10 +36,23 @@ var pages = func() map[string]*template.Template {
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		m[name] = template.Must(template.Must(shared.Clone()).ParseFS(templateFiles, "templates/"+e.Name()))
+		m[name] = template.Must(shared.Clone())
+		parse(m[name], name)
 	}
 	return m
 }()
+
+var postForm = regexp.MustCompile(`<form method="post"[^>]*>`)
+
+// parse adds a file's templates to t. Every form that changes something gets the field membership: the same path is a
+// page of every merchant, and another tab may have opened another merchant.
+func parse(t *template.Template, name string) {
+	text, err := templateFiles.ReadFile("templates/" + name + ".html")
+	if err != nil {
+		panic(err) // embedded
+	}
+	template.Must(t.New(name + ".html").Parse(postForm.ReplaceAllString(string(text), `$0{{template "membership" $$}}`)))
+}
 
 var functions = template.FuncMap{
 	"asset":  assetURL,

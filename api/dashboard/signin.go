@@ -41,21 +41,26 @@ type signInForm struct {
 	Failed   bool
 	// NoPasskey: a passkey was refused.
 	NoPasskey bool
+	// Other: the person is signed in and adds another merchant.
+	Other bool
 
 	Reset bool // the password was just changed
 	Mail  bool // somebody who forgot the password may ask for a mail
 }
 
 func (s *server) showSignIn(w http.ResponseWriter, r *http.Request) error {
-	if _, err := s.visitor(r); err == nil {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
-		return nil
+	query := r.URL.Query()
+	form := signInForm{
+		Next: query.Get("next"), Merchant: query.Get("merchant"), Mail: s.Mail, Reset: query.Has("reset"),
 	}
-	s.renderOpen(
-		w, r, http.StatusOK, "signin", "Sign in",
-		signInForm{Next: r.URL.Query().Get("next"), Merchant: r.URL.Query().Get("merchant"), Mail: s.Mail,
-			Reset: r.URL.Query().Has("reset")},
-	)
+	if v, err := s.visitor(r); err == nil {
+		if !query.Has("other") {
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return nil
+		}
+		form.Other, form.Email = true, v.Member.Email
+	}
+	s.renderOpen(w, r, http.StatusOK, "signin", "Sign in", form)
 	return nil
 }
 
@@ -165,20 +170,24 @@ func (s *server) startSession(
 	if err != nil {
 		return err
 	}
+	others, err := s.keepOthers(r, member)
+	if err != nil {
+		return err
+	}
 	s.setCookie(w, memberCookie, token, 0)
+	s.setOthers(w, others)
 	s.setCookie(w, knownCookie, knownBrowser(passwordHash), knownSeconds)
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
 	return nil
 }
 
-// signOut serves POST /signout.
+// signOut serves POST /signout. It signs the browser out of every merchant.
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
-	if cookie, err := r.Cookie(s.cookieName(memberCookie)); err == nil {
-		if err := s.Store.SignOut(r.Context(), checkout.HashToken(cookie.Value)); err != nil {
-			return err
-		}
+	if err := s.Store.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
+		return err
 	}
 	s.setCookie(w, memberCookie, "", -1)
+	s.setOthers(w, nil)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 	return nil
 }

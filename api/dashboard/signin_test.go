@@ -225,7 +225,7 @@ func TestRoutes_OfAViewerChangeNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	b := d.as(checkout.RoleViewer)
-	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true,
+	own := map[string]bool{"/signin": true, "/signout": true, "/invitation/x": true, "/account/password": true, "/account/signout": true, "/account/merchants/x": true,
 		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
 		"/signin/passkey": true, "/passkey/challenge": true, "/account/passkeys": true, "/account/passkeys/new": true, "/account/passkeys/x": true, "/account/passkeys/x/remove": true}
 	for _, r := range routesOf(t, "POST") {

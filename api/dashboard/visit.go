@@ -22,6 +22,9 @@ type visit struct {
 	Merchant string        // name
 	Mode     checkout.Mode // from the path; test when the path has none
 
+	// Several: this browser is, or was, signed in to other merchants too.
+	Several bool
+
 	browser []byte // SHA-256 of the browser's token
 	notice  string // message about the last action
 }
@@ -66,8 +69,9 @@ type answer struct {
 	title    string
 	data     any
 	location string
-	notice   string  // for the page at location
-	token    *string // token of the browser's new session
+	notice   string    // for the page at location
+	token    *string   // token of the browser's new session
+	others   *[]string // tokens of the merchants that are not open
 }
 
 // show answers with a page.
@@ -106,6 +110,11 @@ func (s *server) signedIn(needs checkout.Role, h handler) web.Handler {
 		if !v.May(needs) {
 			return failure.Forbidden
 		}
+		if !uploads(r) { // brandChange reads an upload in its merchant's turn
+			if err := v.checkMembership(); err != nil {
+				return err
+			}
+		}
 
 		got, err := h(v)
 		if err != nil {
@@ -126,6 +135,9 @@ func (s *server) write(w http.ResponseWriter, v visit, got answer) {
 	if got.token != nil {
 		s.setCookie(w, memberCookie, *got.token, 0)
 	}
+	if got.others != nil {
+		s.setOthers(w, *got.others)
+	}
 	if got.notice != "" {
 		s.setCookie(w, noticeCookie, got.notice, noticeSeconds)
 	}
@@ -144,7 +156,9 @@ func (s *server) visitor(r *http.Request) (visit, error) {
 	if mux.Vars(r)["mode"] == string(checkout.ModeLive) {
 		mode = checkout.ModeLive
 	}
-	return visit{Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash}, err
+	return visit{
+		Request: r, Member: member, Merchant: merchant, Mode: mode, browser: hash, Several: len(s.otherTokens(r)) > 0,
+	}, err
 }
 
 // askToSignIn leads the visitor to the sign-in page and back afterwards.
