@@ -22,9 +22,13 @@ const dashboardPassword = "correct horse battery"
 // dashboardPassword, and returns the e-mail address.
 func newMember(m *e2e.Merchant, role checkout.Role) string {
 	m.T.Helper()
+	return newMemberWith(m, role, checkout.NewID(checkout.PrefixMember)+"@shop.example")
+}
+
+func newMemberWith(m *e2e.Merchant, role checkout.Role, email string) string {
+	m.T.Helper()
 	store := e2e.OpenStore(m.T, m.Stack)
-	id := checkout.NewID(checkout.PrefixMember)
-	member := checkout.Member{ID: id, MerchantID: m.ID, Email: id + "@shop.example", Role: role}
+	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
 	token, err := store.Invite(m.T.Context(), member, "test")
 	require.NoError(m.T, err)
 	_, err = dashboard.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword)
