@@ -220,4 +220,6 @@ func bounded(next http.Handler) http.Handler {
 }
 
 // uploads reports whether the body of a request is a form with a file.
-func uploads(r *http.Request) bool { return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") }
+func uploads(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/")
+}
