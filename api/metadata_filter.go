@@ -62,7 +62,7 @@ func (q query) checkMetadataRange(f storage.SessionFilter, p storage.Page) error
 		until = time.Now()
 	}
 	if p.Since.IsZero() || until.Sub(p.Since) > maxMetadataRange {
-		q.add("since", "must be there with metadata[key], at most 31 days before until or before now")
+		q.add("since", "must be given with metadata[key], and lie at most 31 days before until, or before now without until")
 	}
 	return q.err()
 }
