@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -125,11 +126,21 @@ func (b *Tab) TakeFaults() []string {
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.T.Helper()
 	for i, step := range steps {
-		ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
-		err := chromedp.Do(ctx, step)
-		cancel()
-		if err != nil {
+		if err := b.do(step); err != nil {
 			b.T.Fatalf("step %d: %v\nthe page is %s", i+1, err, b.describe())
+		}
+	}
+}
+
+// do runs a step, and again when the element that it found went away with its page: the click before had just left
+// that page.
+func (b *Tab) do(step chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(b.Ctx, BrowserTimeout)
+	defer cancel()
+	for {
+		err := chromedp.Do(ctx, step)
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Could not find node with given id") {
+			return err
 		}
 	}
 }
