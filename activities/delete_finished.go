@@ -72,7 +72,7 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 
 // DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
 // It also deletes old idempotent requests, token buckets, mails and secrets that waited for their page, and
-// sessions, audit entries, API requests and rows of the sandbox whose age in in is not 0. The kinds take turns, one
+// sessions with pictures, audit entries, API requests and rows of the sandbox whose age in in is not 0. The kinds take turns, one
 // page each, so an error or a backlog of one kind does not block the others. It returns the number of
 // deleted deliveries and events.
 func (h *Housekeeping) DeleteFinished(ctx context.Context, in DeleteFinishedInput) (int, error) {
@@ -117,6 +117,8 @@ func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone 
 	if in.Session > 0 {
 		parts = append(parts, deleteFrom(&gone.Session, func(after string, limit int) (string, int, error) {
 			return h.Store.DeleteOldSessions(ctx, in.Session, after, limit)
+		}), deleteAll(new(int), func(limit int) (int, error) {
+			return h.Store.DeleteOldPictures(ctx, in.Session, limit)
 		}))
 	}
 	if in.Audit > 0 {

@@ -16,7 +16,7 @@ import (
 
 // Orphan is a row that should have a run and has none.
 type Orphan struct {
-	checkout.Ref // of a session, payout, delivery or bulk replay; its id is the workflow id
+	checkout.Ref // of a session, payout, delivery, bulk replay or picture; its id is the workflow id
 
 	ExpiresAt  time.Time         `json:"expires_at,omitzero"`  // of a session
 	PaymentID  string            `json:"payment_id,omitempty"` // of a session's payment in flight

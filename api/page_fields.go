@@ -11,7 +11,7 @@ import (
 
 // What the hosted page shows of a session beside its terms. Source: api/decisions/sessions.md.
 
-// pageAddress reads an optional URL to which the page leads the customer.
+// pageAddress reads an optional URL of the page: one to which it leads the customer, or of a picture.
 func (f fields) pageAddress(name string, mode checkout.Mode) *string {
 	text, ok := f.optionalText(name)
 	if !ok {
@@ -50,7 +50,7 @@ func optionalChoiceOf[T ~string](f fields, name string, choices []T) *T {
 }
 
 // lineItems reads what the customer buys. The items must add up to amount, when both can be read.
-func (f fields) lineItems(amount checkout.Amount) []checkout.LineItem {
+func (f fields) lineItems(amount checkout.Amount, mode checkout.Mode) []checkout.LineItem {
 	const name = "line_items"
 	value, ok := f.optional(name)
 	if !ok {
@@ -68,7 +68,7 @@ func (f fields) lineItems(amount checkout.Amount) []checkout.LineItem {
 	before := len(*f.faults)
 	items := make([]checkout.LineItem, len(sent))
 	for i := range sent {
-		items[i] = f.lineItem(fmt.Sprintf("%s[%d]", name, i), sent[i])
+		items[i] = f.lineItem(fmt.Sprintf("%s[%d]", name, i), sent[i], mode)
 	}
 	if sum := checkout.SumOf(items); amount != 0 && len(*f.faults) == before && sum != amount {
 		f.add(name, fmt.Sprintf("must add up to amount: they add up to %s, and amount is %s", sum, amount))
@@ -77,7 +77,7 @@ func (f fields) lineItems(amount checkout.Amount) []checkout.LineItem {
 }
 
 // lineItem reads one item. at is its JSON path.
-func (f fields) lineItem(at string, value jsontext.Value) (item checkout.LineItem) {
+func (f fields) lineItem(at string, value jsontext.Value, mode checkout.Mode) (item checkout.LineItem) {
 	if value.Kind() != '{' {
 		f.add(at, "must be an object")
 		return item
@@ -88,7 +88,7 @@ func (f fields) lineItem(at string, value jsontext.Value) (item checkout.LineIte
 		return item
 	}
 	var found faults
-	of := newFields(&found, members, "name", "quantity", "unit_amount")
+	of := newFields(&found, members, "name", "quantity", "unit_amount", "image_url")
 	if text, ok := of.requiredText("name"); ok {
 		of.checkPageText("name", text, checkout.MaxLineItemName)
 		item.Name = text
@@ -102,6 +102,8 @@ func (f fields) lineItem(at string, value jsontext.Value) (item checkout.LineIte
 			of.add("unit_amount", err.Error()) // ParseUnitAmount writes its errors for merchants
 		}
 	}
+	// The worker that fetches the picture checks where its host leads. A lookup for each item would take too long.
+	item.ImageURL = of.pageAddress("image_url", mode)
 	for _, one := range found {
 		f.add(at+"."+one.Param, one.Message[len(one.Param)+1:])
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/errgroup"
+
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -79,10 +81,30 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 		return 0, nil, s.orderIDRefusal(ctx, caller, err)
 	}
 
+	s.fetchPictures(ctx, got)
+
 	if got.SigningEndpoint == nil || *got.SigningEndpoint != got.OwnEndpoint() {
 		secret = "" // a registration's secret signs; a repeat may find one from the first try
 	}
 	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), secret}}, nil
+}
+
+// picturesAtOnce is how many runs one create starts at the same time.
+const picturesAtOnce = 10
+
+// fetchPictures starts the runs that fetch the session's new pictures. Reconcile starts what fails here.
+func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
+	var starts errgroup.Group
+	starts.SetLimit(picturesAtOnce)
+	for _, p := range session.Pictures {
+		starts.Go(func() error {
+			if err := s.Workflows.StartPictureFetch(ctx, session.Owner.Ref(p.ID)); err != nil {
+				s.Log.WarnContext(ctx, "picture left to Reconcile", "picture_id", p.ID, "error", err)
+			}
+			return nil
+		})
+	}
+	_ = starts.Wait() // each failure is logged
 }
 
 // newSession reads the body of a create. The error has all faults of the body.
@@ -133,7 +155,7 @@ func (s *Server) newSession(
 	n.RedirectURL, n.CancelURL = f.pageAddress("redirect_url", mode), f.pageAddress("cancel_url", mode)
 	n.Description = f.pageText("description", checkout.MaxDescription)
 	n.Locale = optionalChoiceOf(f, "locale", checkout.Locales)
-	n.LineItems = f.lineItems(n.Amount)
+	n.LineItems = f.lineItems(n.Amount, mode)
 	n.WebhookURL = s.receiver(ctx, f, "webhook_url", mode, false)
 
 	if err := ctx.Err(); err != nil {

@@ -242,6 +242,10 @@ var erasures = []struct {
 		UPDATE sandbox_charge c SET method = (method::jsonb || ` + erasedMethod + `)::json, return_url = ''
 		FROM transaction t
 		WHERE c.transaction_id = t.id AND t.session_id = $1 AND t.merchant_id = $2 AND t.mode = $3`, 3},
+	{"picture", `
+		DELETE FROM picture p USING checkout_session s CROSS JOIN LATERAL json_array_elements(s.line_items) i
+		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3 AND p.merchant_id = s.merchant_id AND p.mode = s.mode
+			AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND ` + names("s.line_items::jsonb::text") + ``, 4},
 	{"checkout_session", `
 		UPDATE checkout_session s SET customer_email = NULL, metadata = $5,
 			order_id = CASE WHEN ` + names("s.order_id") + ` THEN NULL ELSE s.order_id END,

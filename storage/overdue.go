@@ -14,7 +14,7 @@ import (
 // Overdue is a row whose run should have finished or moved on by now. Only Temporal knows whether
 // the run exists.
 type Overdue struct {
-	checkout.Ref // of a session, payout, delivery or bulk replay; also the workflow id
+	checkout.Ref // of a session, payout, delivery, bulk replay or picture; also the workflow id
 
 	ExpiresAt  time.Time         // of a session
 	PaymentID  string            // of a session's payment in flight
@@ -42,7 +42,10 @@ const unfinished = `
 		WHERE d.status = 'pending' AND d.parked_at IS NULL
 	UNION ALL
 	SELECT r.id, r.merchant_id, r.mode, NULL, '', '', '', '', r.created_at FROM webhook_replay r
-	WHERE r.status = 'running'`
+	WHERE r.status = 'running'
+	UNION ALL
+	SELECT i.id, i.merchant_id, i.mode, NULL, '', '', '', '', i.created_at FROM picture i
+	WHERE i.status = 'pending'`
 
 // Overdue returns up to limit rows that are overdue by more than margin, in the order of their ids,
 // after the id after. The query uses statement_timestamp(): PostgreSQL cannot use an index with

@@ -55,8 +55,12 @@ func (s *Store) CreateSession(
 			}
 			session.SigningEndpoint = &endpoint
 		}
+		var err error
+		if session.Pictures, err = insertPictures(ctx, tx, session); err != nil {
+			return err
+		}
 
-		err := tx.QueryRow(ctx, `
+		err = tx.QueryRow(ctx, `
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
 			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
 				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,
@@ -137,12 +141,20 @@ func (s *Store) Session(ctx context.Context, ref checkout.Ref) (checkout.Session
 	return checkout.Session{}, err
 }
 
-// CustomerSession returns the session of a hosted page and the merchant's brand, in one round trip.
+// CustomerSession returns the session of a hosted page, with its pictures, and the merchant's brand, in one
+// round trip.
 // The customer has no API key: the 128-bit id is enough to see the page. It returns
 // checkout.ErrNotFound.
 func (s *Store) CustomerSession(ctx context.Context, id string) (checkout.Session, Brand, error) {
-	var brand Brand
-	session, err := s.readSessionAnd(ctx, brandOf(&brand, id), `id = $1`, id)
+	var (
+		brand    Brand
+		pictures []checkout.Picture
+	)
+	session, err := s.readSessionAnd(ctx, func(batch *pgx.Batch) {
+		brandOf(&brand, id)(batch)
+		picturesOf(&pictures, id)(batch)
+	}, `id = $1`, id)
+	session.Pictures = pictures
 	return session, brand, err
 }
 

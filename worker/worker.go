@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Payments     *activities.Payments
 	Deliveries   *activities.Deliveries
+	Pictures     *activities.Pictures
 	Housekeeping *activities.Housekeeping
 	// Treasury and Books have no mode when all networks are the sandbox's.
 	Treasury activities.Treasury
@@ -76,6 +77,7 @@ func Start(c client.Client, o Options) (*Workers, error) {
 	webhooks := worker.New(c, workflows.TaskQueueWebhooks, delivering)
 	workflows.RegisterWebhooks(webhooks)
 	webhooks.RegisterActivity(o.Deliveries)
+	webhooks.RegisterActivity(o.Pictures)
 
 	w := &Workers{}
 	for _, next := range []worker.Worker{checkout, webhooks} {

@@ -17,13 +17,14 @@ const (
 )
 
 // Workflow types as registered. The workflow id is the public id of the session, payout, delivery,
-// bulk replay or event: cs_…, po_…, whd_…, whr_…, evt_….
+// bulk replay, event or picture: cs_…, po_…, whd_…, whr_…, evt_…, pic_….
 const (
 	TypeCheckoutSession = "CheckoutSession"
 	TypePayout          = "Payout"
 	TypeWebhookDelivery = "WebhookDelivery"
 	TypeWebhookReplay   = "WebhookReplay"
 	TypeMerchantUpdate  = "MerchantUpdate"
+	TypePictureFetch    = "PictureFetch"
 	TypeReconcile       = "Reconcile"
 	TypeRetention       = "Retention"
 	TypeTreasurySync    = "TreasurySync"

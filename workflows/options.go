@@ -128,6 +128,16 @@ func firstAttemptOptions(receiver string) workflow.LocalActivityOptions {
 	}
 }
 
+// fetchOptions have no end: the row counts the tries at the merchant's server, and the activity ends after the
+// last one. What else fails is ours, or the merchant's other pictures come first.
+var fetchOptions = workflow.ActivityOptions{
+	TaskQueue:           TaskQueueWebhooks,
+	StartToCloseTimeout: 40 * time.Second, // 10 s for the server, the rest for a place and the decoding
+	RetryPolicy: &temporal.RetryPolicy{
+		InitialInterval: 5 * time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
+	},
+}
+
 // maxAwayDelay is the longest delay between two tries while PostgreSQL is down, before an attempt.
 const maxAwayDelay = 10 * time.Minute
 

@@ -23,4 +23,5 @@ func RegisterWebhooks(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(WebhookDelivery,
 		workflow.RegisterOptions{Name: TypeWebhookDelivery})
 	r.RegisterWorkflowWithOptions(WebhookReplay, workflow.RegisterOptions{Name: TypeWebhookReplay})
+	r.RegisterWorkflowWithOptions(PictureFetch, workflow.RegisterOptions{Name: TypePictureFetch})
 }

@@ -61,6 +61,7 @@ type server struct {
 	router *mux.Router
 
 	entrance *limit.Entrance
+	pictures *limit.Entrance // of line items
 }
 
 // New returns the handler for all addresses below cfg.CheckoutURL. It panics when cfg.CheckoutURL
@@ -88,6 +89,10 @@ func newServer(cfg Config) *server {
 			Store: cfg.Store, Shares: cfg.Shares, Rates: cfg.Limits, Server: bucketsOfAddress,
 			FormsWait: true, // a form waits for the card network
 		},
+		// A page may have 50 pictures. They take no tokens from the payments of other customers of the address.
+		pictures: &limit.Entrance{
+			Store: cfg.Store, Shares: cfg.Shares, Rates: limit.Rates{Requests: pictureRate}, Server: bucketsOfPictures,
+		},
 	}
 }
 
@@ -112,6 +117,7 @@ func (s *server) handler() http.Handler {
 	handle("/color/{color}/style.css", free(s.colorStyle), reads...)
 	handle("/logo/{merchant}/{version}.png", free(s.entrance.Limited(s.logo)), reads...)
 	handle("/preview/{merchant}", free(s.entrance.Limited(s.preview)), reads...)
+	handle("/{id}/pictures/{picture}", free(s.pictures.Limited(s.picture)), reads...)
 	handle("/{id}", page(s.showPage), reads...)
 	handle("/{id}", form(s.pay), http.MethodPost)
 	handle("/{id}/cancel", form(s.cancel), http.MethodPost)

@@ -23,11 +23,15 @@ var DefaultLimits = limit.Rates{
 // sessionRate bounds the requests for the status of one session, from all its tabs together.
 var sessionRate = storage.Rate{PerSecond: 2, Burst: 20}
 
+// pictureRate bounds an address's requests for pictures of line items. Browsers keep them.
+var pictureRate = storage.Rate{PerSecond: 50, Burst: 1000}
+
 // Kinds of buckets. A session's bucket sorts after its address's bucket:
 // storage.Store.Allow demands this order.
 const (
-	bucketsOfAddress = "page"
-	bucketSession    = "page_status"
+	bucketsOfAddress  = "page"
+	bucketsOfPictures = "page_picture"
+	bucketSession     = "page_status"
 )
 
 // Bound limits the requests to next by the limits of the pages. It answers a panic of next with a

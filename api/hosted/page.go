@@ -109,6 +109,7 @@ type view struct {
 	Links    []link            // of the footer
 	Back     template.HTMLAttr // href back to the merchant without a payment, "" for none
 	Items    []item
+	Pictures bool              // some items have one
 	Redirect string            // the merchant's address for the customer after the payment
 	Link     template.HTMLAttr // href of Redirect
 	Meta     template.HTMLAttr // content of a meta refresh to Redirect
@@ -185,8 +186,11 @@ func (s *server) view(l *language, session checkout.Session, b storage.Brand) vi
 	v.Form.Attempt, v.Form.Payment = session.Attempts, checkout.NewID(checkout.PrefixTransaction)
 	v.Form.Email = knownEmail(session)
 
+	v.Pictures = len(session.Pictures) > 0
 	for _, i := range session.LineItems {
-		v.Items = append(v.Items, newItem(l.Money, i, session.Currency))
+		shown := newItem(l.Money, i, session.Currency)
+		shown.Picture = s.pictureOf(session, i)
+		v.Items = append(v.Items, shown)
 	}
 	v.Back, v.Links = wayBack(session), footer(v.T, b.Contact)
 	if session.RedirectURL != nil {
@@ -219,7 +223,11 @@ func footer(t *texts, c storage.Contact) (all []link) {
 }
 
 // item is a line of what the customer buys.
-type item struct{ Name, Each, Price string } // Each is "2 × €24.95", "" for one piece
+type item struct {
+	Name, Price string
+	Each        string   // "2 × €24.95", "" for one piece
+	Picture     *picture // nil for none
+}
 
 func newItem(m money, i checkout.LineItem, c checkout.Currency) item {
 	shown := item{Name: oneLine(i.Name), Price: m.amount(i.Total(), c)}

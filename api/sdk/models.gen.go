@@ -1785,8 +1785,10 @@ type InvalidRequestError string
 
 // LineItem A line of what the customer buys.
 type LineItem struct {
-	Name     string `json:"name"`
-	Quantity int32  `json:"quantity"`
+	// ImageUrl As you sent it.
+	ImageUrl *string `json:"image_url"`
+	Name     string  `json:"name"`
+	Quantity int32   `json:"quantity"`
 
 	// UnitAmount Major units of the currency, with two decimals.
 	//
@@ -1796,6 +1798,9 @@ type LineItem struct {
 
 // LineItemRequest A line of what the customer buys.
 type LineItemRequest struct {
+	// ImageUrl A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 20 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only.
+	ImageUrl *string `json:"image_url,omitempty"`
+
 	// Name No line breaks.
 	Name     string `json:"name"`
 	Quantity int32  `json:"quantity"`

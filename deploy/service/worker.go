@@ -81,6 +81,7 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 		ChallengeURL: cfg.PageURL + challengePath,
 		SettleAfter:  sandbox.DefaultSettleAfter,
 	}
+	guard := activities.NewAddressGuard(cfg.AllowLoopback)
 	options := worker.Options{
 		Payments: &activities.Payments{
 			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
@@ -88,9 +89,8 @@ func work(ctx context.Context, cfg config.Config, state *health.State) error {
 				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
 			)),
 		},
-		Deliveries: activities.NewDeliveries(
-			store, activities.NewAddressGuard(cfg.AllowLoopback), cfg.TestSchedule,
-		),
+		Deliveries: activities.NewDeliveries(store, guard, cfg.TestSchedule),
+		Pictures:   activities.NewPictures(store, guard),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows, Failure: storage.FailureRules{
 			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
 		}},

@@ -35,6 +35,7 @@ const (
 	PrefixTreasury    = "tre"
 	PrefixTransfer    = "tr"
 	PrefixMasterKey   = "mk"
+	PrefixPicture     = "pic" // of a line item
 )
 
 // idEncoding is Crockford's base32 in lower case. It keeps the order of the bytes, and it avoids

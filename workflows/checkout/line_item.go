@@ -26,6 +26,8 @@ type LineItem struct {
 	Name       string `json:"name"`
 	Quantity   int    `json:"quantity"`
 	UnitAmount Amount `json:"unit_amount"`
+	// ImageURL is the address of a picture, nil for none. It may hold a token, so no log has it.
+	ImageURL *string `json:"image_url"`
 }
 
 // Total returns the price of the line.
@@ -45,12 +47,13 @@ func (i *LineItem) UnmarshalJSON(b []byte) error {
 		Name       string      `json:"name"`
 		Quantity   int         `json:"quantity"`
 		UnitAmount json.Number `json:"unit_amount"`
+		ImageURL   *string     `json:"image_url"`
 	}
 	if err := json.Unmarshal(b, &stored); err != nil {
 		return err
 	}
 	amount, err := ParseUnitAmount(string(stored.UnitAmount))
-	*i = LineItem{stored.Name, stored.Quantity, amount}
+	*i = LineItem{stored.Name, stored.Quantity, amount, stored.ImageURL}
 	return err
 }
 

@@ -34,17 +34,20 @@ const SessionLifetime = time.Hour
 type Session struct {
 	Ref
 
-	Amount          Amount
-	Currency        Currency
-	PayoutCurrency  PayoutCurrency
-	Status          Status          // as read: expired once ExpiresAt has passed with no payment in flight
-	Metadata        json.RawMessage // a JSON object, in the bytes that the merchant sent; never nil
-	CustomerEmail   *string
-	RedirectURL     *string
-	CancelURL       *string    // where the customer goes without paying
-	Description     *string    // what is paid for
-	Locale          *Locale    // the page's language, unless the customer chooses one
-	LineItems       []LineItem // what is bought; empty, or adding up to Amount
+	Amount         Amount
+	Currency       Currency
+	PayoutCurrency PayoutCurrency
+	Status         Status          // as read: expired once ExpiresAt has passed with no payment in flight
+	Metadata       json.RawMessage // a JSON object, in the bytes that the merchant sent; never nil
+	CustomerEmail  *string
+	RedirectURL    *string
+	CancelURL      *string    // where the customer goes without paying
+	Description    *string    // what is paid for
+	Locale         *Locale    // the page's language, unless the customer chooses one
+	LineItems      []LineItem // what is bought; empty, or adding up to Amount
+	// Pictures are pictures of LineItems: after storage.Store.CreateSession those that must be fetched, from
+	// CustomerSession those that the page can show. No other read has them.
+	Pictures        []Picture
 	WebhookURL      *string
 	OrderID         *string // metadata.order_id while the merchant guards order ids; else nil
 	SigningEndpoint *string // id of the registration whose secret signs for WebhookURL

@@ -55,6 +55,9 @@ func (c *Client) restart(ctx context.Context, o activities.Orphan, options clien
 	case checkout.PrefixReplay:
 		typ, options.StaticSummary, in = workflows.TypeWebhookReplay, "bulk replay", workflows.WebhookReplayInput{Ref: o.Ref}
 		options.TaskQueue = workflows.TaskQueueWebhooks
+	case checkout.PrefixPicture:
+		typ, options.StaticSummary, in = workflows.TypePictureFetch, "picture", workflows.PictureFetchInput{Ref: o.Ref}
+		options.TaskQueue = workflows.TaskQueueWebhooks
 	default:
 		ref := webhook.Dispatch{ID: o.ID, EndpointID: o.EndpointID, Host: o.Host}
 		delivery := workflows.NewWebhookDeliveryInput(o.Owner, o.EventType, ref)

@@ -84,6 +84,7 @@ func workWith(t *testing.T, stack *devstack.Stack, store *storage.Store, chain c
 			}),
 		},
 		Deliveries:   activities.NewDeliveries(store, activities.NewAddressGuard(true), nil),
+		Pictures:     activities.NewPictures(store, activities.NewAddressGuard(true)),
 		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows},
 	})
 	require.NoError(t, err)

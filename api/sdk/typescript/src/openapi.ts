@@ -987,6 +987,8 @@ export interface components {
              * @description The price of one piece, in major units of the currency with at most 2 decimals.
              */
             unit_amount: number;
+            /** @description A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 20 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only. */
+            image_url?: string | null;
         };
         /** @description A line of what the customer buys. */
         LineItem: {
@@ -994,6 +996,8 @@ export interface components {
             /** Format: int32 */
             quantity: number;
             unit_amount: components["schemas"]["Amount"];
+            /** @description As you sent it. */
+            image_url: string | null;
         };
         /**
          * @description Nothing leaves completed, failed or expired.

@@ -1,0 +1,246 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image"
+	"image/color"
+	_ "image/gif" // image.Decode reads it
+	"image/jpeg"
+	"image/png"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/image/draw"
+	_ "golang.org/x/image/webp" // image.Decode reads it
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Limits of a picture.
+const (
+	pictureTimeout   = 10 * time.Second // from the DNS lookup to the last byte
+	maxPictureBody   = 5 << 20
+	maxPicturePixels = 20_000_000
+	maxPictureSide   = 16_384 // scaling a line of pixels would take more memory than decoding it
+	maxPictureTries  = 3
+	pictureRetry     = 2 * time.Second // doubled after each try
+)
+
+// How many pictures a worker process works on at once. A body takes 5 MB. A JPEG of 20 megapixels may take 300 MB
+// while it is decoded, so one is decoded at a time. Each merchant and mode gets the places of one lane.
+const (
+	picturePlaces   = 16
+	pictureDecoders = 1
+)
+
+// Pictures is the activity that fetches the pictures of line items.
+type Pictures struct {
+	Store *storage.Store
+
+	receivers receivers
+	lanes     *lanes
+	places    chan struct{}
+	decoders  chan struct{}
+}
+
+// NewPictures returns the activity. guard checks every address before it connects to it.
+func NewPictures(store *storage.Store, guard *AddressGuard) *Pictures {
+	return &Pictures{
+		Store: store, receivers: newReceivers(guard), lanes: newLanes(),
+		places: make(chan struct{}, picturePlaces), decoders: make(chan struct{}, pictureDecoders),
+	}
+}
+
+// pictureFailure says why a try brought no picture. It never has a part of the URL or of the answer.
+type pictureFailure string
+
+// Failures beside the kinds of failed attempts of webhooks.
+const (
+	failureType   pictureFailure = "not a JPEG, PNG, GIF or WebP picture"
+	failureBody   pictureFailure = "larger than 5 MB"
+	failurePixels pictureFailure = "more than 20 megapixels, or a side of more than 16,384"
+	failureBroken pictureFailure = "cannot be decoded"
+	failureTries  pictureFailure = "the worker died"
+	failureStatus pictureFailure = "refused by the server" // a redirect, too
+	failureAway   pictureFailure = "the server is away"    // 408, 425, 429 and 5xx
+)
+
+// passing are the failures after which another try may bring the picture.
+var passing = []pictureFailure{
+	failureAway, pictureFailure(webhook.ErrorTimeout), pictureFailure(webhook.ErrorDNS), pictureFailure(webhook.ErrorTLS),
+	pictureFailure(webhook.ErrorConnect), pictureFailure(webhook.ErrorHTTP), pictureFailure(webhook.ErrorInternal),
+}
+
+func (f pictureFailure) Error() string { return string(f) }
+
+// ErrTypePictureAway is the type of the error after which Temporal tries again, at the time in the error.
+const ErrTypePictureAway = "PictureAway"
+
+// FetchPicture makes one try to fetch a pending picture. It stores a small copy of it without metadata, or why
+// there is none. It returns an error only when there is another try. A picture that is gone, or not pending,
+// is no error.
+func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
+	lane := ref.MerchantID + " " + string(ref.Mode)
+	if wait := p.lanes.enter(lane); wait > 0 {
+		return pictureAway("the merchant's other pictures come first", wait)
+	}
+	began := time.Now()
+	defer func() { p.lanes.leave(lane, time.Since(began), false) }()
+	if !enter(ctx, p.places) {
+		return ctx.Err()
+	}
+	defer func() { <-p.places }()
+
+	address, try, err := p.Store.BeginPicture(ctx, ref)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return asFinal(ctx, err, "")
+	}
+	failure := failureTries // a try that never came back may have killed its worker
+	var file storage.PictureFile
+	if try <= maxPictureTries {
+		file, failure = p.picture(ctx, ref.Mode, address)
+	}
+	logger(ctx).InfoContext(ctx, "picture", "picture_id", ref.ID, "try", try, "failure", string(failure),
+		"duration_ms", time.Since(began).Milliseconds())
+	if try < maxPictureTries && slices.Contains(passing, failure) {
+		return pictureAway(string(failure), pictureRetry<<(try-1))
+	}
+	file.Failure = string(failure)
+	return asFinal(ctx, p.Store.FinishPicture(ctx, ref, file), "")
+}
+
+func pictureAway(why string, wait time.Duration) error {
+	return temporal.NewApplicationErrorWithOptions(why, ErrTypePictureAway, temporal.ApplicationErrorOptions{
+		NextRetryDelay: wait, Category: temporal.ApplicationErrorCategoryBenign,
+	})
+}
+
+// enter waits for a place. It returns false when ctx ends first.
+func enter(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// picture fetches a picture and makes the small copy. The failure is "" for a picture.
+func (p *Pictures) picture(ctx context.Context, mode checkout.Mode, address string) (storage.PictureFile, pictureFailure) {
+	body, failure := p.receivers.get(ctx, mode, address)
+	if failure != "" {
+		return storage.PictureFile{}, failure
+	}
+	if !enter(ctx, p.decoders) {
+		return storage.PictureFile{}, pictureFailure(webhook.ErrorInternal)
+	}
+	defer func() { <-p.decoders }()
+	return smallPicture(body)
+}
+
+// get returns the body of a picture. As with webhooks the guard checks each address that it dials, and a redirect
+// is not followed.
+func (r receivers) get(ctx context.Context, mode checkout.Mode, address string) ([]byte, pictureFailure) {
+	transport := r.test
+	if mode.Live() {
+		transport = r.live
+		if u, err := url.Parse(address); err != nil || u.Scheme != "https" {
+			return nil, pictureFailure(webhook.ErrorBlockedAddress) // no check let this URL into the row
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pictureTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, failureBroken // cannot happen: the URL was checked
+	}
+	req.Header.Set("Accept", "image/jpeg, image/png, image/gif, image/webp")
+	req.Header.Set("User-Agent", webhook.UserAgent)
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, pictureFailure(classify(err, true))
+	}
+	defer func() { _ = res.Body.Close() }() // the body was read, or is not wanted
+	switch {
+	case res.StatusCode == http.StatusRequestTimeout, res.StatusCode == http.StatusTooEarly,
+		res.StatusCode == http.StatusTooManyRequests, res.StatusCode > 499:
+		return nil, failureAway
+	case res.StatusCode != http.StatusOK:
+		return nil, failureStatus
+	case res.ContentLength > maxPictureBody:
+		return nil, failureBody
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxPictureBody+1))
+	switch {
+	case err != nil:
+		return nil, pictureFailure(classify(err, true))
+	case len(body) > maxPictureBody:
+		return nil, failureBody
+	}
+	return body, ""
+}
+
+// pictureFormats are the formats that are read. SVG is a document that may have scripts.
+var pictureFormats = []string{"jpeg", "png", "gif", "webp"}
+
+// smallPicture returns the copy of a picture that the page shows: at most checkout.MaxPictureSide on each side, on
+// white, without metadata. Of a moving picture it is the first frame.
+func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
+	size, format, err := image.DecodeConfig(bytes.NewReader(body))
+	switch {
+	case err != nil || !slices.Contains(pictureFormats, format) || size.Width < 1 || size.Height < 1:
+		return f, failureType
+	case size.Width > maxPictureSide, size.Height > maxPictureSide, size.Width*size.Height > maxPicturePixels:
+		return f, failurePixels
+	}
+	decoded, _, err := image.Decode(bytes.NewReader(body))
+	if err != nil || decoded.Bounds().Empty() {
+		return f, failureBroken
+	}
+	f.Width, f.Height = fitPicture(decoded.Bounds().Dx(), decoded.Bounds().Dy())
+	small := image.NewRGBA(image.Rect(0, 0, f.Width, f.Height))
+	draw.Draw(small, small.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
+	draw.BiLinear.Scale(small, small.Bounds(), decoded, decoded.Bounds(), draw.Over, nil)
+	if f.ContentType, f.Content, err = encodePicture(small); err != nil {
+		return f, failureBroken
+	}
+	return f, ""
+}
+
+// fitPicture returns the size in which a picture fits. It keeps the proportions and never makes a picture larger.
+func fitPicture(width, height int) (w, h int) {
+	const most = checkout.MaxPictureSide
+	switch {
+	case width <= most && height <= most:
+		return width, height
+	case width > height:
+		return most, max(1, height*most/width)
+	}
+	return max(1, width*most/height), most
+}
+
+// encodePicture returns a picture as JPEG, or as PNG when that is smaller, as of a drawing.
+func encodePicture(small image.Image) (contentType string, content []byte, err error) {
+	var asJPEG, asPNG bytes.Buffer
+	if err := jpeg.Encode(&asJPEG, small, &jpeg.Options{Quality: 85}); err != nil {
+		return "", nil, err
+	}
+	if err := png.Encode(&asPNG, small); err != nil {
+		return "", nil, err
+	}
+	if asPNG.Len() < asJPEG.Len() {
+		return "image/png", asPNG.Bytes(), nil
+	}
+	return "image/jpeg", asJPEG.Bytes(), nil
+}

@@ -1,0 +1,45 @@
+package hosted
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"github.com/gorilla/mux"
+
+	"example.com/checkout/api/failure"
+	"example.com/checkout/workflows/checkout"
+)
+
+// picture is the picture of a line item. Its size is that of the file: the style sheet says how large it is shown.
+type picture struct {
+	Address       string
+	Width, Height int
+}
+
+// pictureOf returns the picture of an item, nil when there is none that can be shown.
+func (s *server) pictureOf(session checkout.Session, i checkout.LineItem) *picture {
+	for _, p := range session.Pictures {
+		if i.ImageURL != nil && *i.ImageURL == p.URL {
+			return &picture{s.path(session.ID) + "/pictures/" + p.ID, p.Width, p.Height}
+		}
+	}
+	return nil
+}
+
+// picture serves GET /{id}/pictures/{picture}. A picture's content never changes: a new fetch has a new id. Only
+// the customer's browser may keep it, because its address has the session's id.
+func (s *server) picture(w http.ResponseWriter, r *http.Request) error {
+	session, id := mux.Vars(r)["id"], mux.Vars(r)["picture"]
+	if !checkout.IsID(checkout.PrefixSession, session) || !checkout.IsID(checkout.PrefixPicture, id) {
+		return failure.NotFound
+	}
+	file, err := s.Store.CustomerPicture(r.Context(), session, id)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "private, max-age=86400, immutable")
+	w.Header().Set("Content-Type", file.ContentType)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file.Content))
+	return nil
+}

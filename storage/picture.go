@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// stalePicture is true for a picture p that a new session has fetched again. A shop changes a picture and keeps
+// its address, or mends its server and tries again.
+const stalePicture = `(p.status = 'ready' AND p.fetched_at < clock_timestamp() - interval '1 day'
+	OR p.status = 'failed' AND p.fetched_at < clock_timestamp() - interval '1 minute')`
+
+// wantedPictures are the URLs of a session: w.id for a new fetch, w.url and w.digest.
+const wantedPictures = `
+	(SELECT id, url, sha256(convert_to(url, 'UTF8')) AS digest FROM unnest($3::text[], $4::text[]) AS u (id, url)) w`
+
+// usePictures adds the URLs that are new to the merchant and mode, and notes that the others are used, once an
+// hour at most: so creates that use the same pictures seldom wait for each other. The order prevents deadlocks.
+const usePictures = `
+	INSERT INTO picture AS used (id, merchant_id, mode, url, url_digest)
+	SELECT w.id, $1, $2, w.url, w.digest FROM ` + wantedPictures + `
+	WHERE NOT EXISTS (
+		SELECT FROM picture p WHERE p.merchant_id = $1 AND p.mode = $2 AND p.url_digest = w.digest
+			AND p.last_used_at > clock_timestamp() - interval '1 hour' AND NOT ` + stalePicture + `)
+	ORDER BY w.digest
+	ON CONFLICT (merchant_id, mode, url_digest) DO UPDATE SET last_used_at = excluded.last_used_at
+	RETURNING used.id, used.url`
+
+// renewPictures begins a new fetch of the stale ones. usePictures has locked them.
+const renewPictures = `
+	UPDATE picture p SET id = w.id, status = 'pending', tries = 0, failure = NULL, content_type = NULL, content = NULL,
+		width = NULL, height = NULL, created_at = clock_timestamp(), fetched_at = NULL
+	FROM ` + wantedPictures + `
+	WHERE p.merchant_id = $1 AND p.mode = $2 AND p.url_digest = w.digest AND ` + stalePicture + `
+	RETURNING p.id, p.url`
+
+// insertPictures makes the pictures of the session's line items known. It returns those that must be fetched.
+// A session without pictures costs no round trip.
+func insertPictures(ctx context.Context, tx pgx.Tx, session checkout.Session) (added []checkout.Picture, err error) {
+	var ids, urls []string
+	for _, item := range session.LineItems {
+		if item.ImageURL != nil && !slices.Contains(urls, *item.ImageURL) {
+			ids, urls = append(ids, checkout.NewID(checkout.PrefixPicture)), append(urls, *item.ImageURL)
+		}
+	}
+	if len(urls) == 0 {
+		return nil, nil
+	}
+	var batch pgx.Batch
+	for _, query := range []string{usePictures, renewPictures} {
+		batch.Queue(query, session.MerchantID, session.Mode, ids, urls).Query(func(rows pgx.Rows) error {
+			var p checkout.Picture
+			_, err := pgx.ForEachRow(rows, []any{&p.ID, &p.URL}, func() error {
+				if slices.Contains(ids, p.ID) {
+					added = append(added, p)
+				}
+				return nil
+			})
+			return err
+		})
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("pictures: %w", err)
+	}
+	return added, nil
+}
+
+// shownPictures are the pictures p that the page of the session $1 can show.
+const shownPictures = `
+	FROM checkout_session s CROSS JOIN LATERAL json_array_elements(s.line_items) i
+	JOIN picture p ON p.merchant_id = s.merchant_id AND p.mode = s.mode
+		AND p.url_digest = sha256(convert_to(i->>'image_url', 'UTF8')) AND p.status = 'ready'
+	WHERE s.id = $1`
+
+// picturesOf returns a function that adds a query to a batch. The query reads the pictures that the session's
+// page can show.
+func picturesOf(into *[]checkout.Picture, sessionID string) func(*pgx.Batch) {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`SELECT DISTINCT p.id, p.url, p.width, p.height`+shownPictures, sessionID).Query(
+			func(rows pgx.Rows) (err error) {
+				*into, err = pgx.CollectRows(rows, pgx.RowToStructByPos[checkout.Picture])
+				return err
+			})
+	}
+}
+
+// PictureFile is a picture as it is stored, or why there is none.
+type PictureFile struct {
+	ContentType   string // image/jpeg or image/png
+	Content       []byte
+	Width, Height int    // in pixels
+	Failure       string // "" for a picture; merchants' data is not in it
+}
+
+// CustomerPicture returns a picture of a session's page. The customer knows the session's id, as in
+// CustomerSession. It returns checkout.ErrNotFound.
+func (s *Store) CustomerPicture(ctx context.Context, sessionID, pictureID string) (f PictureFile, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT p.content_type, p.content, p.width, p.height`+shownPictures+` AND p.id = $2 LIMIT 1`,
+		sessionID, pictureID).Scan(&f.ContentType, &f.Content, &f.Width, &f.Height)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return f, checkout.ErrNotFound
+	}
+	if err != nil {
+		return f, fmt.Errorf("picture: %w", err)
+	}
+	return f, nil
+}
+
+// BeginPicture counts a try to fetch a pending picture. It returns its URL and the number of the try, the first
+// being 1. It returns checkout.ErrNotFound when the picture is not pending, or gone.
+func (s *Store) BeginPicture(ctx context.Context, ref checkout.Ref) (url string, try int, err error) {
+	err = s.pool.QueryRow(ctx, `
+		UPDATE picture SET tries = tries + 1
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending' RETURNING url, tries`,
+		ref.ID, ref.MerchantID, ref.Mode).Scan(&url, &try)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", 0, checkout.ErrNotFound
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("begin picture: %w", err)
+	}
+	return url, try, nil
+}
+
+// FinishPicture stores how the fetch of a pending picture ended. For another picture it changes nothing.
+func (s *Store) FinishPicture(ctx context.Context, ref checkout.Ref, f PictureFile) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE picture SET status = CASE WHEN $8 = '' THEN 'ready' ELSE 'failed' END, failure = nullif($8, ''),
+			content_type = nullif($4, ''), content = $5, width = nullif($6, 0), height = nullif($7, 0),
+			fetched_at = clock_timestamp()
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,
+		ref.ID, ref.MerchantID, ref.Mode, f.ContentType, f.Content, f.Width, f.Height, f.Failure)
+	if err != nil {
+		return fmt.Errorf("finish picture: %w", err)
+	}
+	return nil
+}
+
+// DeleteOldPictures deletes up to limit pictures that no new session has used for longer than age. It works for
+// all merchants and both modes. It returns their number; 0 means that none is left.
+func (s *Store) DeleteOldPictures(ctx context.Context, age time.Duration, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		WITH old AS (
+			SELECT id FROM picture WHERE last_used_at < clock_timestamp() - $1::interval
+			ORDER BY last_used_at LIMIT $2 FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM picture p USING old WHERE p.id = old.id`, age, limit)
+	if err != nil {
+		return 0, fmt.Errorf("delete old pictures: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
