@@ -35,20 +35,22 @@ func with(name, value string) string {
 func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 	t.Parallel()
 	f := newFront(t)
-	started := ""
+	started := map[string]string{}
 	f.temporal.start = func(o client.StartWorkflowOptions) error {
-		started = o.ID
+		prefix, _, _ := strings.Cut(o.ID, "_")
+		started[prefix] = o.ID
 		require.NotContains(t, fmt.Sprintf("%+v", o), "ann@example.com")
 		return nil
 	}
 	got := f.do("POST", "/v1/checkout", f.merchant.testKey, `{"amount":10.5,"currency":"EUR","payout_currency":"ETH","livemode":false,
 		"customer_email":"ann@example.com","metadata":{ "order_id": "A-1", "n": 1.50, "b": true },
 		"redirect_url":"https://shop.example/thanks?a=1","webhook_url":null,"cancel_url":"https://shop.example/cart?s={CHECKOUT_SESSION_ID}",
-		"description":"Spring <order>","locale":"de","line_items":[{"name":"Beans","quantity":3,"unit_amount":3.4},{"name":"Bag","quantity":1,"unit_amount":0.30}]}`)
+		"description":"Spring <order>","locale":"de","line_items":[{"name":"Beans","quantity":3,"unit_amount":3.4,"image_url":"https://shop.example/b.png?k=A-1&x=%20"},{"name":"Bag","quantity":1,"unit_amount":0.30}]}`)
 	require.Equal(t, 201, got.status, got.body)
 	id := got.json["id"].(string)
 	require.True(t, checkout.IsID("cs", id))
-	require.Equal(t, id, started, "no session without its workflow")
+	require.Equal(t, id, started["cs"], "no session without its workflow")
+	require.True(t, checkout.IsID("pic", started["pic"]), "a picture is fetched")
 	require.Equal(t, "/v1/checkout/"+id, got.header.Get("Location"))
 	created, err := time.Parse("2006-01-02T15:04:05.000Z", got.json["created_at"].(string))
 	require.NoError(t, err)
@@ -64,7 +66,10 @@ func TestCreateSession_AnswersTheWholeSession(t *testing.T) {
 		"status": "pending", "customer_email": "ann@example.com", "metadata": map[string]any{"order_id": "A-1", "n": 1.5, "b": true},
 		"redirect_url": "https://shop.example/thanks?a=1", "webhook_url": nil, "livemode": false,
 		"cancel_url": "https://shop.example/cart?s={CHECKOUT_SESSION_ID}", "description": "Spring <order>", "locale": "de",
-		"line_items":  []any{map[string]any{"name": "Beans", "quantity": 3.0, "unit_amount": 3.4}, map[string]any{"name": "Bag", "quantity": 1.0, "unit_amount": 0.3}},
+		"line_items": []any{
+			map[string]any{"name": "Beans", "quantity": 3.0, "unit_amount": 3.4, "image_url": "https://shop.example/b.png?k=A-1&x=%20"},
+			map[string]any{"name": "Bag", "quantity": 1.0, "unit_amount": 0.3, "image_url": nil},
+		},
 		"transaction": nil, "payout": nil, "completed_at": nil,
 		"timeline": []any{map[string]any{
 			"status": "pending", "at": checkout.FormatTime(created), "transaction_id": nil, "payout_id": nil, "reason": nil,
@@ -138,7 +143,7 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 		`[{"name":"Beans","quantity":3,"unit_amount":1000000}]`:                           "line_items[0].unit_amount must be between 0.00 and 999999.99, not 1000000",
 		`[{"name":"Beans","quantity":0,"unit_amount":3.50}]`:                              "line_items[0].quantity must be a whole number from 1 to 10000",
 		`[{"name":"","quantity":3,"unit_amount":3.50}]`:                                   "line_items[0].name must have 1 to 200 characters",
-		`[{"name":"Beans","quantity":3,"unit_amount":3.50,"price":1}]`:                    "line_items[0].price is not a known field; known are name, quantity, unit_amount",
+		`[{"name":"Beans","quantity":3,"unit_amount":3.50,"price":1}]`:                    "line_items[0].price is not a known field; known are name, quantity, unit_amount, image_url",
 		`[{"name":"Beans","quantity":3,"unit_amount":-3.50}]`:                             "line_items[0].unit_amount must be a number in major units with at most 2 decimals, for example 10.50",
 		`[7]`: "line_items[0] must be an object",
 		`[{"name":"Beans","quantity":3,"unit_amount":3.50},{"name":"Gift","quantity":1,"unit_amount":0}]`: "",
@@ -151,6 +156,38 @@ func TestCreateSession_LineItemsAddUpToTheAmount(t *testing.T) {
 		require.Equal(t, 400, got.status, items)
 		require.Equal(t, want, got.json["message"])
 	}
+}
+
+func TestCreateSession_PicturesHaveAddressesThatCanBeFetched(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	const syntax, https = "must be an absolute http or https URL", "must be https in live mode"
+	create := func(key, url string) answer {
+		return f.do("POST", "/v1/checkout", key, with("line_items", `[{"name":"A","quantity":1,"unit_amount":10.50,"image_url":`+url+`}]`))
+	}
+	for url, want := range map[string]string{
+		`""`: syntax, `"/a.png"`: syntax, `"ftp://shop.example/a.png"`: syntax, `"data:image/png;base64,AA=="`: syntax, `1`: "must be a string",
+		`"https://a:secret-canary@shop.example/a.png"`:                        "must not contain a user name or password",
+		`"https://shop.example/` + strings.Repeat("secret-canary", 200) + `"`: "must be at most 2048 characters",
+	} {
+		got := create(f.merchant.testKey, url)
+		require.Equal(t, 400, got.status, url)
+		require.Equal(t, []string{"line_items[0].image_url"}, got.params(), url)
+		require.Contains(t, got.json["message"], want)
+		require.NotContains(t, got.body, "secret-canary")
+	}
+	require.Equal(t, 400, create(f.merchant.liveKey, `"http://shop.example/a.png"`).status)
+	require.Contains(t, create(f.merchant.liveKey, `"http://shop.example/a.png"`).json["message"], https)
+	f.temporal.start = func(o client.StartWorkflowOptions) error {
+		if strings.HasPrefix(o.ID, "pic_") {
+			return errors.New("Temporal is away")
+		}
+		return nil
+	}
+	got := create(f.merchant.testKey, `"http://10.0.0.1/a.png?token=secret-canary"`)
+	require.Equal(t, 201, got.status, "the worker's guard refuses the address; Reconcile starts the run")
+	require.NotContains(t, f.log.String(), "secret-canary")
+	require.Equal(t, 201, create(f.merchant.testKey, `null`).status)
 }
 
 func TestCreateSession_RefusesInvalidFields(t *testing.T) {

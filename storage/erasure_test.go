@@ -60,7 +60,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	redirect, hook := "https://shop.example/thanks?for=ann.canary%40example.com", "https://shop.example/hook?for="+erasedEmail
 	n.CustomerEmail, n.RedirectURL, n.WebhookURL, n.OrderID = &email, &redirect, &hook, &order
 	n.CancelURL, n.Description = &redirect, &hook
-	n.LineItems = []checkout.LineItem{{Name: "Ticket for " + erasedEmail, Quantity: 1, UnitAmount: n.Amount}}
+	n.LineItems = []checkout.LineItem{{Name: "Ticket for " + erasedEmail, Quantity: 1, UnitAmount: n.Amount, ImageURL: &redirect}}
 	n.Metadata = json.RawMessage(`{"order_id": "order-77", "who": ["Ann.Canary@example.com"], "phone": "5551234"}`)
 	n.Secret = webhook.NewSecret()
 	s := f.create(t, n)
@@ -126,10 +126,10 @@ func TestEraseCustomer_LeavesTheAddressInNoTable(t *testing.T) {
 		return got
 	}
 	canary := strings.ToLower(erasedEmail)
-	full := []string{"checkout_session", "event", "sandbox_charge", "transaction", "webhook_attempt", "webhook_delivery", "webhook_endpoint"}
+	full := []string{"checkout_session", "event", "picture", "sandbox_charge", "transaction", "webhook_attempt", "webhook_delivery", "webhook_endpoint"}
 	require.ElementsMatch(t, full, f.tablesWith(t, canary), "the search works")
 	want := map[string]int{"checkout_session": 1, "transaction": 1, "event": 1, "sandbox_charge": 1,
-		"webhook_attempt": 1, "webhook_delivery": 1, "webhook_endpoint": 1, "idempotent_request": 1}
+		"webhook_attempt": 1, "webhook_delivery": 1, "webhook_endpoint": 1, "idempotent_request": 1, "picture": 1}
 
 	dry := erase(false)
 	require.Equal(t, want, dry.Rows)

@@ -80,6 +80,9 @@ func TestOptions_AreThese(t *testing.T) {
 		"recordOptions": {ofActivity(recordOptions), optionsRow{
 			queue: TaskQueueWebhooks, startToClose: 10 * time.Second, first: 500 * ms, factor: 2, longest: time.Minute,
 		}},
+		"fetchOptions": {ofActivity(fetchOptions), optionsRow{
+			queue: TaskQueueWebhooks, startToClose: 40 * time.Second, first: 5 * time.Second, factor: 2, longest: time.Minute,
+		}},
 		"housekeepingOptions": {ofActivity(housekeepingOptions), optionsRow{
 			startToClose: 10 * time.Minute, scheduleToClose: 15 * time.Minute, heartbeat: 30 * time.Second,
 			first: time.Second, factor: 2, longest: time.Minute,

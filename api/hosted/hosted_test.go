@@ -52,7 +52,8 @@ type harness struct {
 	pay      func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
 	complete func(h *harness, ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
 	refs     map[string]checkout.Ref
-	paid     []string // transactions that were asked for
+	pictures map[string][]checkout.Picture // to fetch, by session
+	paid     []string                      // transactions that were asked for
 	mu       sync.Mutex
 }
 
@@ -64,7 +65,8 @@ func newHarness(t *testing.T) *harness {
 	store, err := storage.Open(t.Context(), storage.Options{URL: database, Keys: keys, MaxConns: 4})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	h := &harness{t: t, database: database, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{}, refs: map[string]checkout.Ref{}}
+	h := &harness{t: t, database: database, store: store, log: &bytes.Buffer{}, cards: &cardNetwork{},
+		refs: map[string]checkout.Ref{}, pictures: map[string][]checkout.Picture{}}
 	h.server = newServer(Config{
 		Store: store, Workflows: &runs.Client{Temporal: fakeTemporal{h: h}}, TestCards: h.cards, CheckoutURL: testURL,
 		Limits: limit.Rates{Requests: storage.Rate{PerSecond: 1000, Burst: 1000}, Forms: storage.Rate{PerSecond: 1000, Burst: 1000}},
@@ -182,9 +184,9 @@ func (h *harness) session(with ...func(*storage.NewSession, *checkout.Merchant))
 	}
 	n.MerchantID = merchant.ID
 	require.NoError(h.t, h.store.CreateMerchant(h.t.Context(), merchant, n.Mode, nil))
-	_, err := h.store.CreateSession(h.t.Context(), n, func(context.Context, checkout.Session) error { return nil })
+	created, err := h.store.CreateSession(h.t.Context(), n, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(h.t, err)
-	h.refs[n.ID] = merchant.Owner(n.Mode).Ref(n.ID)
+	h.refs[n.ID], h.pictures[n.ID] = merchant.Owner(n.Mode).Ref(n.ID), created.Pictures
 	return n.ID
 }
 

@@ -17,7 +17,7 @@ CREATE TABLE picture (
     fetched_at   timestamptz, -- the end of the fetch
     last_used_at timestamptz NOT NULL DEFAULT clock_timestamp(), -- by a new session, to the hour
     CONSTRAINT picture_url_key UNIQUE (merchant_id, mode, url_digest),
-    CONSTRAINT picture_status_check CHECK (
+    CONSTRAINT picture_result_check CHECK (
         (status = 'ready') = (num_nonnulls(content_type, content, width, height) = 4)
         AND (status = 'failed') = (failure IS NOT NULL) AND (status = 'pending') = (fetched_at IS NULL))
 );

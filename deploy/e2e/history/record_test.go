@@ -162,6 +162,9 @@ func TestHistories_OfSteering(t *testing.T) {
 	_, orphan, err := store.PublishTest(t.Context(), steered.TestEvent(endpoint))
 	require.NoError(t, err)
 	e2e.Query[string](t, stack, `UPDATE webhook_delivery SET next_attempt_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, orphan.ID)
+	beans := "http://127.0.0.1:1/beans.png"
+	steered.Create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "line_items": [{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "` + beans + `"}]}`)
+	picture := e2e.Query[string](t, stack, `SELECT id FROM picture WHERE url = $1`, beans)
 	reconcile, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "reconcile-" + orphan.ID, TaskQueue: workflows.TaskQueueCheckout}, workflows.TypeReconcile)
 	require.NoError(t, err)
 	var result workflows.ReconcileResult
@@ -182,6 +185,7 @@ func TestHistories_OfSteering(t *testing.T) {
 		"webhook_replay_completed":          {completed, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"webhook_replay_running":            {running, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING},
 		"reconcile_restarts":                {reconcile.GetID(), enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
+		"picture_fetch":                     {picture, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"merchant_update":                   {changed.ID, enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED},
 		"checkout_session_followed":         {lost, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, // started again by Reconcile
 	} {

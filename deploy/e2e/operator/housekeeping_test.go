@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/deploy/e2e"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows"
 	"example.com/checkout/workflows/checkout"
 )
@@ -48,10 +51,22 @@ func TestReconcile_StartsAgainWhatAnOperatorTerminated(t *testing.T) {
 	_, missing, err := store.PublishTest(t.Context(), m.TestEvent(endpoint))
 	require.NoError(t, err)
 
+	const picture = "http://127.0.0.1:1/beans.png"
+	unseen, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: parked.Owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC,
+		Metadata: json.RawMessage(`{}`), MaxAttempts: 3,
+		LineItems: []checkout.LineItem{{Name: "Beans", Quantity: 1, UnitAmount: 1050, ImageURL: new(picture)}},
+	}}, func(context.Context, checkout.Session) error { return nil }) // nobody starts the runs, as after a crash
+	require.NoError(t, err)
+	e2e.Query[string](t, e2e.Shared, `UPDATE picture SET created_at = now() - interval '1 hour' WHERE id = $1 RETURNING id`, unseen.Pictures[0].ID)
+
 	e2e.Await(t, "the delivery that was retrying is delivered by a new run", 30*time.Second, func() bool { return e2e.DeliveryStatus(t, retrying) == "delivered" })
 	require.Equal(t, 2, e2e.Query[int](t, e2e.Shared, `SELECT run FROM webhook_delivery WHERE id = $1`, retrying))
 	e2e.Await(t, "the delivery that was parked is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, parked.ID) == "delivered" })
 	e2e.Await(t, "the delivery that was never started is delivered", 60*time.Second, func() bool { return e2e.DeliveryStatus(t, missing.ID) == "delivered" })
+	e2e.Await(t, "the picture is given up after its tries", 60*time.Second, func() bool {
+		return e2e.Query[string](t, e2e.Shared, `SELECT status || tries FROM picture WHERE id = $1`, unseen.Pictures[0].ID) == "failed3"
+	})
 	e2e.Await(t, "the session can be paid", 30*time.Second, func() bool {
 		_, _, _ = m.Pay(session, e2e.CardSucceeds) // refused until it has a run again
 		return m.Session(session).Field("status") == "completed"

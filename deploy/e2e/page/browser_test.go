@@ -35,6 +35,7 @@ import (
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
 )
 
 const (
@@ -51,6 +52,7 @@ func TestBrowser(t *testing.T) {
 		"declined, then paid":               testBrowserDeclined,
 		"a tab that is out of date":         testBrowserStaleTab,
 		"what is bought":                    testBrowserItems,
+		"shows pictures":                    testBrowserPictures,
 		"3-D Secure":                        testBrowser3DS,
 		"waits for a slow card":             testBrowserSlowCard,
 		"expires while it is open":          testBrowserExpires,
@@ -247,6 +249,49 @@ func testBrowserItems(t *testing.T, browser context.Context) {
 		b.Do(chrome.Click(".back a"), chrome.See("#thanks"))
 		require.Equal(t, address+"/cart?session="+id, chrome.Get(b, chromedp.Location()))
 	}
+}
+
+// testBrowserPictures looks at a session whose items have pictures, one of which cannot be had.
+func testBrowserPictures(t *testing.T, browser context.Context) {
+	m := e2e.NewMerchant(t, e2e.Shared)
+	drawn := func(width, height int, c color.Color) []byte {
+		picture := image.NewNRGBA(image.Rect(0, 0, width, height)) // its edge is clear
+		draw.Draw(picture, picture.Bounds().Inset(width/8), image.NewUniform(c), image.Point{}, draw.Src)
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, picture))
+		return b.Bytes()
+	}
+	files := map[string][]byte{
+		"/beans.png": drawn(600, 900, color.NRGBA{R: 0x7a, G: 0x43, B: 0x1d, A: 0xff}), "/grinder.png": drawn(800, 500, color.NRGBA{G: 0x6e, B: 0x8c, A: 0xff}),
+	}
+	var asked sync.Map
+	merchants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.URL.Path, r.Header.Get("User-Agent"))
+		if files[r.URL.Path] == nil {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(files[r.URL.Path]) // the client may hang up
+	}))
+	t.Cleanup(merchants.Close)
+	id := m.Create(fmt.Sprintf(`{"amount": 154.80, "currency": "EUR", "payout_currency": "USDC", "line_items": [
+		{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95, "image_url": "%[1]s/beans.png?token=1"},
+		{"name": "Grinder", "quantity": 1, "unit_amount": 99.90, "image_url": "%[1]s/grinder.png"},
+		{"name": "Paper filters", "quantity": 1, "unit_amount": 5.00, "image_url": "%[1]s/gone.png"}]}`, merchants.URL))
+	e2e.Await(t, "every picture is fetched or given up", 20*time.Second, func() bool {
+		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status <> 'pending'`, m.ID) == 3
+	})
+	b := chrome.NewTab(t, browser)
+	open(b, m, id)
+	b.Do(seeState("form"), chromedp.Poll[chromedp.Void](`Array.from(document.querySelectorAll("img.picture")).every((p) => p.complete)`))
+	got := chrome.Get(b, chromedp.Evaluate[[]string](
+		`Array.from(document.querySelectorAll("img.picture")).map((p) => p.naturalWidth + "x" + p.naturalHeight + " in " + p.offsetWidth)`))
+	require.Equal(t, []string{"128x192 in 48", "192x120 in 48"}, got)
+	b.Inspect("pictures")
+	asked.Range(func(path, agent any) bool {
+		require.Equal(t, webhook.UserAgent, agent, "the customer's browser asks only us: %s", path)
+		return true
+	})
 }
 
 // testBrowser3DS refuses at the bank, fails there and confirms, in one session.

@@ -49,7 +49,15 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 	}
 	refused := m.Create(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "webhook_url": "` + talks.URL + `"}`)
 	m.MustPay(refused, e2e.CardDeclined)
+	picture := "canary-picture-2290"
+	for _, server := range []string{talks.URL, "http://127.0.0.1:1", "http://10.0.0.1", "http://" + picture + ".invalid"} {
+		m.Create(fmt.Sprintf(`{"amount": 1, "currency": "EUR", "payout_currency": "USDC", "line_items": [
+			{"name": "Beans", "quantity": 1, "unit_amount": 1, "image_url": "%s/beans.png?token=%s"}]}`, server, picture))
+	}
 	m.AwaitDelivery(e2e.DeliveryOf(t, e2e.Shared, refused, "checkout.failed"), "status", "failed", 40*time.Second)
+	e2e.Await(t, "no picture can be had", 30*time.Second, func() bool {
+		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status = 'failed'`, m.ID) == 4
+	})
 	m.Must(http.StatusBadRequest, http.MethodPost, "/v1/checkout", strings.Replace(body, `"EUR"`, `"`+note+`"`, 1))
 	m.Arrivals(3, 10*time.Second)
 	m.AwaitStatus(id, checkout.StatusCompleted, 5*time.Second)
@@ -79,6 +87,7 @@ func TestCanaries_AreOnlyWhereTheyBelong(t *testing.T) {
 		{Name: "database password", Value: databasePassword(t)},
 		{Name: "e-mail", Value: email, Tables: []string{"checkout_session", "transaction", "event"}},
 		{Name: "metadata", Value: note, Tables: []string{"checkout_session", "event"}},
+		{Name: "URL of a picture", Value: picture, Tables: []string{"checkout_session", "picture"}},
 		{Name: "token in a path or query", Value: token},
 	}
 	for _, h := range invariant.HeaderCanaries {
