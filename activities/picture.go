@@ -137,7 +137,9 @@ func enter(ctx context.Context, places chan struct{}) bool {
 }
 
 // picture fetches a picture and makes the small copy. The failure is "" for a picture.
-func (p *Pictures) picture(ctx context.Context, mode checkout.Mode, address string) (storage.PictureFile, pictureFailure) {
+func (p *Pictures) picture(
+	ctx context.Context, mode checkout.Mode, address string,
+) (storage.PictureFile, pictureFailure) {
 	body, failure := p.receivers.get(ctx, mode, address)
 	if failure != "" {
 		return storage.PictureFile{}, failure

@@ -61,7 +61,7 @@ func claiming(width, height uint32) []byte {
 
 // withComment returns a JPEG with a comment, where cameras write the place too.
 func withComment(picture []byte, comment string) []byte {
-	segment := binary.BigEndian.AppendUint16([]byte{0xff, 0xfe}, uint16(len(comment)+2)) //nolint:gosec // short
+	segment := binary.BigEndian.AppendUint16([]byte{0xff, 0xfe}, uint16(len(comment)+2))
 	return append(append(append(bytes.Clone(picture[:2]), segment...), comment...), picture[2:]...)
 }
 

@@ -102,7 +102,8 @@ type PictureFile struct {
 // CustomerPicture returns a picture of a session's page. The customer knows the session's id, as in
 // CustomerSession. It returns checkout.ErrNotFound.
 func (s *Store) CustomerPicture(ctx context.Context, sessionID, pictureID string) (f PictureFile, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT p.content_type, p.content, p.width, p.height`+shownPictures+` AND p.id = $2 LIMIT 1`,
+	err = s.pool.QueryRow(ctx, `
+		SELECT p.content_type, p.content, p.width, p.height`+shownPictures+` AND p.id = $2 LIMIT 1`,
 		sessionID, pictureID).Scan(&f.ContentType, &f.Content, &f.Width, &f.Height)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f, checkout.ErrNotFound
