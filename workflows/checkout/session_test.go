@@ -23,7 +23,7 @@ func TestSession_IsCompleteAndKeepsTheMerchantsBytes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{"id":"cs_1","url":"https://pay.example/cs_1","amount":10.50,"currency":"EUR","payout_currency":"ETH","status":"pending",`+
 		`"customer_email":null,"metadata":{"z":"<&>","a":1.50},"redirect_url":"https://shop.example/?a=1&b=<2>",`+
-		`"cancel_url":null,"description":"1 < 2","locale":null,"line_items":[{"name":"A & B","quantity":2,"unit_amount":5.25}],"webhook_url":null,`+
+		`"cancel_url":null,"description":"1 < 2","locale":null,"line_items":[{"name":"A & B","quantity":2,"unit_amount":5.25,"image_url":null}],"webhook_url":null,`+
 		`"livemode":false,"transaction":null,"payout":null,"created_at":"2026-01-02T02:04:05.000Z","expires_at":"2026-01-02T03:04:05.000Z",`+
 		`"completed_at":null,"timeline":[{"status":"pending","at":"2026-01-02T02:04:05.000Z","transaction_id":null,"payout_id":null,"reason":null}],"payment_in_progress":false}`, string(got))
 }
