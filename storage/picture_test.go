@@ -131,8 +131,9 @@ func TestDeleteOldPictures_LeavesThoseInUse(t *testing.T) {
 	require.Equal(t, used, f.query(t, `SELECT url FROM picture`))
 }
 
-// TestCreateSession_PicturesNeverDeadlock creates sessions that use the same stale pictures in different orders.
-func TestCreateSession_PicturesNeverDeadlock(t *testing.T) {
+// TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce creates sessions with the same pictures in different orders,
+// some of them stale.
+func TestCreateSession_SessionsAtTheSameTimeFetchAPictureOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var urls []string
