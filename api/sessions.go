@@ -89,11 +89,17 @@ func (s *Server) createSession(r *http.Request) (int, any, error) {
 	return http.StatusCreated, located{"/v1/checkout/" + got.ID, createdSession{s.withURL(got), secret}}, nil
 }
 
-// picturesAtOnce is how many runs one create starts at the same time.
-const picturesAtOnce = 10
+const (
+	// picturesAtOnce is how many runs one create starts at the same time.
+	picturesAtOnce = 10
+	// picturesWait is how long a create waits for them: a slow Temporal must not hold up the answer.
+	picturesWait = 2 * time.Second
+)
 
 // fetchPictures starts the runs that fetch the session's new pictures. Reconcile starts what fails here.
 func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
+	ctx, cancel := context.WithTimeout(ctx, picturesWait)
+	defer cancel()
 	var starts errgroup.Group
 	starts.SetLimit(picturesAtOnce)
 	for _, p := range session.Pictures {
