@@ -78,6 +78,19 @@ func TestSignIn_GuessesFromEverywhereAreSlowAndLockNobodyOut(t *testing.T) {
 	require.Equal(t, 70-59, refused, "of 70 guesses from as many addresses; the owner took a token before")
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.1:80", "/signin", right).Code, "a browser that nobody knows")
 	require.Equal(t, http.StatusSeeOther, d.from(h, "203.0.113.2:80", "/signin", right, first.Result().Cookies()...).Code, "the browser of the owner")
+	d.newMember(d.other, "ann@shop.example", checkout.RoleOwner)
+	there := url.Values{"email": {"ann@shop.example"}, "password": {password}, "merchant": {d.other}}
+	both := d.from(h, "203.0.113.5:80", "/signin", there, first.Result().Cookies()...)
+	require.Equal(t, http.StatusTooManyRequests, both.Code, "not known at that merchant: an address has one bucket")
+	d.exec(`DELETE FROM token_bucket`)
+	both = d.from(h, "203.0.113.5:80", "/signin", there, first.Result().Cookies()...)
+	require.Equal(t, http.StatusSeeOther, both.Code)
+	for i := range 70 {
+		d.from(h, fmt.Sprintf("198.51.100.%d:80", i), "/signin", url.Values{"email": {"ann@shop.example"}, "password": {"wrong"}})
+	}
+	for _, form := range []url.Values{right, there} {
+		require.Equal(t, http.StatusSeeOther, d.from(h, "203.0.113.6:80", "/signin", form, both.Result().Cookies()...).Code, "known at both")
+	}
 	forged := &http.Cookie{Name: "known", Value: knownBrowser("another hash")}
 	require.Equal(t, http.StatusTooManyRequests, d.from(h, "203.0.113.3:80", "/signin", right, forged).Code)
 	require.Equal(t, http.StatusUnprocessableEntity, d.from(h, "203.0.113.4:80", "/signin", url.Values{"email": {"bob@shop.example"}}).Code, "another account")

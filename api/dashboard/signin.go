@@ -134,11 +134,37 @@ func (s *server) mayGuessHere(r *http.Request, email, hash string) (bool, error)
 // guesser returns the name of the bucket of an account: the browser's own if the account was signed in before
 // in this browser. hash is the hash of the account's password, "" without an account.
 func (s *server) guesser(r *http.Request, account, hash string) string {
-	if cookie, err := r.Cookie(s.cookieName(knownCookie)); err == nil && hash != "" &&
-		hmac.Equal([]byte(cookie.Value), []byte(knownBrowser(hash))) {
-		return ownerOf(account, cookie.Value)
+	if hash == "" {
+		return ownerOf(account)
+	}
+	known := knownBrowser(hash)
+	for _, value := range s.knownBrowsers(r) {
+		if hmac.Equal([]byte(value), []byte(known)) {
+			return ownerOf(account, known)
+		}
 	}
 	return ownerOf(account)
+}
+
+// knownBrowsers returns the values that a browser keeps, one for each account that signed in.
+func (s *server) knownBrowsers(r *http.Request) []string {
+	cookie, err := r.Cookie(s.cookieName(knownCookie))
+	if err != nil {
+		return nil
+	}
+	values := strings.Split(cookie.Value, ".")
+	return values[:min(len(values), maxKnown)]
+}
+
+// addKnown makes a browser keep the value for the account with the password of hash, and those for the others.
+func (s *server) addKnown(w http.ResponseWriter, r *http.Request, hash string) {
+	values := []string{knownBrowser(hash)}
+	for _, value := range s.knownBrowsers(r) {
+		if value != values[0] && len(values) < maxKnown {
+			values = append(values, value)
+		}
+	}
+	s.setCookie(w, knownCookie, strings.Join(values, "."), knownSeconds)
 }
 
 // ownerOf returns the name of an account's bucket. It is a hash, so that no typed text is stored.
@@ -176,7 +202,7 @@ func (s *server) startSession(
 	}
 	s.setCookie(w, memberCookie, token, 0)
 	s.setOthers(w, others)
-	s.setCookie(w, knownCookie, knownBrowser(passwordHash), knownSeconds)
+	s.addKnown(w, r, passwordHash)
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: safeNext allows only pages of ours
 	return nil
 }
@@ -209,6 +235,7 @@ const (
 	noticeSeconds = 60
 	knownCookie   = "known"
 	knownSeconds  = 180 * 24 * 60 * 60
+	maxKnown      = 1 + maxOthers
 )
 
 // cookieName adds the prefix __Host- over https, so that browsers insist on https.
