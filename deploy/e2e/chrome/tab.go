@@ -284,6 +284,17 @@ func (b *Tab) RequireNoSideways(what string) {
 	})()`)), "%s scrolls sideways", what)
 }
 
+// RequireTablesFit checks that nothing of the page scrolls sideways on a small laptop, 1280 pixels wide, also not in a
+// table's own box.
+func (b *Tab) RequireTablesFit(what string) {
+	b.T.Helper()
+	b.Do(Size{width: 1280, height: 800}.emulate())
+	require.Empty(b.T, Get(b, chromedp.Evaluate[[]string](`Array.from(document.querySelectorAll("html, main, main *"))
+		.filter((e) => e.scrollWidth > e.clientWidth && (e.tagName === "HTML" || ["auto", "scroll"].includes(getComputedStyle(e).overflowX)))
+		.map((e) => e.outerHTML.slice(0, 90) + "… " + e.scrollWidth + " in " + e.clientWidth)`)), "%s at 1280 pixels", what)
+	b.Do(chromedp.EmulateReset())
+}
+
 // Keep writes a picture of the page.
 func (b *Tab) Keep(name string, picture []byte) {
 	b.T.Helper()

@@ -47,6 +47,7 @@ func TestDashboard_EveryPage(t *testing.T) {
 		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/account",
 	} {
 		page(b, m, path)
+		b.RequireTablesFit(path)
 		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
 	}
 	page(b, m, "/test/sessions/"+unpaid)
