@@ -28,16 +28,17 @@ import (
 const (
 	pictureTimeout   = 10 * time.Second // from the DNS lookup to the last byte
 	maxPictureBody   = 5 << 20
-	maxPicturePixels = 20_000_000
+	maxPicturePixels = 15_000_000
+	maxPictureScans  = 64     // of a progressive JPEG, which has about 10; each goes through all pixels again
 	maxPictureSide   = 16_384 // scaling a line of pixels would take more memory than decoding it
 	maxPictureTries  = 3
 	pictureRetry     = 2 * time.Second // doubled after each try
 )
 
-// How many pictures a worker process works on at once. A body takes 5 MB. A JPEG of 20 megapixels may take 300 MB
+// How many pictures a worker process works on at once. A body takes 5 MB. A JPEG of 15 megapixels may take 360 MB
 // while it is decoded, so one is decoded at a time. Each merchant and mode gets the places of one lane.
 const (
-	picturePlaces   = 16
+	picturePlaces   = 8
 	pictureDecoders = 1
 )
 
@@ -66,7 +67,8 @@ type pictureFailure string
 const (
 	failureType   pictureFailure = "not a JPEG, PNG, GIF or WebP picture"
 	failureBody   pictureFailure = "larger than 5 MB"
-	failurePixels pictureFailure = "more than 20 megapixels, or a side of more than 16,384"
+	failurePixels pictureFailure = "more than 15 megapixels, or a side of more than 16,384"
+	failureScans  pictureFailure = "a JPEG of more than 64 scans"
 	failureBroken pictureFailure = "cannot be decoded"
 	failureTries  pictureFailure = "the worker died"
 	failureStatus pictureFailure = "refused by the server" // a redirect, too
@@ -196,6 +198,9 @@ func (r receivers) get(ctx context.Context, mode checkout.Mode, address string) 
 // pictureFormats are the formats that are read. SVG is a document that may have scripts.
 var pictureFormats = []string{"jpeg", "png", "gif", "webp"}
 
+// startOfScan begins each scan of a JPEG. The pixels of a scan have no such bytes.
+var startOfScan = []byte{0xff, 0xda}
+
 // smallPicture returns the copy of a picture that the page shows: at most checkout.MaxPictureSide on each side, on
 // white, without metadata. Of a moving picture it is the first frame.
 func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
@@ -203,6 +208,8 @@ func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
 	switch {
 	case err != nil || !slices.Contains(pictureFormats, format) || size.Width < 1 || size.Height < 1:
 		return f, failureType
+	case format == "jpeg" && bytes.Count(body, startOfScan) > maxPictureScans:
+		return f, failureScans
 	case size.Width > maxPictureSide, size.Height > maxPictureSide, size.Width*size.Height > maxPicturePixels:
 		return f, failurePixels
 	}

@@ -21,6 +21,14 @@ const stalePicture = `(p.status = 'ready' AND p.fetched_at < clock_timestamp() -
 const wantedPictures = `
 	(SELECT id, url, sha256(convert_to(url, 'UTF8')) AS digest FROM unnest($3::text[], $4::text[]) AS u (id, url)) w`
 
+// maxPendingPictures bounds what a merchant's mode may leave to fetch. What comes beyond it is not fetched.
+const maxPendingPictures = 200
+
+// roomForPictures is true while fewer are pending.
+const roomForPictures = `(
+	SELECT count(*) FROM (
+		SELECT FROM picture p WHERE p.merchant_id = $1 AND p.mode = $2 AND p.status = 'pending' LIMIT $5) pending) < $5`
+
 // usePictures adds the URLs that are new to the merchant and mode, and notes that the others are used, once an
 // hour at most: so creates that use the same pictures seldom wait for each other. The order prevents deadlocks.
 const usePictures = `
@@ -29,6 +37,7 @@ const usePictures = `
 	WHERE NOT EXISTS (
 		SELECT FROM picture p WHERE p.merchant_id = $1 AND p.mode = $2 AND p.url_digest = w.digest
 			AND p.last_used_at > clock_timestamp() - interval '1 hour' AND NOT ` + stalePicture + `)
+		AND ` + roomForPictures + `
 	ORDER BY w.digest
 	ON CONFLICT (merchant_id, mode, url_digest) DO UPDATE SET last_used_at = excluded.last_used_at
 	RETURNING used.id, used.url`
@@ -39,11 +48,12 @@ const renewPictures = `
 		width = NULL, height = NULL, created_at = clock_timestamp(), fetched_at = NULL
 	FROM ` + wantedPictures + `
 	WHERE p.merchant_id = $1 AND p.mode = $2 AND p.url_digest = w.digest AND ` + stalePicture + `
+		AND ` + roomForPictures + `
 	RETURNING p.id, p.url`
 
 // insertPictures makes the pictures of the session's line items known. It returns those that must be fetched.
 // A session without pictures costs no round trip.
-func insertPictures(ctx context.Context, tx pgx.Tx, session checkout.Session) (added []checkout.Picture, err error) {
+func (s *Store) insertPictures(ctx context.Context, session checkout.Session) (added []checkout.Picture, err error) {
 	var ids, urls []string
 	for _, item := range session.LineItems {
 		if item.ImageURL != nil && !slices.Contains(urls, *item.ImageURL) {
@@ -53,23 +63,24 @@ func insertPictures(ctx context.Context, tx pgx.Tx, session checkout.Session) (a
 	if len(urls) == 0 {
 		return nil, nil
 	}
-	var batch pgx.Batch
-	for _, query := range []string{usePictures, renewPictures} {
-		batch.Queue(query, session.MerchantID, session.Mode, ids, urls).Query(func(rows pgx.Rows) error {
-			var p checkout.Picture
-			_, err := pgx.ForEachRow(rows, []any{&p.ID, &p.URL}, func() error {
-				if slices.Contains(ids, p.ID) {
-					added = append(added, p)
-				}
-				return nil
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		added = nil
+		var batch pgx.Batch
+		for _, query := range []string{usePictures, renewPictures} {
+			batch.Queue(query, session.MerchantID, session.Mode, ids, urls, maxPendingPictures).Query(func(rows pgx.Rows) error {
+				var p checkout.Picture
+				_, err := pgx.ForEachRow(rows, []any{&p.ID, &p.URL}, func() error {
+					if slices.Contains(ids, p.ID) {
+						added = append(added, p)
+					}
+					return nil
+				})
+				return err
 			})
-			return err
-		})
-	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("pictures: %w", err)
-	}
-	return added, nil
+		}
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	return added, wrap("pictures", err)
 }
 
 // shownPictures are the pictures p that the page of the session $1 can show.

@@ -68,6 +68,48 @@ func TestCreateSession_FetchesAPictureOnceADay(t *testing.T) {
 	require.EqualValues(t, 2, f.query(t, `SELECT count(*) FROM picture`))
 }
 
+func TestCreateSession_LeavesFewPicturesToFetch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	urls := make([]string, 50)
+	for i := range 4 {
+		for j := range urls {
+			urls[j] = fmt.Sprintf("https://shop.example/%d/%d.png", i, j)
+		}
+		require.Len(t, f.create(t, showing(f.newSession(), urls...)).Pictures, 50)
+	}
+	first := f.create(t, showing(f.newSession(), "https://shop.example/more.png"))
+	require.Empty(t, first.Pictures, "200 are pending")
+	require.Len(t, f.create(t, showing(f.liveSession(), "https://shop.example/more.png")).Pictures, 1, "the other mode has its own")
+	f.exec(t, `UPDATE picture SET status = 'failed', failure = 'x', fetched_at = clock_timestamp() WHERE url LIKE '%/0/%'`)
+	require.Len(t, f.create(t, showing(f.newSession(), "https://shop.example/more.png")).Pictures, 1)
+	f.exec(t, `UPDATE picture SET fetched_at = now() - interval '2 minutes' WHERE status = 'failed'`)
+	f.exec(t, `INSERT INTO picture (id, merchant_id, mode, url, url_digest)
+		SELECT 'pic_' || i, merchant_id, mode, i, sha256(i::text::bytea) FROM generate_series(1, 50) i, (SELECT * FROM picture WHERE mode = 'test' LIMIT 1) p`)
+	require.Empty(t, f.create(t, showing(f.newSession(), "https://shop.example/0/0.png")).Pictures, "nor is one fetched again")
+}
+
+// TestCreateSession_APictureHoldsUpNoOtherCreate: a create that waits for Temporal has locked no picture.
+func TestCreateSession_APictureHoldsUpNoOtherCreate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const url = "https://shop.example/logo.png"
+	waits, goOn := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		_, err := f.CreateSession(context.Background(), showing(f.newSession(), url), func(context.Context, checkout.Session) error {
+			close(waits)
+			<-goOn
+			return nil
+		})
+		done <- err
+	}()
+	<-waits
+	f.create(t, showing(f.newSession(), url))
+	close(goOn)
+	require.NoError(t, <-done)
+}
+
 func TestPicture_BelongsToItsMerchantModeAndSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -107,9 +149,10 @@ func TestOverdue_HasPicturesWhoseFetchIsLate(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, showing(f.newSession(), "https://shop.example/a.png", "https://shop.example/b.png"))
 	f.fetched(t, s.Owner, s.Pictures[0], beans)
-	late, err := f.Overdue(t.Context(), time.Minute, "", 10)
+	late, err := f.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Empty(t, late)
+	f.exec(t, `UPDATE picture SET created_at = created_at - interval '6 minutes'`)
 	late, err = f.Overdue(t.Context(), 0, "", 10)
 	require.NoError(t, err)
 	require.Len(t, late, 1)

@@ -39,6 +39,12 @@ type NewSession struct {
 func (s *Store) CreateSession(
 	ctx context.Context, n NewSession, start func(context.Context, checkout.Session) error,
 ) (checkout.Session, error) {
+	session := n.Session
+	var err error
+	// Before the session's transaction, which waits for Temporal: other creates may use the same pictures.
+	if session.Pictures, err = s.insertPictures(ctx, session); err != nil {
+		return checkout.Session{}, fmt.Errorf("create session: %w", err)
+	}
 	select {
 	case s.creates <- struct{}{}:
 		defer func() { <-s.creates }()
@@ -46,8 +52,7 @@ func (s *Store) CreateSession(
 		return checkout.Session{}, ctx.Err()
 	}
 
-	session := n.Session
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if n.Secret != "" {
 			endpoint, err := s.insertSessionSecret(ctx, tx, n)
 			if err != nil {
@@ -55,12 +60,7 @@ func (s *Store) CreateSession(
 			}
 			session.SigningEndpoint = &endpoint
 		}
-		var err error
-		if session.Pictures, err = insertPictures(ctx, tx, session); err != nil {
-			return err
-		}
-
-		err = tx.QueryRow(ctx, `
+		err := tx.QueryRow(ctx, `
 			WITH clock AS (SELECT date_trunc('milliseconds', clock_timestamp()) AS now)
 			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency,
 				status, metadata, customer_email, redirect_url, webhook_url, signing_endpoint_id,

@@ -1798,7 +1798,7 @@ type LineItem struct {
 
 // LineItemRequest A line of what the customer buys.
 type LineItemRequest struct {
-	// ImageUrl A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 20 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only.
+	// ImageUrl A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 15 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only.
 	ImageUrl *string `json:"image_url,omitempty"`
 
 	// Name No line breaks.

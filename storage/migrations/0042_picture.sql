@@ -21,7 +21,7 @@ CREATE TABLE picture (
         (status = 'ready') = (num_nonnulls(content_type, content, width, height) = 4)
         AND (status = 'failed') = (failure IS NOT NULL) AND (status = 'pending') = (fetched_at IS NULL))
 );
-CREATE INDEX picture_pending ON picture (created_at) WHERE status = 'pending';
+CREATE INDEX picture_pending ON picture (merchant_id, mode) WHERE status = 'pending';
 CREATE INDEX picture_last_used ON picture (last_used_at);
 
 -- +goose Down

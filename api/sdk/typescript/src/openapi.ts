@@ -987,7 +987,7 @@ export interface components {
              * @description The price of one piece, in major units of the currency with at most 2 decimals.
              */
             unit_amount: number;
-            /** @description A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 20 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only. */
+            /** @description A picture of it, as JPEG, PNG, GIF or WebP of at most 5 MB and 15 megapixels. We fetch it once a day at most, without following a redirect, and the page shows our small copy. A picture that we cannot get is not shown. Live mode https only. */
             image_url?: string | null;
         };
         /** @description A line of what the customer buys. */
