@@ -16,6 +16,8 @@ const (
 	maxMetadataFilters = 5
 	// maxMetadataRange is the longest time between since and until: no index has metadata.
 	maxMetadataRange = 31 * 24 * time.Hour
+	// metadataSlack lets a listing that began within the range end: now goes on from page to page.
+	metadataSlack = 12 * time.Hour
 )
 
 // metadataKey returns the key of a parameter metadata[key].
@@ -61,7 +63,7 @@ func (q query) checkMetadataRange(f storage.SessionFilter, p storage.Page) error
 	if until.IsZero() {
 		until = time.Now()
 	}
-	if p.Since.IsZero() || until.Sub(p.Since) > maxMetadataRange {
+	if p.Since.IsZero() || until.Sub(p.Since) > maxMetadataRange+metadataSlack {
 		q.add("since", "must be given with metadata[key], and lie at most 31 days before until, or before now without until")
 	}
 	return q.err()

@@ -27,6 +27,9 @@ var errOtherMerchant = fmt.Errorf("the form is of another merchant: %w", failure
 // membershipField is the field of every form that names the member for whom the page was made.
 const membershipField = "membership"
 
+// membershipHeader is the same for htmx, which loads parts of a page.
+const membershipHeader = "Membership"
+
 // checkMembership returns errOtherMerchant for a form that was shown to another of the person's members.
 func (v visit) checkMembership() error {
 	if of := v.PostFormValue(membershipField); of != "" && of != v.Member.ID {

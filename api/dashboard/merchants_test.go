@@ -81,6 +81,32 @@ func TestMerchants_AFormOfAnotherMerchantDoesNothing(t *testing.T) {
 	require.Equal(t, 303, b.form("/test/members", "/test/members").send("email", "eve@shop.example", "role", "viewer").status)
 }
 
+func TestMerchants_APartOfAnotherMerchantsPageLoadsTheWholePage(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	b := d.people()
+	ann := b.form("/account", "/account/password").fields.Get(membershipField)
+	require.Contains(t, b.get("/test/keys").body, `hx-headers='{"Membership": "`+ann+`"}'`)
+	got := b.send("GET", "/test/keys", nil, "HX-Request", "true", membershipHeader, ann)
+	require.Equal(t, 200, got.status)
+	require.Empty(t, got.header.Get("HX-Refresh"))
+	b.form("/account", "/account/merchants/"+d.merchant).send()
+	got = b.send("GET", "/test/keys", nil, "HX-Request", "true", membershipHeader, ann)
+	require.Equal(t, 409, got.status)
+	require.Equal(t, "true", got.header.Get("HX-Refresh"))
+}
+
+func TestMerchants_AForgottenPasswordEndsTheOthersOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, withMail)
+	b := d.people()
+	token, hash := checkout.NewToken()
+	require.NoError(t, d.store.KeepReset(t.Context(), value[string](d, `SELECT id FROM member WHERE role = 'viewer'`), hash))
+	require.Equal(t, "/signin?reset=1", b.form("/password/reset", "/password/reset").
+		send("code", token, "password", "another one to know", "password_again", "another one to know").to())
+	require.Zero(t, d.signedIn())
+}
+
 // TestMerchants_EveryFormNamesTheMember: a form that is written in another way would lack the field.
 func TestMerchants_EveryFormNamesTheMember(t *testing.T) {
 	t.Parallel()

@@ -458,6 +458,8 @@ func TestStream_TellsOfChangesAndEnds(t *testing.T) {
 	go func() { feed.Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 
+	other := s.as(checkout.RoleViewer).get("/test/deliveries/stream?of=usr_another")
+	require.Equal(t, changed, other.body, "a page of another merchant loads, and ends")
 	nobody := s.browser().stream(t.Context())
 	require.Equal(t, 303, nobody.StatusCode)
 	require.NoError(t, nobody.Body.Close())

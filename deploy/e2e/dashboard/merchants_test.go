@@ -39,4 +39,13 @@ func TestDashboard_SeveralMerchants(t *testing.T) {
 	b.TakeFaults() // the status 409
 	page(b, first, "/account")
 	require.Contains(t, b.Text(".facts"), first.ID)
+
+	page(b, first, "/test/keys") // loads its list again and again
+	member := func() string {
+		return chrome.Get(b, chromedp.Evaluate[string](`document.body.getAttribute("hx-headers") || ""`))
+	}
+	before := member()
+	b.Script(`fetch("/account/merchants/` + second.ID + `", {method: "POST"})`)
+	e2e.Await(t, "the page becomes the other merchant's", 30*time.Second, func() bool { return member() != "" && member() != before })
+	b.TakeFaults() // the status 409
 }
