@@ -300,7 +300,7 @@ func TestDeliveries_AreReadAgainOnlyWhenTheyChanged(t *testing.T) {
 	viewer := s.as(checkout.RoleViewer)
 	for _, path := range []string{"/test/deliveries", "/test/deliveries/" + s.ref.ID} {
 		page := viewer.get(path)
-		require.Contains(t, page.body, `sse-connect="/test/deliveries/stream"`)
+		require.Contains(t, page.body, `sse-connect="/test/deliveries/stream?of=usr_`)
 		again := html.UnescapeString(regexp.MustCompile(`hx-get="([^"]+)"`).FindStringSubmatch(page.body)[1])
 		require.Equal(t, 200, viewer.get(again).status, "as a page of its own")
 		got := viewer.send("GET", again, nil, "HX-Request", "true")
