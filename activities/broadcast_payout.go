@@ -35,5 +35,8 @@ func (a *Payments) broadcast(ctx context.Context, p storage.PayoutToSend) (Broad
 		return BroadcastPayoutResult{}, asFinal(ctx, err, "")
 	}
 	got, err := chain.Payouts.Transfer(ctx, p)
+	if why, ok := held[got.Held]; ok {
+		raise(ctx, p.Mode, why.alarm, why.says+p.ID)
+	}
 	return BroadcastPayoutResult{got.Failure, got.Held, got.Generation}, asFinal(ctx, err, ErrTypePayoutNotFound)
 }

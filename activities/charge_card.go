@@ -31,7 +31,8 @@ type PaymentAnswer struct {
 // confirmation are stored before the confirmation is sent, and a repeat asks the network first. It
 // fails with SessionNotPending when the session's time is over by PostgreSQL's clock, with
 // PaymentInFlight, whose detail is the id of the other payment, with PaymentNotPossible when there is
-// no exchange rate, and with PaymentNotFound. After these four, nothing was charged.
+// no exchange rate or the payment could not be paid out, and with PaymentNotFound. After these four,
+// nothing was charged.
 func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnswer, error) {
 	p, err := a.payment(ctx, in)
 	if err != nil {
@@ -41,11 +42,17 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 		return a.goOn(ctx, in, p, checkout.PaymentOutcome.Chargeable)
 	}
 
-	rate, err := p.rates.Quote(ctx, p.Currency, p.PayoutCurrency)
+	rate, err := p.chain.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
+	if err == nil {
+		err = p.checkBounds(ctx)
+	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, "")
 	}
 	reference, err := p.cards.Prepare(ctx, p.ChargeRequest)
+	if errors.Is(err, checkout.ErrChargeRefused) {
+		raise(ctx, in.Mode, alarmCharge, "the card network refuses to begin the charge of "+in.TransactionID)
+	}
 	if err != nil {
 		return PaymentAnswer{}, asFinal(ctx, err, ErrTypePaymentUnknownToNetwork)
 	}
@@ -61,6 +68,22 @@ func (a *Payments) ChargeCard(ctx context.Context, in PaymentInput) (PaymentAnsw
 	}
 	p.Reference = reference
 	return a.confirm(ctx, in, p, 1)
+}
+
+// checkBounds returns checkout.ErrPaymentNotPossible when the payment could not be paid out. The create of its
+// session has seen other bounds: the limits of the treasury or the network's fee are different now.
+func (p payment) checkBounds(ctx context.Context) error {
+	if p.chain.Bounds == nil {
+		return nil
+	}
+	bounds, known := p.chain.Bounds(p.Currency, p.PayoutCurrency)
+	net := p.Amount - p.Fee.Of(p.Amount)
+	if known && bounds.Hold(net) {
+		return nil
+	}
+	logger(ctx).WarnContext(ctx, "payment refused: it could not be paid out", "transaction_id", p.TransactionID,
+		"net", net, "currency", p.Currency, "known", known, "least", bounds.Least, "most", bounds.Most)
+	return checkout.ErrPaymentNotPossible
 }
 
 // errBegunElsewhere makes Temporal repeat the activity. The repeat reads what was stored.
@@ -85,7 +108,7 @@ func (a *Payments) goOn(
 	case !confirmable(result.Outcome):
 		return a.record(ctx, in, p, result)
 	}
-	rate, err := p.rates.Quote(ctx, p.Currency, p.PayoutCurrency)
+	rate, err := p.chain.Rates.Quote(ctx, p.Currency, p.PayoutCurrency)
 	if err != nil {
 		return PaymentAnswer{}, asUnavailable(ctx, err)
 	}

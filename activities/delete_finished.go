@@ -71,7 +71,8 @@ func deleteFrom(total *int, do func(after string, limit int) (last string, delet
 }
 
 // DeleteFinished deletes finished deliveries older than in.Age, and old events without a delivery.
-// It also deletes old idempotent requests, token buckets, mails and secrets that waited for their page, and
+// It also deletes old idempotent requests, token buckets, mails, useless tokens of cards and secrets that waited for
+// their page, and
 // sessions, pictures, audit entries, API requests and rows of the sandbox whose age in in is not 0. Pictures have
 // the age of sessions. The kinds take turns, one page each, so an error or a backlog of one kind does not block the
 // others. It returns the number of deleted deliveries and events.
@@ -112,6 +113,7 @@ func (h *Housekeeping) sweeps(ctx context.Context, in DeleteFinishedInput, gone 
 			return last.Owner != "", err
 		}},
 		{1, func(int) (bool, error) { return false, h.Store.ForgetReveals(ctx) }},
+		deleteAll(new(int), func(limit int) (int, error) { return h.Store.ForgetCardTokens(ctx, limit) }),
 		deleteAll(new(int), func(limit int) (int, error) { return h.Store.DeleteOldMails(ctx, in.Age, limit) }),
 	}
 	if in.Session > 0 {

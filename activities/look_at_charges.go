@@ -11,9 +11,9 @@ import (
 // looksPage is how many charges are read at once.
 const looksPage = 100
 
-// LookAtCharges asks the card network about each charge that was reported to be at risk, and about each
-// dispute that is not decided. It returns how many it asked about. What the network says now counts, so
-// neither the number nor the order of the reports matters.
+// LookAtCharges asks the card network about each charge that was reported to be at risk or refunded, about each
+// dispute that is not decided, and now and then about refunds that may be returned. It returns how many it asked
+// about. What the network says now counts, so neither the number nor the order of the reports matters.
 func (b *Books) LookAtCharges(ctx context.Context, in ModeInput) (int, error) {
 	of, err := b.of(in)
 	if err != nil {
@@ -51,8 +51,6 @@ func (b book) lookAt(ctx context.Context, look storage.ChargeLook) error {
 		return err
 	}
 	found, err := b.Store.RecordRisks(ctx, b.mode, look, risks)
-	for _, f := range found {
-		logger(ctx).ErrorContext(ctx, "a charge is at risk", "kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
-	}
+	b.say(ctx, found)
 	return err
 }

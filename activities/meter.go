@@ -35,6 +35,7 @@ var (
 const (
 	modeKey   = attribute.Key("checkout.mode")
 	statusKey = attribute.Key("checkout.session.status")
+	alarmKey  = attribute.Key("checkout.alarm")
 
 	reconcileOutcomeKey = attribute.Key("checkout.reconcile.outcome")
 )

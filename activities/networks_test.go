@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func newDesk(t *testing.T) *desk {
 	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", PaymentAttempts: 3}
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard", FeeBasisPoints: 100, PaymentAttempts: 3}
 	require.NoError(t, store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
 	d := &desk{t: t, owner: m.Owner(checkout.ModeTest)}
 	d.Payments = &activities.Payments{Store: store, Test: activities.SandboxNetworks(d.cards("sandbox"), d.chain("sandbox"))}
@@ -66,7 +67,7 @@ func (n noting) note(what string) { n.d.asked = append(n.d.asked, n.name+" "+wha
 
 func (n noting) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency) (checkout.Quote, error) {
 	n.note("Quote")
-	return checkout.Quote{Rate: "1.08"}, nil
+	return checkout.Quote{Rate: checkout.MustRate("1.08")}, nil
 }
 
 func (n noting) Prepare(_ context.Context, req checkout.ChargeRequest) (string, error) {
@@ -239,4 +240,121 @@ func TestBooks_AreOfOneMode(t *testing.T) {
 			require.Equal(t, want, err == nil, mode)
 		}
 	}
+}
+
+// noRates is a source without rates.
+type noRates struct{}
+
+func (noRates) Quote(context.Context, checkout.Currency, checkout.PayoutCurrency) (checkout.Quote, error) {
+	return checkout.Quote{}, fmt.Errorf("%w from EUR to USDC: one source alone", checkout.ErrNoRate)
+}
+
+// TestChargeCard_WithoutARateNothingBegins: no intent exists, no attempt is used up, and the payment can be dropped.
+func TestChargeCard_WithoutARateNothingBegins(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	d.Test.Chains[testChain] = activities.Chain{Rates: noRates{}}
+	in := d.payment(checkout.AcquirerStripe, testChain)
+	asked, err := d.do(nil, d.ChargeCard, in)
+	failure, ok := errors.AsType[*temporal.ApplicationError](err)
+	require.True(t, ok && failure.Type() == activities.ErrTypePaymentNotPossible && failure.NonRetryable(), err)
+	require.Empty(t, asked)
+	d.refused(in)
+}
+
+// refused makes sure that a payment has not begun and can be dropped.
+func (d *desk) refused(in activities.PaymentInput) {
+	d.t.Helper()
+	charge, err := d.Store.Charge(d.t.Context(), in.Ref, in.TransactionID)
+	require.NoError(d.t, err)
+	require.False(d.t, charge.Began(), "no attempt is used up")
+	require.NoError(d.t, d.Store.DropPayment(d.t.Context(), in.ID, in.TransactionID))
+	has, err := d.Store.HasPayment(d.t.Context(), in.ID, in.TransactionID)
+	require.NoError(d.t, err)
+	require.False(d.t, has)
+}
+
+// TestChargeCard_ChargesNothingThatCannotBePaidOut: an open session may be older than the bounds.
+func TestChargeCard_ChargesNothingThatCannotBePaidOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	// Of 10.50 there are 10.39 left after the fee.
+	for name, bounds := range map[string]*checkout.PayoutBounds{
+		"the limit was lowered": {Least: 1, Most: 1038}, "the network became dear": {Least: 1040, Most: 100_000}, "nothing is known yet": nil,
+	} {
+		chain := d.chain(testChain)
+		chain.Bounds = func(from checkout.Currency, to checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+			require.Equal(t, checkout.EUR, from)
+			require.Equal(t, checkout.USDC, to)
+			if bounds == nil {
+				return checkout.PayoutBounds{}, false
+			}
+			return *bounds, true
+		}
+		d.Test.Chains[testChain] = chain
+		in := d.payment(checkout.AcquirerStripe, testChain)
+		asked, err := d.do(nil, d.ChargeCard, in)
+		failure, ok := errors.AsType[*temporal.ApplicationError](err)
+		require.True(t, ok && failure.Type() == activities.ErrTypePaymentNotPossible && failure.NonRetryable(), "%s: %v", name, err)
+		require.NotContains(t, asked, "stripe Prepare", name)
+		d.refused(in)
+	}
+	chain := d.chain(testChain)
+	chain.Bounds = func(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+		return checkout.PayoutBounds{Least: 1039, Most: 1039}, true
+	}
+	d.Test.Chains[testChain] = chain
+	require.Contains(t, d.must(d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain)), "stripe Confirm")
+}
+
+// deciding is a card network that decides later.
+type deciding struct {
+	noting
+	payment chan checkout.PaymentOutcome // the answers to Payment; the last one again when it is closed
+}
+
+func (n deciding) Confirm(context.Context, string, int, checkout.ChargeRequest) (checkout.ChargeResult, error) {
+	return checkout.ChargeResult{Outcome: checkout.OutcomeProcessing}, nil
+}
+
+func (n deciding) Payment(context.Context, string) (checkout.ChargeResult, error) {
+	outcome, more := <-n.payment
+	if !more {
+		outcome = checkout.OutcomeSucceeded
+	}
+	return checkout.ChargeResult{Outcome: outcome}, nil
+}
+
+// TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain: nothing is decided meanwhile, and nothing is charged again.
+func TestChargeCard_AnIntentThatIsBeingDecidedIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.onNetworks()
+	answers := make(chan checkout.PaymentOutcome, 4)
+	d.Test.Cards[checkout.AcquirerStripe] = deciding{noting{d: d, name: "stripe"}, answers}
+	in := d.payment(checkout.AcquirerStripe, testChain)
+	waits := activities.PaymentAnswer{Outcome: checkout.OutcomeProcessing, Watch: true}
+	for _, activity := range []any{d.ChargeCard, d.ChargeCard, d.ConfirmPayment} {
+		answers <- checkout.OutcomeProcessing // for the repeats, which ask before they confirm
+		var got activities.PaymentAnswer
+		_, err := d.do(&got, activity, in)
+		require.NoError(t, err)
+		require.Equal(t, waits, got)
+	}
+	charge, err := d.Store.Charge(t.Context(), in.Ref, in.TransactionID)
+	require.NoError(t, err)
+	require.Equal(t, 1, charge.Confirms, "it is not confirmed again")
+	_, err = d.Store.FinishPayment(t.Context(), in.Ref, in.TransactionID)
+	require.ErrorIs(t, err, checkout.ErrPaymentUndecided)
+
+	close(answers) // one that is being decided is left, then it has succeeded
+	began := time.Now()
+	d.must(d.WatchPayment, in)
+	require.Greater(t, time.Since(began), 4*time.Second, "it is polled")
+	var got activities.PaymentAnswer
+	_, err = d.do(&got, d.ConfirmPayment, in)
+	require.NoError(t, err)
+	require.Equal(t, activities.PaymentAnswer{Outcome: checkout.OutcomeSucceeded}, got)
 }

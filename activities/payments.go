@@ -47,6 +47,7 @@ func SandboxNetworks(cards checkout.CardNetwork, chain Chain) Networks {
 type Chain struct {
 	Rates   checkout.RateSource
 	Payouts PayoutSender
+	Bounds  checkout.FindBounds // nil: everything is paid out
 }
 
 // PayoutSender sends payouts. A repeat never sends a payout twice. An error means that the outcome is
@@ -97,7 +98,7 @@ type payment struct {
 	storage.Charge
 
 	cards checkout.CardNetwork
-	rates checkout.RateSource
+	chain Chain
 }
 
 // payment reads a payment. It returns checkout.ErrNotFound and ErrNoNetwork.
@@ -115,7 +116,7 @@ func (a *Payments) onNetworks(mode checkout.Mode, c storage.Charge) (payment, er
 		return payment{}, ErrNoNetwork
 	}
 	chain, err := a.chain(mode, c.ChainRef)
-	return payment{Charge: c, cards: cards, rates: chain.Rates}, err
+	return payment{Charge: c, cards: cards, chain: chain}, err
 }
 
 // Settlement lists the runs that the workflow must start after a decision.
@@ -139,8 +140,8 @@ func asFinal(ctx context.Context, err error, notFound string) error {
 	case errors.Is(err, checkout.ErrPaymentUndecided):
 		return temporal.NewNonRetryableApplicationError(
 			"no final answer of the card network is stored", ErrTypePaymentUndecided, nil)
-	case errors.Is(err, checkout.ErrNoRate):
-		return temporal.NewNonRetryableApplicationError(checkout.ErrNoRate.Error(), ErrTypePaymentNotPossible, nil)
+	case errors.Is(err, checkout.ErrNoRate), errors.Is(err, checkout.ErrPaymentNotPossible):
+		return temporal.NewNonRetryableApplicationError(publicReason(err), ErrTypePaymentNotPossible, nil)
 	case errors.Is(err, checkout.ErrNotPending):
 		return temporal.NewNonRetryableApplicationError("session is not pending",
 			ErrTypeSessionNotPending, nil)
@@ -162,6 +163,8 @@ func publicReason(err error) string {
 		return ErrNoNetwork.Error()
 	case errors.Is(err, checkout.ErrNoRate):
 		return checkout.ErrNoRate.Error()
+	case errors.Is(err, checkout.ErrPaymentNotPossible):
+		return checkout.ErrPaymentNotPossible.Error()
 	case errors.Is(err, storage.ErrWrongMasterKey):
 		return storage.ErrWrongMasterKey.Error()
 	case storage.Unavailable(err):

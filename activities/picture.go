@@ -11,13 +11,13 @@ import (
 	"image/png"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"golang.org/x/image/draw"
 	_ "golang.org/x/image/webp" // image.Decode reads it
+	"golang.org/x/sync/semaphore"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -48,15 +48,15 @@ type Pictures struct {
 
 	receivers receivers
 	lanes     *lanes
-	places    chan struct{}
-	decoders  chan struct{}
+	places    *semaphore.Weighted
+	decoders  *semaphore.Weighted
 }
 
 // NewPictures returns the activity. guard checks every address before it connects to it.
 func NewPictures(store *storage.Store, guard *AddressGuard) *Pictures {
 	return &Pictures{
 		Store: store, receivers: newReceivers(guard), lanes: newLanes(),
-		places: make(chan struct{}, picturePlaces), decoders: make(chan struct{}, pictureDecoders),
+		places: semaphore.NewWeighted(picturePlaces), decoders: semaphore.NewWeighted(pictureDecoders),
 	}
 }
 
@@ -81,8 +81,6 @@ var passing = []pictureFailure{
 	pictureFailure(webhook.ErrorConnect), pictureFailure(webhook.ErrorHTTP), pictureFailure(webhook.ErrorInternal),
 }
 
-func (f pictureFailure) Error() string { return string(f) }
-
 // ErrTypePictureAway is the type of the error after which Temporal tries again, at the time in the error.
 const ErrTypePictureAway = "PictureAway"
 
@@ -96,10 +94,10 @@ func (p *Pictures) FetchPicture(ctx context.Context, ref checkout.Ref) error {
 	}
 	began := time.Now()
 	defer func() { p.lanes.leave(lane, time.Since(began), false) }()
-	if !enter(ctx, p.places) {
-		return ctx.Err()
+	if err := p.places.Acquire(ctx, 1); err != nil {
+		return err
 	}
-	defer func() { <-p.places }()
+	defer p.places.Release(1)
 
 	address, try, err := p.Store.BeginPicture(ctx, ref)
 	if errors.Is(err, checkout.ErrNotFound) {
@@ -128,16 +126,6 @@ func pictureAway(why string, wait time.Duration) error {
 	})
 }
 
-// enter waits for a place. It returns false when ctx ends first.
-func enter(ctx context.Context, places chan struct{}) bool {
-	select {
-	case places <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // picture fetches a picture and makes the small copy. The failure is "" for a picture.
 func (p *Pictures) picture(
 	ctx context.Context, mode checkout.Mode, address string,
@@ -146,22 +134,19 @@ func (p *Pictures) picture(
 	if failure != "" {
 		return storage.PictureFile{}, failure
 	}
-	if !enter(ctx, p.decoders) {
+	if p.decoders.Acquire(ctx, 1) != nil {
 		return storage.PictureFile{}, pictureFailure(webhook.ErrorInternal)
 	}
-	defer func() { <-p.decoders }()
+	defer p.decoders.Release(1)
 	return smallPicture(body)
 }
 
 // get returns the body of a picture. As with webhooks the guard checks each address that it dials, and a redirect
 // is not followed.
 func (r receivers) get(ctx context.Context, mode checkout.Mode, address string) ([]byte, pictureFailure) {
-	transport := r.test
-	if mode.Live() {
-		transport = r.live
-		if u, err := url.Parse(address); err != nil || u.Scheme != "https" {
-			return nil, pictureFailure(webhook.ErrorBlockedAddress) // no check let this URL into the row
-		}
+	transport, ok := r.transport(mode, address)
+	if !ok {
+		return nil, pictureFailure(webhook.ErrorBlockedAddress)
 	}
 	ctx, cancel := context.WithTimeout(ctx, pictureTimeout)
 	defer cancel()
@@ -217,7 +202,8 @@ func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
 	if err != nil || decoded.Bounds().Empty() {
 		return f, failureBroken
 	}
-	f.Width, f.Height = fitPicture(decoded.Bounds().Dx(), decoded.Bounds().Dy())
+	const most = checkout.MaxPictureSide
+	f.Width, f.Height = storage.FitPicture(decoded.Bounds().Dx(), decoded.Bounds().Dy(), most, most)
 	small := image.NewRGBA(image.Rect(0, 0, f.Width, f.Height))
 	draw.Draw(small, small.Bounds(), image.NewUniform(color.White), image.Point{}, draw.Src)
 	draw.BiLinear.Scale(small, small.Bounds(), decoded, decoded.Bounds(), draw.Over, nil)
@@ -225,18 +211,6 @@ func smallPicture(body []byte) (f storage.PictureFile, failure pictureFailure) {
 		return f, failureBroken
 	}
 	return f, ""
-}
-
-// fitPicture returns the size in which a picture fits. It keeps the proportions and never makes a picture larger.
-func fitPicture(width, height int) (w, h int) {
-	const most = checkout.MaxPictureSide
-	switch {
-	case width <= most && height <= most:
-		return width, height
-	case width > height:
-		return most, max(1, height*most/width)
-	}
-	return max(1, width*most/height), most
 }
 
 // encodePicture returns a picture as JPEG, or as PNG when that is smaller, as of a drawing.

@@ -179,14 +179,14 @@ func TestPictures_GetEveryAnswer(t *testing.T) {
 			body, failure := newReceivers(c.guard).get(t.Context(), c.mode, c.url+"/picture.png"+token)
 			require.Equal(t, c.want, failure)
 			require.Equal(t, c.want == "", body != nil)
-			require.NotContains(t, failure.Error(), "canary")
+			require.NotContains(t, string(failure), "canary")
 			require.Less(t, time.Since(began), time.Minute, "it ends")
 		})
 	}
 	t.Cleanup(func() { require.Zero(t, elsewhere.connections.Load(), "no redirect was followed") })
 }
 
-// TestPictures_AMerchantsPicturesLeavePlacesToOthers: whoever finds no place in its lane is told to come back.
+// TestPictures_AMerchantsPicturesLeavePlacesToOthers: a try that finds no place in its lane is put off.
 func TestPictures_AMerchantsPicturesLeavePlacesToOthers(t *testing.T) {
 	t.Parallel()
 	p := NewPictures(nil, NewAddressGuard(true))

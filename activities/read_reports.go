@@ -47,7 +47,7 @@ func (b book) readReports(ctx context.Context) (int, error) {
 			if isNew {
 				fresh++
 			}
-			if e.CreatedAt.Before(now.Add(-reportsLate)) {
+			if !e.Unread && e.CreatedAt.Before(now.Add(-reportsLate)) {
 				read = storage.AcquirerCursor{EventID: e.ID, CreatedAt: e.CreatedAt}
 			}
 			cursor = e.ID

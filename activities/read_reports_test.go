@@ -92,3 +92,17 @@ func TestReadReports_KeepsItsPlaceWhenTheNetworkIsAway(t *testing.T) {
 	b.away = nil
 	require.Equal(t, 2, b.readReports())
 }
+
+// TestReadReports_PassesReportsThatCannotBeRead: PostgreSQL cannot hold their ids.
+func TestReadReports_PassesReportsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	b.reported(5*time.Hour, 4*time.Hour, 3*time.Hour, 2*time.Hour)
+	for i := range b.events[:3] {
+		b.events[i].ID, b.events[i].Unread = b.events[i].ID+"\x00", true
+	}
+	require.Equal(t, 1, b.readReports(), "a whole page of them hides nothing")
+	require.Equal(t, []string{"", "evt_2\x00"}, b.asked)
+	require.Zero(t, b.readReports())
+	require.Equal(t, []string{"evt_4"}, b.asked, "the stored place is a report that can be read")
+}

@@ -37,6 +37,16 @@ func newReceivers(guard *AddressGuard) receivers {
 		live: newTransport(guard, checkout.ModeLive)}
 }
 
+// transport returns the transport of a mode. It returns false for an address that live mode does not take: no check
+// let such a URL into a row.
+func (r receivers) transport(mode checkout.Mode, address string) (http.RoundTripper, bool) {
+	if !mode.Live() {
+		return r.test, true
+	}
+	u, err := url.Parse(address)
+	return r.live, err == nil && u.Scheme == "https"
+}
+
 // newTransport returns a transport. It is used without an http.Client, which would follow
 // redirects: a redirect leads to a URL that the merchant did not register.
 func newTransport(guard *AddressGuard, mode checkout.Mode) *http.Transport {
@@ -96,12 +106,9 @@ func dialTLS(
 func (r receivers) post(
 	ctx context.Context, mode checkout.Mode, address string, headers http.Header, body []byte,
 ) (status int, kind webhook.ErrorKind, response []byte) {
-	transport := r.test
-	if mode.Live() {
-		transport = r.live
-		if u, err := url.Parse(address); err != nil || u.Scheme != "https" {
-			return 0, webhook.ErrorBlockedAddress, nil // no check let this URL into the row
-		}
+	transport, ok := r.transport(mode, address)
+	if !ok {
+		return 0, webhook.ErrorBlockedAddress, nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, webhook.ResponseTimeout)

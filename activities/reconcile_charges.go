@@ -171,7 +171,7 @@ func (b book) judge(ctx context.Context, c checkout.Charged, now time.Time) (*ch
 	case !match.Paid:
 		refund := checkout.Refund{
 			Mode: b.mode, Reference: c.Reference, TransactionID: match.TransactionID,
-			Reason: checkout.RefundUnmatched,
+			Reason: checkout.RefundUnmatched, Amount: c.Amount - c.Refunded,
 		}
 		return &checkout.Finding{
 			Kind: checkout.FindingChargeUnmatched,
@@ -204,8 +204,7 @@ func (b book) note(ctx context.Context, result *ReconcileChargesResult, subject 
 	fresh, err := b.Store.OpenFinding(ctx, *f)
 	if fresh {
 		result.Found++
-		logger(ctx).ErrorContext(ctx, "the books differ from the card network",
-			"kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+		b.say(ctx, []checkout.Finding{*f})
 	}
 	return err
 }
@@ -214,7 +213,8 @@ func (b book) note(ctx context.Context, result *ReconcileChargesResult, subject 
 const refundPage = 100
 
 // SendRefunds makes the refunds that are stored. It returns how many are decided now. A repeat refunds
-// nothing twice: the refund's id is the network's idempotency key, and a charge has one refund.
+// nothing twice: the refund's id is the network's idempotency key. What becomes of a refund that succeeded
+// LookAtCharges sees.
 func (b *Books) SendRefunds(ctx context.Context, in ModeInput) (int, error) {
 	var (
 		n      int
@@ -245,18 +245,22 @@ func (b *Books) SendRefunds(ctx context.Context, in ModeInput) (int, error) {
 }
 
 func (b book) sendRefund(ctx context.Context, r checkout.Refund) (decided bool, err error) {
-	got, err := b.Refund(ctx, r.Reference, r.ID)
-	if err != nil || got.Status == checkout.RefundPending {
+	if err := b.Store.MaySendRefund(ctx, r); err != nil {
 		return false, err
 	}
-	if got.Status == checkout.RefundFailed {
-		f := checkout.Finding{
-			Mode: r.Mode, Kind: checkout.FindingRefundFailed, Subject: r.Reference,
-			Detail: "The card network refused the refund " + r.ID + ".",
-		}
-		if _, err := b.Store.OpenFinding(ctx, f); err != nil {
-			return false, err
-		}
+	got, err := b.Refund(ctx, r.Reference, r.ID)
+	if err != nil {
+		return false, err
 	}
-	return true, b.Store.RecordRefund(ctx, r, got)
+	found, err := b.Store.RecordRefund(ctx, r, got)
+	b.say(ctx, found)
+	return err == nil && got.Status != checkout.RefundPending, err
+}
+
+// say logs findings that are new.
+func (b book) say(ctx context.Context, found []checkout.Finding) {
+	for _, f := range found {
+		logger(ctx).ErrorContext(ctx, "the books differ from the card network",
+			"kind", f.Kind, "subject", f.Subject, "detail", f.Detail)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"example.com/checkout/activities"
+	"example.com/checkout/api/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
@@ -78,7 +80,7 @@ func newBooks(t *testing.T) *books {
 				yield(checkout.Charged{}, b.away)
 			}
 		}
-	}, Events: b.list, Note: store.NoteAcquirerEvent, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
+	}, Events: b.list, Note: acquirer.Reports{Store: store, Log: slog.New(slog.DiscardHandler)}.Note, Risks: func(_ context.Context, reference string) ([]checkout.ChargeRisk, error) {
 		return b.risks[reference], b.away
 	}, Charged: func(_ context.Context, reference string) (checkout.Charged, error) {
 		c, ok := b.old[reference]
@@ -103,7 +105,7 @@ func (b *books) paid(outcome checkout.PaymentOutcome) checkout.Charged {
 	id := checkout.NewID(checkout.PrefixTransaction)
 	reference := "pi_" + id
 	require.NoError(b.t, b.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
-	_, err = b.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, reference)
+	_, err = b.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
 	require.NoError(b.t, err)
 	if outcome != "" {
 		_, _, err = b.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: outcome, Failure: "card_declined"})
@@ -214,12 +216,48 @@ func TestReconcileCharges_AChargeWithoutASessionGoesBack(t *testing.T) {
 func TestReconcileCharges_ARefusedRefundIsFound(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	c := b.paid(checkout.OutcomeFailed)
+	b.paid(checkout.OutcomeFailed)
 	b.compare()
+	first := b.pending()
 	b.answer = checkout.RefundFailed
 	_, err := run[int](b, b.SendRefunds)
 	require.NoError(t, err)
-	require.Equal(t, c.Reference, b.findings()[checkout.FindingRefundFailed])
+	require.Equal(t, first[0].ID, b.findings()[checkout.FindingRefundFailed])
+}
+
+func (b *books) pending() []checkout.Refund {
+	b.t.Helper()
+	got, err := b.Store.PendingRefunds(b.t.Context(), checkout.ModeLive, "", 10)
+	require.NoError(b.t, err)
+	return got
+}
+
+// TestRefund_AnUnmatchedChargeIsRefundedAgain: by a person. The comparison repeats no refund that failed.
+func TestRefund_AnUnmatchedChargeIsRefundedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBooks(t)
+	c := b.paid(checkout.OutcomeFailed)
+	_, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	require.ErrorIs(t, err, checkout.ErrNotFound, "it has had no refund")
+	b.compare()
+	first, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	require.NoError(t, err)
+	require.Equal(t, checkout.RefundPending, first.Status, "it is under way")
+	b.answer = checkout.RefundFailed
+	_, err = run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	b.compare()
+	require.Empty(t, b.pending())
+
+	b.answer, b.refunds = checkout.RefundSucceeded, map[string]checkout.RefundResult{}
+	second, err := b.Store.RefundUnmatched(t.Context(), c.TransactionID)
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID, second.ID)
+	require.NotContains(t, b.findings(), checkout.FindingRefundFailed)
+	_, err = run[int](b, b.SendRefunds)
+	require.NoError(t, err)
+	require.Len(t, b.refunds, 1)
+	require.Empty(t, b.ledger(), "its charge was never booked")
 }
 
 func TestReconcileCharges_FindsWhatDiffers(t *testing.T) {

@@ -50,8 +50,8 @@ func (t *Treasury) SyncTreasury(ctx context.Context, in ModeInput) (TreasuryRepo
 		return TreasuryReport{}, asFinal(ctx, ErrNoNetwork, "")
 	}
 	report, err := follow(ctx)
-	for _, alarm := range report.Alarms {
-		logger(ctx).ErrorContext(ctx, "treasury", "mode", in.mode(), "alarm", alarm)
+	for _, says := range report.Alarms {
+		raise(ctx, in.mode(), alarmTreasury, says)
 	}
 	return report, asFinal(ctx, err, "")
 }

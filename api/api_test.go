@@ -192,6 +192,11 @@ var plenty = Limits{
 
 var errPrivate = errors.New("must not lead to a private address")
 
+// anyPayout sets no bounds.
+func anyPayout(checkout.Currency, checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+	return checkout.PayoutBounds{Most: checkout.MaxAmount}, true
+}
+
 func newFront(t *testing.T, change ...func(*Config)) *front {
 	t.Helper()
 	f := &front{t: t, url: pgtemp.ForTest(t, storage.Migrate), temporal: &temporalDouble{}, log: &safeBuffer{}}
@@ -215,7 +220,7 @@ func newFront(t *testing.T, change ...func(*Config)) *front {
 		Payouts: map[checkout.Mode]*Payouts{checkout.ModeLive: {
 			Currencies:   checkout.PayoutCurrencies,
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return time.Time{} },
-			LeastPayout:  func(context.Context, checkout.Currency, checkout.PayoutCurrency) checkout.Amount { return 0 },
+			Bounds:       anyPayout,
 		}},
 		Limits: plenty, IdempotencyWait: -1,
 		Log: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

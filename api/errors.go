@@ -29,6 +29,7 @@ const (
 	codePayoutNotFailed  = "payout_not_failed"
 	codeTransferNotFinal = "transfer_not_final"
 	codePaymentRefunded  = "payment_refunded"
+	codeAddressReverted  = "payout_address_reverted"
 	codeReplayRunning    = "replay_running"
 	codeReplayRate       = "replay_rate_exceeded"
 	codeTooLarge         = "payload_too_large"
@@ -43,12 +44,13 @@ const (
 type errorBody struct {
 	Error     string          `json:"error"`
 	Message   string          `json:"message"`
-	Param     string          `json:"param,omitempty"`      // of the first fault
-	Errors    []fault         `json:"errors,omitempty"`     // all faults
-	Status    checkout.Status `json:"status,omitempty"`     // session_not_pending, payment_in_progress, order_id_in_use
-	SessionID string          `json:"session_id,omitempty"` // order_id_in_use
-	URL       string          `json:"url,omitempty"`        // order_id_in_use
-	Checks    *health.Checks  `json:"checks,omitempty"`     // readyz
+	Param     string          `json:"param,omitempty"`              // of the first fault
+	Errors    []fault         `json:"errors,omitempty"`             // all faults
+	Status    checkout.Status `json:"status,omitempty"`             // of the session that is in the way
+	SessionID string          `json:"session_id,omitempty"`         // order_id_in_use
+	URL       string          `json:"url,omitempty"`                // order_id_in_use
+	ChangesAt string          `json:"address_changes_at,omitempty"` // payout_address_reverted
+	Checks    *health.Checks  `json:"checks,omitempty"`             // readyz
 	RequestID string          `json:"request_id"`
 }
 
@@ -118,6 +120,18 @@ func orderIDInUse(holder checkout.Session) *refusal {
 	return e
 }
 
+// addressReverted refuses to retry a payout. The answer has the time of an announced change of the address.
+func addressReverted(cause *checkout.AddressRevertedError) *refusal {
+	e := refuse(
+		failure.Conflict, codeAddressReverted,
+		"The network reverted a transfer of the payout to your present payout address. "+cause.Advice(),
+	)
+	if cause.ChangesAt != nil {
+		e.body.ChangesAt = checkout.FormatTime(*cause.ChangesAt)
+	}
+	return e
+}
+
 // unavailable returns the refusal for a request with an unknown outcome.
 func unavailable(cause error) *refusal {
 	return told(failure.Unavailable, wordsOfKind[failure.Unavailable], cause)
@@ -169,8 +183,13 @@ var wordsOfError = []struct {
 	}},
 	{checkout.ErrNoRate, words{
 		code:    codeUnavailable,
-		message: "There is no exchange rate at present that can be trusted. Nothing was created. Repeat the request later.",
+		message: "No trusted exchange rate is currently available. Nothing was created. Retry later.",
 		header:  map[string]string{"Retry-After": "30"},
+	}},
+	{checkout.ErrPaymentNotPossible, words{
+		code:    codeUnavailable,
+		message: "Payout limits and network fees are not loaded yet. Nothing was created. Retry in a few seconds.",
+		header:  map[string]string{"Retry-After": "5"},
 	}},
 	{checkout.ErrNotPending, words{code: codeNotPending, message: "The session is no longer pending."}},
 	{storage.ErrIdempotencyConflict, words{

@@ -155,7 +155,8 @@ func TestOpenAPI_TheCurrencyDecidesHowAnAmountIsWritten(t *testing.T) {
 		"SessionRequest.amount": number, "Session.amount": number, "Transaction.amount": number, "Transaction.fee": number,
 		"Transaction.net": number, "Payout.source_amount": number, "Plan.fee_fixed": number,
 		"LineItemRequest.unit_amount": number, "LineItem.unit_amount": number,
-		"Payout.amount": text, "Payout.fee": text, "Payout.exchange_rate": text, "Transaction.exchange_rate": text,
+		"Payout.amount": text, "Payout.fee": text, "Payout.exchange_rate": text, "Payout.locked_exchange_rate": text,
+		"Transaction.exchange_rate": text,
 	}
 	got := map[string]string{}
 	schemas := parsedDocument(t).member("components").member("schemas")

@@ -174,7 +174,7 @@ func (f *front) pay(session string, result checkout.ChargeResult) (string, stora
 	id := checkout.NewID(checkout.PrefixTransaction)
 	card := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 8, ExpYear: 2029, Country: "US"}
 	require.NoError(f.t, f.store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: session, CardToken: "tok", Method: card}))
-	_, err := f.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := f.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(f.t, err)
 	_, _, err = f.store.RecordCharge(ctx, ref, id, result)
 	require.NoError(f.t, err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 
 	"example.com/checkout/storage"
@@ -42,6 +43,9 @@ func (s *Server) retryPayout(r *http.Request) (int, any, error) {
 	}
 	entry := audit(r, checkout.PayoutRetried, p.ID, p.RetryDetail())
 	p, err = s.Workflows.RetryPayout(r.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	if reverted, ok := errors.AsType[*checkout.AddressRevertedError](err); ok {
+		return 0, nil, addressReverted(reverted)
+	}
 	return http.StatusAccepted, p, err
 }
 

@@ -62,9 +62,8 @@ type Payouts struct {
 	// NoQuoteSince returns since when there has been no exchange rate, the zero time while there is
 	// one.
 	NoQuoteSince func(from checkout.Currency, to checkout.PayoutCurrency) time.Time
-	// LeastPayout returns the least amount in from that can be paid out in to at present, because of
-	// the network's fee. It is 0 when that is not known. It asks nobody.
-	LeastPayout func(ctx context.Context, from checkout.Currency, to checkout.PayoutCurrency) checkout.Amount
+	// Bounds says what can be paid out at present. It asks nobody.
+	Bounds checkout.FindBounds
 }
 
 // requestTimeout bounds one request. A slow but normal request waits for a name lookup, for a place

@@ -98,6 +98,9 @@ const (
 
 // fetchPictures starts the runs that fetch the session's new pictures. Reconcile starts what fails here.
 func (s *Server) fetchPictures(ctx context.Context, session checkout.Session) {
+	if len(session.Pictures) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, picturesWait)
 	defer cancel()
 	var starts errgroup.Group
@@ -229,8 +232,8 @@ func quotedAmount(text string) string {
 const noRateFor = 2 * time.Minute
 
 // checkPayout refuses a session that cannot be paid or paid out: no live mode, a currency without a
-// treasury, no payout address on a real chain, no exchange rate, or an amount of which the network's fee
-// leaves too little. The sandbox pays everything.
+// treasury, no payout address on a real chain, no exchange rate, or an amount that is too small or too large.
+// The sandbox pays everything.
 func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
 	offered := s.Payouts[n.Mode]
 	switch {
@@ -253,23 +256,27 @@ func (s *Server) checkPayout(ctx context.Context, n checkout.Session, fee checko
 	if since := offered.NoQuoteSince(n.Currency, n.PayoutCurrency); !since.IsZero() && time.Since(since) > noRateFor {
 		return checkout.ErrNoRate
 	}
-	return offered.checkNetworkFee(ctx, n, fee)
+	return offered.checkBounds(n, fee)
 }
 
-// checkNetworkFee refuses an amount of which, after our fee, the network's would take too much.
-func (p *Payouts) checkNetworkFee(ctx context.Context, n checkout.Session, fee checkout.Fee) error {
-	payout := p.LeastPayout(ctx, n.Currency, n.PayoutCurrency)
-	least, ok := fee.LeastFor(payout)
-	if payout == 0 || ok && n.Amount >= least {
-		return nil
+// checkBounds refuses an amount that, after our fee, is too small or too large to be paid out.
+func (p *Payouts) checkBounds(n checkout.Session, fee checkout.Fee) error {
+	bounds, known := p.Bounds(n.Currency, n.PayoutCurrency)
+	if !known {
+		return checkout.ErrPaymentNotPossible
 	}
 	var found faults
-	if ok {
-		found.add("amount", fmt.Sprintf("must be at least %s %s for %s at present, because of the network's fee",
-			least, n.Currency, n.PayoutCurrency))
-	} else {
-		found.add("amount", fmt.Sprintf("is too small for %s at present, whatever it is, because of the fees",
+	least, ok := fee.LeastFor(bounds.Least)
+	switch most := fee.MostFor(bounds.Most); {
+	case !ok:
+		found.add("amount", fmt.Sprintf("cannot be paid out in %s currently: network fees are too high for any amount",
 			n.PayoutCurrency))
+	case n.Amount < least:
+		found.add("amount", fmt.Sprintf("must currently be at least %s %s for %s, because of the network fee",
+			least, n.Currency, n.PayoutCurrency))
+	case n.Amount > most:
+		found.add("amount", fmt.Sprintf("must currently be at most %s %s, because of the payout limit",
+			most, n.Currency))
 	}
 	return found.err()
 }

@@ -309,30 +309,38 @@ func TestCreateSession_LiveNeedsAnExchangeRate(t *testing.T) {
 	require.Equal(t, 201, f.do("POST", "/v1/checkout", f.merchant.testKey, with("metadata", `{}`)).status)
 }
 
-func TestCreateSession_LiveNeedsAnAmountThatTheNetworkFeeLeaves(t *testing.T) {
+func TestCreateSession_LiveNeedsAnAmountThatCanBePaidOut(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, func(c *Config) {
-		c.Payouts[checkout.ModeLive].LeastPayout = func(_ context.Context, from checkout.Currency, to checkout.PayoutCurrency) checkout.Amount {
-			if from == checkout.EUR && to == checkout.USDC {
-				return 1400
-			}
-			return 0
+		c.Payouts[checkout.ModeLive].Bounds = func(from checkout.Currency, _ checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+			return checkout.PayoutBounds{Least: 1400, Most: 916_000}, from == checkout.EUR
 		}
 	})
 	create := func(key, amount, currency string) answer {
 		return f.do("POST", "/v1/checkout", key, `{"amount": `+amount+`, "currency": "`+currency+`", "payout_currency": "USDC"}`)
 	}
-	got := create(f.merchant.liveKey, "14.13", "EUR") // of which 13.99 would be left
-	require.Equal(t, 400, got.status)
-	require.Equal(t, "invalid_request", got.json["error"])
-	require.Equal(t, "amount", got.json["param"])
-	require.Equal(t, []string{"amount"}, got.params())
-	require.Equal(t, "amount must be at least 14.14 EUR for USDC at present, because of the network's fee", got.json["message"])
+	refused := func(got answer, message string) {
+		t.Helper()
+		require.Equal(t, 400, got.status, got.body)
+		require.Equal(t, "invalid_request", got.json["error"])
+		require.Equal(t, "amount", got.json["param"])
+		require.Equal(t, []string{"amount"}, got.params())
+		require.Equal(t, message, got.json["message"])
+	}
+	refused(create(f.merchant.liveKey, "14.13", "EUR"), // of which 13.99 would be left
+		"amount must currently be at least 14.14 EUR for USDC, because of the network fee")
 	require.Equal(t, 201, create(f.merchant.liveKey, "14.14", "EUR").status)
-	require.Equal(t, 201, create(f.merchant.liveKey, "0.50", "USD").status, "nothing is known")
+	refused(create(f.merchant.liveKey, "10500", "EUR"), "amount must currently be at most 9252.53 EUR, because of the payout limit")
+	refused(create(f.merchant.liveKey, "9252.54", "EUR"), "amount must currently be at most 9252.53 EUR, because of the payout limit")
+	require.Equal(t, 201, create(f.merchant.liveKey, "9252.53", "EUR").status)
 	require.Equal(t, 201, create(f.merchant.testKey, "0.50", "EUR").status, "test mode has no network")
+
+	unknown := create(f.merchant.liveKey, "50.00", "USD")
+	require.Equal(t, 503, unknown.status, "the process has just started")
+	require.Equal(t, "unavailable", unknown.json["error"])
+	require.Equal(t, "5", unknown.header.Get("Retry-After"))
 	f.exec(`UPDATE merchant SET fee_basis_points = 10000 WHERE id = $1`, f.merchant.ID)
-	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount is too small for USDC at present, whatever it is")
+	require.Contains(t, create(f.merchant.liveKey, "999999.99", "EUR").json["message"], "amount cannot be paid out in USDC currently: network fees are too high for any amount")
 	require.Equal(t, 3, f.count("checkout_session"))
 }
 
@@ -354,7 +362,7 @@ func TestCreateSession_OnTestNetworks(t *testing.T) {
 		c.Payouts[checkout.ModeTest] = &Payouts{
 			Currencies:   []checkout.PayoutCurrency{checkout.USDC, checkout.ETH},
 			NoQuoteSince: func(checkout.Currency, checkout.PayoutCurrency) time.Time { return since },
-			LeastPayout:  func(context.Context, checkout.Currency, checkout.PayoutCurrency) checkout.Amount { return 0 },
+			Bounds:       anyPayout,
 		}
 	})
 	refused := func(status int, message, body string) {

@@ -15,7 +15,7 @@ var documented = map[string][]string{
 	"transaction": {"id", "session_id", "status", "amount", "currency", "payout_currency", "fee", "net", "exchange_rate", "customer_email", "metadata",
 		"payment_method", "failure", "attempt", "attempts_remaining", "session_status", "livemode", "created_at", "completed_at"},
 	"payout": {"id", "session_id", "transaction_id", "status", "amount", "currency", "network", "destination", "source_amount", "source_currency",
-		"exchange_rate", "fee", "tx_hash", "failure", "metadata", "livemode", "created_at", "sent_at", "failed_at"},
+		"exchange_rate", "locked_exchange_rate", "exchange_rate_locked_until", "fee", "tx_hash", "failure", "metadata", "livemode", "created_at", "sent_at", "failed_at"},
 	"merchant": {"id", "name", "plan", "payout_addresses", "settings", "livemode", "changed", "previous_attributes"},
 }
 

@@ -20,6 +20,8 @@ type AcquirerEvent struct {
 	Reference string // of the charge; "" when the report is about something else
 	Risk      bool   // a dispute, a warning or a refund of the charge has changed
 	CreatedAt time.Time
+	// Unread says that the report cannot be stored: its ids are none. Only ID may be used, as a cursor.
+	Unread bool
 }
 
 // NoteAcquirerEvent stores a report once. It returns false when the report is known. Reports belong

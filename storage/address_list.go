@@ -21,7 +21,8 @@ func ReadAddressList(from io.Reader) (checkout.AddressList, error) {
 		if text == "" {
 			continue
 		}
-		if checkEthereum(text) != nil && checkBitcoin(checkout.ModeTest, text) != nil {
+		_, notEthereum := EthereumAddress(text)
+		if notEthereum != nil && checkBitcoin(checkout.ModeTest, text) != nil {
 			return nil, fmt.Errorf("line %d is no address of Ethereum or Bitcoin", n)
 		}
 		addresses = append(addresses, text)

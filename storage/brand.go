@@ -285,7 +285,7 @@ func EncodeLogo(r io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	width, height := fitLogo(picture.Bounds().Dx(), picture.Bounds().Dy())
+	width, height := FitPicture(picture.Bounds().Dx(), picture.Bounds().Dy(), maxLogoWidth, maxLogoHeight)
 	for {
 		encoded, err := encodePNG(picture, width, height)
 		if err != nil {
@@ -319,15 +319,15 @@ func decodeLogo(upload []byte) (image.Image, error) {
 	return picture, nil
 }
 
-// fitLogo returns the size in which the picture fits the page. It keeps the proportions and never
-// makes a picture larger.
-func fitLogo(width, height int) (w, h int) {
+// FitPicture returns the size in pixels in which a picture fits. It keeps the proportions and never makes a picture
+// larger.
+func FitPicture(width, height, maxWidth, maxHeight int) (w, h int) {
 	w, h = width, height
-	if w > maxLogoWidth {
-		w, h = maxLogoWidth, h*maxLogoWidth/w
+	if w > maxWidth {
+		w, h = maxWidth, h*maxWidth/w
 	}
-	if h > maxLogoHeight {
-		w, h = w*maxLogoHeight/h, maxLogoHeight
+	if h > maxHeight {
+		w, h = w*maxHeight/h, maxHeight
 	}
 	return max(1, w), max(1, h)
 }

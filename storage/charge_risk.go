@@ -15,12 +15,19 @@ import (
 // ChargeLook is a charge about which the card network must be asked.
 type ChargeLook struct {
 	Reference string
-	Reports   []string // ids of the reports that led to it; none for a dispute that is not decided
+	Reports   []string // ids of the reports that led to it; none when it is asked without one
 }
 
+// A bank may return a refund for some weeks after it succeeded. Its report is followed at any age; without one the
+// card network is asked once a day for so long.
+const (
+	returnable = "45 days"
+	askedEvery = "1 day"
+)
+
 // ChargesToLook returns up to limit charges, ordered by reference, after the reference after: those
-// with a report that nobody has followed, and those with a dispute that is not decided. The card
-// network is asked for all merchants.
+// with a report that nobody has followed, those with a dispute that is not decided, and once a day those with a
+// refund that may still be returned. The card network is asked for all merchants.
 func (s *Store) ChargesToLook(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]ChargeLook, error) {
@@ -29,7 +36,11 @@ func (s *Store) ChargesToLook(
 			SELECT reference, id AS report FROM acquirer_event WHERE mode = $1 AND unseen
 			UNION ALL
 			SELECT t.acquirer_ref, NULL FROM charge_risk r JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
-			WHERE r.mode = $1 AND (r.status = 'open' OR r.status = 'inquiry' AND r.kind = 'dispute')) look
+			WHERE r.mode = $1 AND (r.status = 'open' OR r.status = 'inquiry' AND r.kind = 'dispute')
+			UNION ALL
+			SELECT acquirer_ref, NULL FROM refund
+			WHERE mode = $1 AND status = 'succeeded' AND network_ref <> '' AND ended_at > now() - interval '`+returnable+`'
+				AND coalesce(asked_at, ended_at) < now() - interval '`+askedEvery+`') look
 		WHERE reference > $2 GROUP BY reference ORDER BY reference LIMIT $3`, mode, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("charges to look at: %w", err)
@@ -41,15 +52,16 @@ func (s *Store) ChargesToLook(
 	return got, nil
 }
 
-// RecordRisks stores what the card network knows about the risks of a charge, books what changed, and
-// opens or closes the findings about it, in one transaction. The reports of the look count as followed.
+// RecordRisks stores what the card network knows about the risks of a charge and about our refunds of it, books
+// what changed, and opens or closes the findings about it, in one transaction. The reports of the look count as
+// followed.
 // A repeat changes nothing. It returns the findings that are new. A charge of no transaction has none.
 func (s *Store) RecordRisks(
 	ctx context.Context, mode checkout.Mode, look ChargeLook, risks []checkout.ChargeRisk,
 ) ([]checkout.Finding, error) {
 	var found []checkout.Finding
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		c, err := lockCharge(ctx, tx, mode, look.Reference)
+		c, err := lockCharge(ctx, tx, mode, byReference, look.Reference)
 		if err != nil && !errors.Is(err, checkout.ErrNotFound) {
 			return err
 		}
@@ -58,9 +70,12 @@ func (s *Store) RecordRisks(
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, `
-			UPDATE acquirer_event SET unseen = false WHERE mode = $1 AND id = ANY ($2)`, mode, look.Reports)
-		return err
+		batch := &pgx.Batch{}
+		batch.Queue(`UPDATE acquirer_event SET unseen = false WHERE mode = $1 AND id = ANY ($2)`, mode, look.Reports)
+		batch.Queue(`
+			UPDATE refund SET asked_at = clock_timestamp() WHERE mode = $1 AND acquirer_ref = $2 AND status = 'succeeded'`,
+			mode, look.Reference)
+		return tx.SendBatch(ctx, batch).Close()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record risks: %w", err)
@@ -73,6 +88,10 @@ type paidCharge struct {
 	TransactionID string
 	MerchantID    string
 	Mode          checkout.Mode
+	Reference     string // the card network's name of the charge; "" when it is not known
+	Amount        checkout.Amount
+	Fee           checkout.Amount // ours
+	Currency      checkout.Currency
 	Paid          bool   // the transaction succeeded, so the charge is booked
 	PayoutID      string // "" when there is none
 	Payout        checkout.PayoutStatus
@@ -80,36 +99,135 @@ type paidCharge struct {
 	Now           time.Time
 }
 
-// lockCharge locks the payout as a signature does: either the signature comes first and the risk finds
-// its transfer, or the risk comes first and nothing is signed. It returns checkout.ErrNotFound.
-func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, reference string) (paidCharge, error) {
+// byReference finds a transaction t for lockCharge.
+const byReference = `t.acquirer_ref = $2`
+
+// lockCharge locks the payment that a condition with $2 finds, and its payout as a signature does: either the
+// signature comes first and the risk finds its transfer, or the risk comes first and nothing is signed. It
+// returns checkout.ErrNotFound.
+func lockCharge(ctx context.Context, tx pgx.Tx, mode checkout.Mode, where string, id string) (paidCharge, error) {
 	_, err := tx.Exec(ctx, `
-		SELECT FROM transaction WHERE mode = $1 AND acquirer_ref = $2 FOR NO KEY UPDATE`, mode, reference)
+		SELECT FROM transaction t WHERE t.mode = $1 AND `+where+` FOR NO KEY UPDATE`, mode, id)
 	if err != nil {
 		return paidCharge{}, err
 	}
 	_, err = tx.Exec(ctx, `
 		SELECT FROM payout WHERE mode = $1 AND transaction_id =
-			(SELECT id FROM transaction WHERE mode = $1 AND acquirer_ref = $2) FOR NO KEY UPDATE`, mode, reference)
+			(SELECT id FROM transaction t WHERE t.mode = $1 AND `+where+`) FOR NO KEY UPDATE`, mode, id)
 	if err != nil {
 		return paidCharge{}, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT t.id AS transaction_id, t.merchant_id, t.mode, t.status = 'succeeded' AS paid,
-			coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
+		SELECT t.id AS transaction_id, t.merchant_id, t.mode, coalesce(t.acquirer_ref, '') AS reference, s.amount, t.fee,
+			s.currency, t.status = 'succeeded' AS paid, coalesce(p.id, '') AS payout_id, coalesce(p.status, '') AS payout,
 			EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing) AS standing,
 			date_trunc('milliseconds', clock_timestamp()) AS now
-		FROM transaction t LEFT JOIN payout p
+		FROM transaction t JOIN checkout_session s ON s.id = t.session_id LEFT JOIN payout p
 			ON p.transaction_id = t.id AND p.merchant_id = t.merchant_id AND p.mode = t.mode
-		WHERE t.mode = $1 AND t.acquirer_ref = $2`, mode, reference)
+		WHERE t.mode = $1 AND `+where, mode, id)
 	if err != nil {
 		return paidCharge{}, err
 	}
-	c, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[paidCharge])
+	return exactlyOne[paidCharge](rows, "charge")
+}
+
+// lockChargeOf is lockCharge for the charge of a payout.
+func lockChargeOf(ctx context.Context, tx pgx.Tx, payout checkout.Ref) (paidCharge, error) {
+	var transactionID string
+	err := tx.QueryRow(ctx, `
+		SELECT transaction_id FROM payout WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		payout.ID, payout.MerchantID, payout.Mode).Scan(&transactionID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return paidCharge{}, checkout.ErrNotFound
 	}
-	return c, err
+	if err != nil {
+		return paidCharge{}, err
+	}
+	return lockCharge(ctx, tx, payout.Mode, `t.id = $2`, transactionID)
+}
+
+// backToCustomer says how much of a charge went back to the customer.
+type backToCustomer struct {
+	Left     checkout.Amount // what did not; below 0 when the customer got more than the charge
+	Refunded bool            // by a refund of ours: the merchant does not get the payment
+	Disputed bool            // a dispute is open
+}
+
+func (c paidCharge) back(ctx context.Context, tx pgx.Tx) (backToCustomer, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT $4 - coalesce((SELECT sum(amount) FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND currency = $5
+				AND kind <> 'fraud_warning' AND status IN ('open', 'lost')), 0)::bigint
+			- coalesce((SELECT sum(coalesce(amount, $4)) FROM refund WHERE mode = $1 AND acquirer_ref = $2
+				AND status <> 'failed'), 0)::bigint AS left,
+			EXISTS (SELECT FROM refund WHERE mode = $1 AND acquirer_ref = $2 AND status <> 'failed') AS refunded,
+			EXISTS (SELECT FROM charge_risk WHERE transaction_id = $3 AND mode = $1 AND kind = 'dispute' AND status = 'open')
+				AS disputed`, c.Mode, c.Reference, c.TransactionID, c.Amount, c.Currency)
+	if err != nil {
+		return backToCustomer{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[backToCustomer])
+}
+
+// findBack opens and closes the findings about a charge that is refunded. It returns those that are new.
+func (c paidCharge) findBack(ctx context.Context, tx pgx.Tx) ([]checkout.Finding, error) {
+	if !c.Paid {
+		return nil, nil
+	}
+	b, err := c.back(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.findBoth(ctx, tx, b.Refunded, c.paidOut(), "its payout "+c.PayoutID+" is signed")
+	if err != nil {
+		return nil, err
+	}
+	short, err := keepFinding(ctx, tx, b.Refunded && b.Left > 0, checkout.Finding{
+		Mode: c.Mode, Kind: checkout.FindingRefundShort, Subject: c.TransactionID,
+		Detail: fmt.Sprintf("%s is refunded, and %s %s of it did not go back to the customer: run checkout refund again.",
+			c.TransactionID, b.Left, c.Currency),
+	})
+	return append(found, short...), err
+}
+
+// findBoth opens the finding that the customer and the merchant both have the money. It stays until the refund fails
+// or a person closes it: what the chain paid may have no transfer.
+func (c paidCharge) findBoth(
+	ctx context.Context, tx pgx.Tx, refunded, paid bool, how string,
+) ([]checkout.Finding, error) {
+	if refunded && !paid {
+		return nil, nil
+	}
+	return keepFinding(ctx, tx, refunded, checkout.Finding{
+		Mode: c.Mode, Kind: checkout.FindingRefundedAndPaid, Subject: c.TransactionID,
+		Detail: fmt.Sprintf("%s is refunded, and %s: both have the money.", c.TransactionID, how),
+	})
+}
+
+// FindPaid reports whether the payment of a payout is refunded although the chain has paid the payout, or may. how
+// says what paid it. The finding is opened in the same transaction. It returns checkout.ErrNotFound.
+func (s *Store) FindPaid(ctx context.Context, payout checkout.Ref, how string) (refunded bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		refunded, err = findPaid(ctx, tx, payout, how)
+		return err
+	})
+	return refunded, wrap("find a payout that is paid and refunded", err)
+}
+
+func findPaid(ctx context.Context, tx pgx.Tx, payout checkout.Ref, how string) (refunded bool, err error) {
+	c, err := lockChargeOf(ctx, tx, payout)
+	if err != nil {
+		return false, err
+	}
+	b, err := c.back(ctx, tx)
+	if err == nil && b.Refunded {
+		_, err = c.findBoth(ctx, tx, true, true, how)
+	}
+	return b.Refunded, err
+}
+
+// paidOut reports whether the merchant has the money, or a signed transfer may still bring it.
+func (c paidCharge) paidOut() bool {
+	return c.PayoutID != "" && (c.Standing || c.Payout == checkout.PayoutSent)
 }
 
 // record stores each risk that changed. A payout that was held for a risk that is gone is due now.
@@ -122,30 +240,35 @@ func (c paidCharge) record(
 		if err != nil {
 			return nil, err
 		}
-		if f != nil {
-			found = append(found, *f)
-		}
+		found = append(found, f...)
 	}
-	_, err := tx.Exec(ctx, `
+	refunded, err := c.findBack(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, refunded...)
+	_, err = tx.Exec(ctx, `
 		UPDATE payout SET next_action_at = $3 WHERE id = $1 AND mode = $2 AND status = 'pending' AND hold = 'risk'
 			AND NOT EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = payout.transaction_id AND r.status <> 'won')`,
 		c.PayoutID, c.Mode, c.Now)
 	return found, err
 }
 
-// note stores one risk, unless nothing about it is new. It returns the finding that was opened.
-func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) (*checkout.Finding, error) {
+// note stores one risk, or how a refund of ours stands, unless nothing about it is new. It returns the finding that
+// was opened. A refund of ours whose row is lost counts as one of somebody else.
+func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) ([]checkout.Finding, error) {
+	if r.RefundID != "" {
+		got := checkout.RefundResult{Status: r.Status.Refund(), Reference: r.ID, Amount: r.Amount}
+		found, err := c.noteRefund(ctx, tx, r.RefundID, got)
+		if !errors.Is(err, checkout.ErrNotFound) {
+			return found, err
+		}
+	}
 	var (
-		ours   bool
 		before checkout.ChargeRisk // zero: no money has moved
 		change = 1
 	)
 	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM refund WHERE mode = $1 AND id = $2)`, c.Mode, r.RefundID).Scan(&ours)
-	if err != nil || ours {
-		return nil, err
-	}
-	err = tx.QueryRow(ctx, `
 		SELECT status, amount, currency, changes + 1 FROM charge_risk
 		WHERE id = $1 AND mode = $2 AND transaction_id = $3`, r.ID, c.Mode, c.TransactionID).Scan(
 		&before.Status, &before.Amount, &before.Currency, &change)
@@ -167,7 +290,9 @@ func (c paidCharge) note(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) 
 	if err := c.book(ctx, tx, before, r, change); err != nil {
 		return nil, err
 	}
-	return c.find(ctx, tx, r)
+	return keepFinding(ctx, tx, r.Status != checkout.RiskWon, checkout.Finding{
+		Mode: c.Mode, Kind: r.Kind.Finding(), Subject: r.ID, Detail: c.describe(r),
+	})
 }
 
 // book books the way from where the money was to where it is.
@@ -194,19 +319,6 @@ func moved(r checkout.ChargeRisk, sign int64) []posting {
 	}
 }
 
-// find opens the finding about a risk, or closes it when the money stays.
-func (c paidCharge) find(ctx context.Context, tx pgx.Tx, r checkout.ChargeRisk) (*checkout.Finding, error) {
-	if r.Status == checkout.RiskWon {
-		return nil, closeFindings(ctx, tx, c.Mode, r.ID, r.Kind.Finding())
-	}
-	f := checkout.Finding{Mode: c.Mode, Kind: r.Kind.Finding(), Subject: r.ID, Detail: c.describe(r)}
-	fresh, err := openFinding(ctx, tx, f)
-	if err != nil || !fresh {
-		return nil, err
-	}
-	return &f, nil
-}
-
 func (c paidCharge) describe(r checkout.ChargeRisk) string {
 	what := map[checkout.RiskKind]string{
 		checkout.RiskDispute:      "The customer disputes",
@@ -215,8 +327,10 @@ func (c paidCharge) describe(r checkout.ChargeRisk) string {
 	}[r.Kind]
 	payout := "it has no payout"
 	switch {
-	case c.PayoutID != "" && (c.Standing || c.Payout == checkout.PayoutSent):
+	case c.paidOut():
 		payout = "its payout " + c.PayoutID + " is signed and cannot be stopped"
+	case c.Payout == checkout.PayoutFailed:
+		payout = "its payout " + c.PayoutID + " has failed"
 	case c.PayoutID != "":
 		payout = "its payout " + c.PayoutID + " waits"
 	}
@@ -224,7 +338,8 @@ func (c paidCharge) describe(r checkout.ChargeRisk) string {
 }
 
 // atRisk reports whether the charge of the payout may go back: a risk is not won, or a report about one
-// has not been followed. An operator's release covers what was known at that time.
+// has not been followed. An operator's release covers what was known at that time. While a refund of ours stands,
+// no release helps: one that the network refused may exist after all, and its payout may be retried by then.
 func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 	var risk bool
 	err := tx.QueryRow(ctx, `
@@ -232,25 +347,31 @@ func (p *lockedPayout) atRisk(ctx context.Context, tx pgx.Tx) (bool, error) {
 				AND r.changed_at > coalesce(p.risk_released_at, '-infinity'))
 			OR EXISTS (SELECT FROM transaction t JOIN acquirer_event e
 				ON e.mode = t.mode AND e.reference = t.acquirer_ref AND e.unseen WHERE t.id = p.transaction_id)
+			OR EXISTS (SELECT FROM refund r
+				WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode AND r.status <> 'failed')
 		FROM payout p WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		p.ID, p.MerchantID, p.Mode).Scan(&risk)
 	return risk, err
 }
 
-// ReleasePayout takes the risk of a payout: it is signed although its charge may go back. What changes
-// at the card network afterwards holds it again. It returns checkout.ErrNotFound, and
-// checkout.ErrConflict when the payout is not held for a risk. by is written with the change.
+// ReleasePayout lets a payout pass that only an operator may release. One at risk is signed although its
+// charge may go back; what changes at the card network afterwards holds it again. One that is above the largest
+// payout is signed whatever the limits of a payout and of a day are, unless it is retried. It returns
+// checkout.ErrNotFound, and checkout.ErrConflict when something else holds the payout, or nothing. by is
+// written with the change.
 func (s *Store) ReleasePayout(ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry) error {
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
-		if p.closed() || p.Hold != checkout.HoldRisk {
+		if p.closed() || p.Hold != checkout.HoldRisk && p.Hold != checkout.HoldLarge {
 			return checkout.ErrConflict
 		}
 		_, err = tx.Exec(ctx, `
-			UPDATE payout SET risk_released_at = $4, next_action_at = $4
+			UPDATE payout SET next_action_at = $4,
+				risk_released_at = CASE hold WHEN 'risk' THEN $4 ELSE risk_released_at END,
+				size_released_at = CASE hold WHEN 'large' THEN $4 ELSE size_released_at END
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode, p.Now)
 		if err != nil {
 			return err

@@ -362,7 +362,7 @@ func (f fixture) asks(t *testing.T, s checkout.Session) string {
 
 func (f fixture) begins(s checkout.Session, id string) call {
 	return func(ctx context.Context) (any, error) {
-		if _, err := f.BeginPayment(ctx, ref(s), id, checkout.Quote{Rate: "1.08"}, id); err != nil {
+		if _, err := f.BeginPayment(ctx, ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
 			return struct{ Attempt int }{}, err
 		}
 		got, err := f.Charge(ctx, ref(s), id)

@@ -87,9 +87,9 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 	s := f.create(t, f.newSession())
 	_, settled := f.pay(t, s, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	p := s.Owner.Ref(settled.PayoutID)
-	signed, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"})
+	signed, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
 	require.NoError(t, err)
-	again, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: "2", Fee: "0"})
+	again, _, err := f.RecordTransfer(t.Context(), checkout.Payout{Ref: p, Generation: 1}, checkout.Transfer{Signed: []byte("two"), TxHash: "0x2", Amount: checkout.MustCrypto("2", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)})
 	require.NoError(t, err)
 	require.Equal(t, signed, again, "the first transfer that was signed stays")
 
@@ -112,7 +112,7 @@ func TestFinishPayout_RunTwiceReturnsTheSame(t *testing.T) {
 func TestRecordTransfer_TheFirstStays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	signed := checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: "1", Fee: "0"}
+	signed := checkout.Transfer{Signed: []byte("one"), TxHash: "0x1", Amount: checkout.MustCrypto("1", checkout.USDC), Fee: checkout.MustCrypto("0", checkout.USDC)}
 	refused := checkout.Transfer{Failed: checkout.PayoutInsufficientLiquidity}
 	for name, c := range map[string]struct {
 		first, second checkout.Transfer

@@ -69,7 +69,7 @@ func (f fixture) customer(t *testing.T, e webhook.Endpoint) checkout.Session {
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: method, CustomerEmail: &email,
 	}))
-	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	_, err = f.CreateSandboxCharge(t.Context(), storage.SandboxCharge{
 		TransactionID: id, SessionID: s.ID, Method: method, Amount: s.Amount, Currency: s.Currency, ReturnURL: redirect,

@@ -16,7 +16,7 @@ type FailedDelivery struct {
 	checkout.Ref
 
 	EventType webhook.EventType
-	Host      string
+	URL       string // see webhook.PlainURL
 	Runs      int
 	FailedAt  time.Time
 }
@@ -36,7 +36,7 @@ func (a *Accounts) FailedDeliveries(ctx context.Context, limit int) ([]FailedDel
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d FailedDelivery, err error) {
 		var address string
 		err = row.Scan(&d.ID, &d.MerchantID, &d.Mode, &d.EventType, &address, &d.Runs, &d.FailedAt)
-		d.Host = webhook.HostOf(address)
+		d.URL = webhook.PlainURL(address)
 		return d, err
 	})
 	if err != nil {

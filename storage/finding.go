@@ -27,6 +27,19 @@ func openFinding(ctx context.Context, to executor, f checkout.Finding) (bool, er
 	return tag.RowsAffected() == 1, nil
 }
 
+// keepFinding opens a finding while something differs, and closes it otherwise. It returns the finding when it
+// is new.
+func keepFinding(ctx context.Context, to executor, differs bool, f checkout.Finding) ([]checkout.Finding, error) {
+	if !differs {
+		return nil, closeFindings(ctx, to, f.Mode, f.Subject, f.Kind)
+	}
+	fresh, err := openFinding(ctx, to, f)
+	if err != nil || !fresh {
+		return nil, err
+	}
+	return []checkout.Finding{f}, nil
+}
+
 // CloseFindings closes the open findings of the kinds about a subject.
 func (s *Store) CloseFindings(
 	ctx context.Context, mode checkout.Mode, subject string, kinds ...checkout.FindingKind,
@@ -73,6 +86,7 @@ func (s *Store) CloseFinding(ctx context.Context, id, why string, by checkout.Au
 		err = tx.QueryRow(ctx, `
 			SELECT array_agg(t.merchant_id) FROM transaction t WHERE t.mode = $1 AND ($2 IN (t.id, t.acquirer_ref)
 				OR t.id = (SELECT transaction_id FROM charge_risk WHERE id = $2 AND mode = $1)
+				OR t.id = (SELECT transaction_id FROM refund WHERE id = $2 AND mode = $1)
 				OR t.id = (SELECT transaction_id FROM payout WHERE id = $2 AND mode = $1))`,
 			f.Mode, f.Subject).Scan(&merchants)
 		if err != nil {

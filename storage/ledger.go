@@ -30,22 +30,21 @@ const (
 
 // Kinds of ledger entries.
 const (
-	entryCharge       = "charge" // subject: the transaction, as of the next three
-	entryCost         = "charge_cost"
-	entryRefund       = "refund"             // the opposite: the customer gets the money back
-	entryRefundFailed = "refund_failed"      // the customer does not
-	entrySigned       = "transfer_signed"    // subject: the transfer, as of the next seven
-	entryFinal        = "transfer_confirmed" //
-	entryReverted     = "transfer_reverted"
-	entryDead         = "transfer_dead"
-	entryCanceled     = "transfer_canceled"
-	entryGas          = "transfer_gas" // of a transfer that paid nothing
-	entryReopened     = "transfer_reopened"
-	entryRecovered    = "transfer_recovered" // it explains an outflow that was booked as one of nobody
-	entryInflow       = "inflow"             // subject: the treasury account, as of the next two
-	entryOutflow      = "outflow"            // that no transfer explains
-	entryShortage     = "shortage"           // that a person accepted
-	entryRisk         = "risk"               // subject: the charge's risk
+	entryCharge    = "charge" // subject: the transaction, as of the next one
+	entryCost      = "charge_cost"
+	entryRefund    = "refund"             // subject: our refund; in older entries the transaction
+	entrySigned    = "transfer_signed"    // subject: the transfer, as of the next seven
+	entryFinal     = "transfer_confirmed" //
+	entryReverted  = "transfer_reverted"
+	entryDead      = "transfer_dead"
+	entryCanceled  = "transfer_canceled"
+	entryGas       = "transfer_gas" // of a transfer that paid nothing
+	entryReopened  = "transfer_reopened"
+	entryRecovered = "transfer_recovered" // it explains an outflow that was booked as one of nobody
+	entryInflow    = "inflow"             // subject: the treasury account, as of the next two
+	entryOutflow   = "outflow"            // that no transfer explains
+	entryShortage  = "shortage"           // that a person accepted
+	entryRisk      = "risk"               // subject: the charge's risk
 )
 
 // entry is a ledger entry to book. It is booked in the transaction that decided what it tells.
@@ -64,6 +63,11 @@ type posting struct {
 	Holder  string
 	Asset   string   // ISO 4217 code or payout currency
 	Amount  *big.Int // smallest unit of the asset; a posting of 0 is left out
+}
+
+// inCrypto returns a posting of an amount of crypto.
+func inCrypto(account, holder string, amount checkout.Crypto) posting {
+	return posting{account, holder, string(amount.Currency()), amount.Units()}
 }
 
 // book stores an entry. A unique constraint refuses a second entry of the same kind, subject and
@@ -153,28 +157,32 @@ func (s *Store) LedgerBalances(ctx context.Context, mode checkout.Mode) ([]Ledge
 	return got, nil
 }
 
-// walletBalances returns the balances of a treasury account by the ledger, in smallest units.
-func walletBalances(
-	ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string,
-) (map[checkout.PayoutCurrency]*big.Int, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT asset, sum(amount)::text FROM ledger_posting
+// walletBalances returns the balances of a treasury account by the ledger.
+func walletBalances(ctx context.Context, tx pgx.Tx, mode checkout.Mode, accountID string) (checkout.Purse, error) {
+	rows, err := collect[wholeUnits](ctx, tx, `
+		SELECT asset, sum(amount)::text AS units FROM ledger_posting
 		WHERE mode = $1 AND account = $2 AND holder = $3 GROUP BY 1`, mode, accountWallet, accountID)
-	if err != nil {
-		return nil, err
+	got := checkout.Purse{}
+	for _, row := range rows {
+		currency := checkout.PayoutCurrency(row.Asset)
+		got[currency] = checkout.NewCrypto(&row.Units.Int, currency)
 	}
-	got := map[checkout.PayoutCurrency]*big.Int{}
-	var (
-		asset  checkout.PayoutCurrency
-		amount string
-	)
-	_, err = pgx.ForEachRow(rows, []any{&asset, &amount}, func() error {
-		units, ok := new(big.Int).SetString(amount, 10)
-		if !ok {
-			return fmt.Errorf("%q is not a whole number", amount)
-		}
-		got[asset] = units
-		return nil
-	})
 	return got, err
+}
+
+// wholeUnits is a row with a sum in the smallest unit of its asset.
+type wholeUnits struct {
+	Asset string
+	Units whole
+}
+
+// whole is a whole number in a column.
+type whole struct{ big.Int }
+
+// Scan reads the number from text.
+func (n *whole) Scan(column any) error {
+	if text, _ := column.(string); text == "" || n.UnmarshalText([]byte(text)) != nil {
+		return fmt.Errorf("%v is not a whole number", column)
+	}
+	return nil
 }

@@ -55,7 +55,7 @@ func TestLedger_BooksTestModeOnTestNetworks(t *testing.T) {
 		s := f.create(t, f.newSession())
 		networks.ID, networks.SessionID = checkout.NewID(checkout.PrefixTransaction), s.ID
 		require.NoError(t, f.CreatePayment(t.Context(), networks))
-		_, err := f.BeginPayment(t.Context(), ref(s), networks.ID, checkout.Quote{Rate: "1.08"}, "pi_1")
+		_, err := f.BeginPayment(t.Context(), ref(s), networks.ID, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_1")
 		require.NoError(t, err)
 		f.record(t, s, networks.ID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		got, err := f.FinishPayment(t.Context(), ref(s), networks.ID)
@@ -99,7 +99,7 @@ func TestUncharged_LeavesTheSandboxOut(t *testing.T) {
 		s := f.create(t, f.newSession())
 		id := checkout.NewID(checkout.PrefixTransaction)
 		require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, Acquirer: acquirer}))
-		_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+		_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 		require.NoError(t, err)
 		f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		_, err = f.FinishPayment(t.Context(), ref(s), id)

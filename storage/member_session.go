@@ -16,6 +16,10 @@ const (
 	memberLifetime = 24 * time.Hour
 )
 
+// stillSignedIn is true for the token s of the member m while it is valid; $2 is memberIdle, and $3 memberLifetime.
+const stillSignedIn = `m.removed_at IS NULL
+	AND s.seen_at > clock_timestamp() - $2::interval AND s.created_at > clock_timestamp() - $3::interval`
+
 // SignIn stores a signed-in browser; hash is the SHA-256 of its token. The entries by go to the
 // audit log in the same transaction. passwordHash is the hash that the given password was compared
 // with. It returns checkout.ErrNotFound when the member has another password by now, or was removed:
@@ -60,9 +64,7 @@ func (a *Accounts) SignedIn(ctx context.Context, hash []byte) (checkout.Member, 
 		)
 		SELECT `+memberColumns+`, r.name
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = $1 AND m.removed_at IS NULL
-		  AND s.seen_at > clock_timestamp() - $2::interval
-		  AND s.created_at > clock_timestamp() - $3::interval`,
+		WHERE s.hash = $1 AND `+stillSignedIn,
 		hash, memberIdle, memberLifetime), &merchant)
 	if err != nil {
 		return checkout.Member{}, "", fmt.Errorf("signed in: %w", err)
@@ -84,9 +86,7 @@ func (a *Accounts) SignedInMembers(ctx context.Context, hashes [][]byte) ([]Sign
 	rows, err := a.pool.Query(ctx, `
 		SELECT `+memberColumns+`, r.name, s.hash
 		FROM member_session s JOIN member m ON m.id = s.member_id JOIN merchant r ON r.id = m.merchant_id
-		WHERE s.hash = ANY ($1) AND m.removed_at IS NULL
-		  AND s.seen_at > clock_timestamp() - $2::interval
-		  AND s.created_at > clock_timestamp() - $3::interval
+		WHERE s.hash = ANY ($1) AND `+stillSignedIn+`
 		ORDER BY r.name, m.id`, hashes, memberIdle, memberLifetime)
 	if err != nil {
 		return nil, fmt.Errorf("signed in: %w", err)

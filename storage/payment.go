@@ -81,6 +81,22 @@ func (s *Store) DropPayment(ctx context.Context, sessionID, id string) error {
 	return nil
 }
 
+// ForgetCardTokens removes up to limit tokens of cards whose payment has not begun and cannot begin, because its
+// session has ended. It works for all merchants. It returns their number; 0 means that none is left.
+func (s *Store) ForgetCardTokens(ctx context.Context, limit int) (int, error) {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE transaction SET card_token = NULL WHERE id IN (`+uselessCards+` LIMIT $1 FOR UPDATE OF t SKIP LOCKED)`,
+		limit)
+	if err != nil {
+		return 0, fmt.Errorf("forget card tokens: %w", err)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+const uselessCards = `
+	SELECT t.id FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+	WHERE t.status = 'created' AND t.card_token IS NOT NULL AND s.status <> 'pending' ORDER BY t.id`
+
 // HasPayment reports whether the session has a payment with this id, in any state. The customer has
 // no key: see CustomerSession.
 func (s *Store) HasPayment(ctx context.Context, sessionID, id string) (bool, error) {
@@ -123,9 +139,10 @@ type Charge struct {
 	checkout.ChargeRequest
 
 	PayoutCurrency checkout.PayoutCurrency
-	Reference      string // the network's name of the charge; "" before BeginPayment
-	Confirms       int    // the number of the last confirmation that was sent or was about to be
-	ActionURL      string // where the customer confirms (3-D Secure); "" when nothing needs confirming
+	Fee            checkout.Fee // of the merchant's present plan
+	Reference      string       // the network's name of the charge; "" before BeginPayment
+	Confirms       int          // the number of the last confirmation that was sent or was about to be
+	ActionURL      string       // where the customer confirms (3-D Secure); "" when nothing needs confirming
 	Acquirer       checkout.Acquirer
 	ChainRef       string // "" when an older build began a live payment
 }
@@ -138,14 +155,17 @@ func (c Charge) Began() bool { return c.Attempt > 0 }
 func (s *Store) Charge(ctx context.Context, ref checkout.Ref, transactionID string) (Charge, error) {
 	c := Charge{ChargeRequest: checkout.ChargeRequest{TransactionID: transactionID, SessionID: ref.ID}}
 	err := s.pool.QueryRow(ctx, `
-		SELECT s.amount, s.currency, s.payout_currency, coalesce(t.attempt, 0), coalesce(t.card_token, ''),
+		SELECT s.amount, s.currency, s.payout_currency, m.fee_basis_points, m.fee_fixed, coalesce(t.attempt, 0),
+			coalesce(t.card_token, ''),
 			coalesce(t.acquirer_ref, CASE t.status WHEN 'processing' THEN t.id ELSE '' END), t.confirms,
 			coalesce(t.action_url, ''), `+acquirerOf+`, `+chainOf+`
 		FROM checkout_session s JOIN transaction t ON t.session_id = s.id AND t.id = $4
+			JOIN merchant m ON m.id = s.merchant_id
 		WHERE s.id = $1 AND s.merchant_id = $2 AND s.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID).Scan(
-		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Attempt, &c.Token, &c.Reference, &c.Confirms, &c.ActionURL,
-		&c.Acquirer, &c.ChainRef)
+		&c.Amount, &c.Currency, &c.PayoutCurrency, &c.Fee.BasisPoints, &c.Fee.Fixed, &c.Attempt,
+		&c.Token,
+		&c.Reference, &c.Confirms, &c.ActionURL, &c.Acquirer, &c.ChainRef)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Charge{}, checkout.ErrNotFound
 	}
@@ -178,11 +198,11 @@ func (s *Store) BeginPayment(
 			                 WHERE id = $1 AND merchant_id = $2 AND mode = $3
 			                   AND status = 'pending')
 			UPDATE transaction SET status = 'processing', attempt = $4, acquirer_ref = $6, confirms = 1,
-				exchange_rate = $7, rate_at = $8, rate_sources = $9
+				exchange_rate = $7, rate_at = $8, rate_sources = $9, rate_until = $10
 			WHERE id = $5 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 				AND status = 'created'`,
 			ref.ID, ref.MerchantID, ref.Mode, attempt, transactionID, reference,
-			rate.Rate, orNull(rate.At), sourceRates(rate.Sources))
+			rate.Rate, orNull(rate.At), sourceRates(rate.Sources), orNull(rate.Until))
 		return err
 	})
 	if err != nil {
@@ -246,10 +266,11 @@ func (s *Store) BeginConfirm(
 	ctx context.Context, ref checkout.Ref, transactionID string, number int, rate checkout.Quote,
 ) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
-		UPDATE transaction SET confirms = $5, exchange_rate = $6, rate_at = $7, rate_sources = $8
+		UPDATE transaction SET confirms = $5, exchange_rate = $6, rate_at = $7, rate_sources = $8, rate_until = $9
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'processing'
 			AND confirms = $5 - 1 AND coalesce(outcome, '') NOT IN ('succeeded', 'failed')`,
-		ref.ID, ref.MerchantID, ref.Mode, transactionID, number, rate.Rate, orNull(rate.At), sourceRates(rate.Sources))
+		ref.ID, ref.MerchantID, ref.Mode, transactionID, number, rate.Rate, orNull(rate.At), sourceRates(rate.Sources),
+		orNull(rate.Until))
 	if err != nil {
 		return false, fmt.Errorf("begin confirmation: %w", err)
 	}
@@ -263,7 +284,7 @@ func (s *Store) GiveUpPayment(
 	ctx context.Context, ref checkout.Ref, transactionID string, reason checkout.FailureCode,
 ) (bool, error) {
 	tag, err := s.pool.Exec(ctx, `
-		UPDATE transaction SET outcome = 'failed', failure = $5
+		UPDATE transaction SET outcome = 'failed', failure = $5, card_token = NULL
 		WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
 			AND acquirer_ref IS NULL AND status = 'created'`,
 		ref.ID, ref.MerchantID, ref.Mode, transactionID, reason)

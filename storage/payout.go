@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -16,14 +15,21 @@ import (
 // payoutColumns and payoutJoin read a checkout.Payout.
 const (
 	payoutColumns = `
-		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status, p.amount, p.currency,
+		p.id, p.session_id, p.transaction_id, p.merchant_id, p.mode, p.status,
+		p.amount || ' ' || p.currency AS amount, p.currency,
 		p.network, p.destination,
-		p.source_amount, p.source_currency, p.exchange_rate, p.fee, p.tx_hash, p.failure,
+		p.source_amount, p.source_currency, p.exchange_rate, p.fee || ' ' || p.currency AS fee, p.tx_hash, p.failure,
+		t.exchange_rate AS locked_rate, ` + rateUntil + ` AS rate_until,
+		EXISTS (SELECT FROM charge_risk r WHERE r.transaction_id = t.id) AS disputed,
 		s.metadata, p.generation, p.retried, p.hold, p.next_action_at, p.created_at, p.sent_at, p.confirmed_at,
 		p.failed_at`
 	payoutJoin = `
 		FROM payout p JOIN checkout_session s ON s.id = p.session_id
-			AND s.merchant_id = p.merchant_id AND s.mode = p.mode`
+			AND s.merchant_id = p.merchant_id AND s.mode = p.mode
+		JOIN transaction t ON t.id = p.transaction_id AND t.merchant_id = p.merchant_id AND t.mode = p.mode`
+
+	// rateUntil is when the lock of the rate of a payment t ends. Older builds stored only its beginning.
+	rateUntil = `coalesce(t.rate_until, t.rate_at + interval '24 hours')`
 )
 
 // Payout returns one payout and its signed transfer. The transfer is nil before RecordTransfer. It
@@ -69,25 +75,12 @@ type PayoutToSend struct {
 // PayoutToSend returns a payout to be sent. It returns checkout.ErrNotFound.
 func (s *Store) PayoutToSend(ctx context.Context, ref checkout.Ref) (PayoutToSend, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT `+payoutColumns+`, p.signed_transfer AS signed, (
-			SELECT `+chainOf+` FROM transaction t WHERE t.id = p.transaction_id) AS chain`+payoutJoin+`
+		SELECT `+payoutColumns+`, p.signed_transfer AS signed, `+chainOf+` AS chain`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`, ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {
 		return PayoutToSend{}, fmt.Errorf("payout to send: %w", err)
 	}
 	return exactlyOne[PayoutToSend](rows, "payout to send")
-}
-
-// GrossPayout converts a payout's source amount at its locked rate, before the network's fee. It rounds
-// down to the decimal places of the payout currency.
-func GrossPayout(p checkout.Payout) (string, error) {
-	rate, err := decimal.NewFromString(p.ExchangeRate)
-	if err != nil {
-		return "", fmt.Errorf("exchange rate of payout %s: %w", p.ID, err)
-	}
-	source := decimal.New(int64(p.SourceAmount), -p.SourceCurrency.Places())
-	places := p.Currency.Places()
-	return source.Mul(rate).RoundDown(places).StringFixed(places), nil
 }
 
 // PayoutFilter selects payouts. An empty field selects all.
@@ -213,6 +206,7 @@ type lockedPayout struct {
 	NotBefore       time.Time  `db:"-"` // nothing is signed earlier
 	Standing        bool       // a signed transfer of it may still pay it
 	OnChain         bool       // it is paid on a real chain
+	SizeReleased    bool       // an operator lets it pass whatever its size
 	WebhookURL      *string
 	SigningEndpoint *string
 }
@@ -229,8 +223,8 @@ func lockPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (lockedPayout,
 	rows, err := tx.Query(ctx, `
 		SELECT `+payoutColumns+`, date_trunc('milliseconds', clock_timestamp()) AS now,
 			p.held_at, EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-				AS standing, (SELECT `+chainOf+` <> 'sandbox' FROM transaction t WHERE t.id = p.transaction_id)
-				AS on_chain, s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
+				AS standing, `+chainOf+` <> 'sandbox' AS on_chain, p.size_released_at IS NOT NULL AS size_released,
+			s.webhook_url, s.signing_endpoint_id AS signing_endpoint`+payoutJoin+`
 		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3`,
 		ref.ID, ref.MerchantID, ref.Mode)
 	if err != nil {

@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/hex"
 	"errors"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -17,14 +18,14 @@ import (
 var (
 	errEthereumShape    = errors.New("must be 0x and 40 hexadecimal digits")
 	errEthereumChecksum = errors.New("has a checksum (its upper-case letters) that does not match: a character is wrong")
-	errEthereumZero     = errors.New("is the zero address, from which nobody can take anything")
+	errEthereumLow      = errors.New("is below 0x10000, where the network's own contracts are: money sent there is lost")
 	errBitcoin          = errors.New("is not a Bitcoin address: a character is wrong or missing")
 	errBitcoinNetwork   = errors.New("is of another Bitcoin network")
 	errSandbox          = errors.New("exists in test mode only")
 	errTestChain        = errors.New("is one of the sandbox, and payouts are sent on a test network here")
 	errNetwork          = errors.New("is of a network that is not supported")
 	errRefused          = errors.New("cannot be used for payouts")
-	errReserved         = errors.New("is the treasury's or a token's: money that is sent there reaches no merchant")
+	errReserved         = errors.New("is the treasury's or a contract's: money that is sent there reaches no merchant")
 )
 
 // sandboxAddress begins the addresses of the sandbox's chain. Three of them make a payout fail.
@@ -36,9 +37,9 @@ type PayoutAddressRules struct {
 	// TestNetworks: the payouts of test mode are sent on a test network, so an address of the sandbox is
 	// refused.
 	TestNetworks bool
-	// Reserved are the treasury's own address and those of the tokens' contracts. No live payout goes
-	// there.
-	Reserved []string
+	// Reserved are by mode the treasury's own address and those of the contracts that it uses. No payout on
+	// a real chain goes there.
+	Reserved map[checkout.Mode][]string
 	// Sanctioned are addresses to which nothing is paid, by mode. The error does not say so.
 	Sanctioned map[checkout.Mode]checkout.AddressList
 }
@@ -48,7 +49,7 @@ type PayoutAddressRules struct {
 // networks, and of the sandbox unless it pays on a real chain.
 func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) error {
 	isAddress := func(other string) bool { return strings.EqualFold(address, other) }
-	if mode.Live() && slices.ContainsFunc(r.Reserved, isAddress) {
+	if (mode.Live() || r.TestNetworks) && slices.ContainsFunc(r.Reserved[mode], isAddress) {
 		return errReserved
 	}
 	if r.Sanctioned[mode].Has(address) {
@@ -64,7 +65,8 @@ func (r PayoutAddressRules) Check(mode checkout.Mode, network, address string) e
 	case network == "bitcoin":
 		return checkBitcoin(mode, address)
 	case network == "ethereum":
-		return checkEthereum(address)
+		_, err := EthereumAddress(address)
+		return err
 	}
 	return errNetwork
 }
@@ -92,22 +94,25 @@ func bitcoinAddress(text string, network *chaincfg.Params) bool {
 	return !isKey && got.IsForNet(network)
 }
 
-// checkEthereum checks the shape of an address. It checks the checksum when the address mixes upper
-// and lower case. Source: EIP-55.
-func checkEthereum(address string) error {
-	digits, ok := strings.CutPrefix(address, "0x")
+// lowestAccount is the first address of Ethereum that can be an account's.
+const lowestAccount = 1 << 16
+
+// EthereumAddress reads an address of an account or of a contract. It checks the checksum when the address mixes
+// upper and lower case. The text of the error continues a sentence that begins with "The address". Source: EIP-55.
+func EthereumAddress(text string) (address [20]byte, err error) {
+	digits, ok := strings.CutPrefix(text, "0x")
 	raw, err := hex.DecodeString(digits)
 	switch {
-	case !ok || err != nil || len(raw) != 20:
-		return errEthereumShape
-	case strings.Trim(digits, "0") == "":
-		return errEthereumZero
+	case !ok || err != nil || len(raw) != len(address):
+		return address, errEthereumShape
+	case new(big.Int).SetBytes(raw).Cmp(big.NewInt(lowestAccount)) < 0:
+		return address, errEthereumLow
 	case digits == strings.ToLower(digits) || digits == strings.ToUpper(digits):
-		return nil // one case only: there is no checksum
+		// one case only: there is no checksum
 	case digits != ethereumChecksum(strings.ToLower(digits)):
-		return errEthereumChecksum
+		return address, errEthereumChecksum
 	}
-	return nil
+	return [20]byte(raw), nil
 }
 
 // ethereumChecksum writes a letter in upper case when the hash's digit at its place is 8 or more.

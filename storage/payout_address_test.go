@@ -26,7 +26,10 @@ func TestCheckPayoutAddress_KnowsTheChains(t *testing.T) {
 		{"ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAe", errEthereumShape, errEthereumShape},
 		{"ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed0", errEthereumShape, errEthereumShape},
 		{"ethereum", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeg", errEthereumShape, errEthereumShape},
-		{"ethereum", "0x0000000000000000000000000000000000000000", errEthereumZero, errEthereumZero},
+		{"ethereum", "0x0000000000000000000000000000000000000000", errEthereumLow, errEthereumLow},
+		{"ethereum", "0x0000000000000000000000000000000000000001", errEthereumLow, errEthereumLow},
+		{"ethereum", "0x000000000000000000000000000000000000FFFF", errEthereumLow, errEthereumLow},
+		{"ethereum", "0x0000000000000000000000000000000000010000", nil, nil},
 		{"ethereum", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", errEthereumShape, errEthereumShape},
 		{"ethereum", "sandbox:shop", nil, errSandbox},
 		{"bitcoin", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", nil, nil},
@@ -66,13 +69,20 @@ func TestPayoutAddress_EveryCurrencyHasACheckOfItsNetwork(t *testing.T) {
 	require.ErrorIs(t, PayoutAddressRules{}.Check(checkout.ModeLive, "solana", "x"), errNetwork)
 }
 
-func TestCheckPayoutAddress_LiveModeRefusesTheTreasuryAndTheTokens(t *testing.T) {
+func TestCheckPayoutAddress_RefusesTheTreasuryAndItsContracts(t *testing.T) {
 	t.Parallel()
-	const treasury, usdc = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	const treasury, usdc, other = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+		"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"
+	rules := PayoutAddressRules{Reserved: map[checkout.Mode][]string{
+		checkout.ModeLive: {treasury, usdc}, checkout.ModeTest: {other},
+	}}
 	for _, address := range []string{treasury, strings.ToLower(treasury), usdc} {
-		require.Equal(t, errReserved, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeLive, "ethereum", address), address)
-		require.NoError(t, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeTest, "ethereum", address), address)
+		require.Equal(t, errReserved, rules.Check(checkout.ModeLive, "ethereum", address), address)
+		require.NoError(t, rules.Check(checkout.ModeTest, "ethereum", address), address)
 		require.NoError(t, PayoutAddressRules{}.Check(checkout.ModeLive, "ethereum", address), "nothing is known to be reserved")
 	}
-	require.NoError(t, PayoutAddressRules{Reserved: []string{treasury, usdc}}.Check(checkout.ModeLive, "ethereum", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"))
+	require.NoError(t, rules.Check(checkout.ModeLive, "ethereum", other))
+	require.NoError(t, rules.Check(checkout.ModeTest, "ethereum", other), "the sandbox has no treasury")
+	rules.TestNetworks = true
+	require.Equal(t, errReserved, rules.Check(checkout.ModeTest, "ethereum", other))
 }

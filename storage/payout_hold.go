@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,11 +182,12 @@ func (s *Store) HeldPayouts(ctx context.Context, mode checkout.Mode) ([]HeldPayo
 }
 
 // RetryPayout makes a failed payout pending again, in the next generation: with the merchant's
-// payout address as it is now, and with the same source amount and rate. It starts no run.
+// payout address as it is now, and with the same source amount. Payout.RateHolds says with which rate. It
+// starts no run.
 //
 // It returns checkout.ErrNotFound, checkout.ErrPayoutNotFailed, checkout.ErrTransferStands when a
-// transfer of an earlier generation may still pay it, and checkout.ErrPaymentRefunded unless the card
-// network refused the refund. by works as in CreateEndpoint.
+// transfer of an earlier generation may still pay it, checkout.ErrPaymentRefunded unless every refund of the
+// payment has failed, and a *checkout.AddressRevertedError. by works as in CreateEndpoint.
 func (s *Store) RetryPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Payout, error) {
@@ -200,14 +202,14 @@ func (s *Store) RetryPayout(
 		if p.Standing {
 			return checkout.ErrTransferStands
 		}
-		switch r, err := refundOf(ctx, tx, p.Payout); {
-		case err == nil && r.Status != checkout.RefundFailed:
-			return checkout.ErrPaymentRefunded
-		case err != nil && !errors.Is(err, checkout.ErrNotFound):
+		if err := p.requireNotRefunded(ctx, tx); err != nil {
 			return err
 		}
 
 		if err := lockAnnounced(ctx, tx, p.Owner, p.Currency); err != nil {
+			return err
+		}
+		if err := p.requireOtherAddress(ctx, tx); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
@@ -216,7 +218,7 @@ func (s *Store) RetryPayout(
 					'sent_at', sent_at, 'failed_at', failed_at, 'retried_at', $5::timestamptz),
 				network = coalesce(a.network, p.network), destination = coalesce(a.address, ''),
 				amount = '', fee = '', tx_hash = '', failure = '', signed_transfer = NULL,
-				next_action_at = $5, sent_at = NULL, confirmed_at = NULL, failed_at = NULL
+				next_action_at = $5, size_released_at = NULL, sent_at = NULL, confirmed_at = NULL, failed_at = NULL
 			FROM (SELECT) nothing LEFT JOIN current_payout_address a ON a.merchant_id = $2 AND a.mode = $3
 				AND a.currency = $4
 			WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 AND p.status = 'failed'`,
@@ -227,7 +229,8 @@ func (s *Store) RetryPayout(
 		if tag.RowsAffected() != 1 {
 			return errors.New("the payout changed under its lock")
 		}
-		// The next generation has the merchant's address of now, which is looked at anew.
+		// The next generation has the merchant's address of now, which is looked at anew, also when an
+		// operator had released the payout.
 		if err := closeFindings(ctx, tx, p.Mode, p.ID, checkout.FindingPayoutSanctioned); err != nil {
 			return err
 		}
@@ -238,4 +241,34 @@ func (s *Store) RetryPayout(
 	}
 	p, _, err := s.Payout(ctx, ref)
 	return p, err
+}
+
+// requireNotRefunded returns checkout.ErrPaymentRefunded unless every refund of the payout's payment has failed.
+func (p *lockedPayout) requireNotRefunded(ctx context.Context, tx pgx.Tx) error {
+	var refunded bool
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM refund WHERE transaction_id = $1 AND mode = $2 AND status <> 'failed')`,
+		p.TransactionID, p.Mode).Scan(&refunded)
+	if err == nil && refunded {
+		err = checkout.ErrPaymentRefunded
+	}
+	return err
+}
+
+// requireOtherAddress returns a *checkout.AddressRevertedError when a transfer of the payout to the merchant's
+// present address was reverted. Upper and lower case are the same address.
+func (p *lockedPayout) requireOtherAddress(ctx context.Context, tx pgx.Tx) error {
+	var reverted checkout.AddressRevertedError
+	err := tx.QueryRow(ctx, `
+		SELECT a.address, (SELECT next_at FROM payout_address n WHERE n.merchant_id = a.merchant_id AND n.mode = a.mode
+			AND n.currency = a.currency AND n.next_at > $5)
+		FROM current_payout_address a WHERE a.merchant_id = $2 AND a.mode = $3 AND a.currency = $4 AND EXISTS (
+			SELECT FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id AND t.status = 'reverted'
+				JOIN transfer_version v ON v.tx_hash = t.tx_hash
+			WHERE x.payout_id = $1 AND lower(v.destination) = lower(a.address))`,
+		p.ID, p.MerchantID, p.Mode, p.Currency, p.Now).Scan(&reverted.Address, &reverted.ChangesAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return cmp.Or[error](err, &reverted)
 }

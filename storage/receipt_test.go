@@ -17,7 +17,7 @@ func (f fixture) buys(t *testing.T, n storage.NewSession, email string, result c
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "tok_1", CustomerEmail: &email, Language: "pl",
 	}))
-	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := f.BeginPayment(t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	f.record(t, s, id, result)
 	for range 2 {

@@ -1,10 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,24 +29,35 @@ func (s *Store) Unexplained(
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
-// currency, to its destination, without a transfer that stands and without a refund. A failed payout
-// counts with the address that a retry gives it. Only the treasury may call it.
+// currency, to its destination, without a transfer that stands. A failed payout counts with the address that a retry
+// gives it, also when its payment is refunded. Only the treasury may call it.
 func (s *Store) PayoutsTo(ctx context.Context, a TreasuryAccount, o checkout.Outflow) ([]checkout.Payout, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT `+payoutColumns+payoutJoin+`
-		JOIN transaction t ON t.id = p.transaction_id
 		LEFT JOIN current_payout_address d ON d.merchant_id = p.merchant_id AND d.mode = p.mode AND d.currency = p.currency
 		WHERE p.mode = $1 AND `+chainOf+` IN ($2, '') AND p.network = $3 AND p.currency = $4
 			AND lower(CASE p.status WHEN 'failed' THEN d.address ELSE p.destination END) = lower($5)
 			AND (p.status = 'failed' OR p.status = 'pending' AND p.failure = '')
 			AND NOT EXISTS (SELECT FROM transfer_payout x WHERE x.payout_id = p.id AND x.standing)
-			AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = t.id AND r.mode = p.mode AND r.status <> 'failed')
-		ORDER BY p.id`, a.Mode, a.ChainID, a.Network, o.Currency, o.Destination)
+		ORDER BY p.id`, a.Mode, a.ChainID, a.Network, o.Amount.Currency(), o.Destination)
 	if err != nil {
 		return nil, fmt.Errorf("payouts to an address: %w", err)
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByName[checkout.Payout])
 	return got, wrap("payouts to an address", err)
+}
+
+// UndecidedPayment returns the oldest payment in the outflow's currency that was asked for before the account was
+// frozen and is not decided; "" when there is none. One that has not begun can begin while its session is pending:
+// then the card network says that it has the money already. After a restore the outflow may have paid its payout,
+// which is made when the payment is decided again. Only the treasury may call it.
+func (s *Store) UndecidedPayment(ctx context.Context, a TreasuryAccount, o checkout.Outflow) (id string, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT coalesce(min(t.id), '') FROM transaction t JOIN checkout_session s ON s.id = t.session_id
+		WHERE t.mode = $1 AND `+chainOf+` IN ($2, '') AND s.payout_currency = $3
+			AND (t.status = 'processing' OR t.status = 'created' AND s.status = 'pending' AND t.card_token IS NOT NULL)
+			AND t.created_at < coalesce($4, now())`, a.Mode, a.ChainID, o.Amount.Currency(), a.FrozenAt).Scan(&id)
+	return id, wrap("undecided payments", err)
 }
 
 // Recovered is an outflow of the chain that PostgreSQL lacks, with the payout that it paid.
@@ -55,7 +66,7 @@ type Recovered struct {
 	Outflow    checkout.Outflow
 	Version    checkout.TransferVersion // as it was signed, with the fee that the merchant paid
 	TransferID string                   // the live transfer that lacks the version; "" when the transfer is lacking
-	Payout     checkout.Payout          // which the transfer paid; unset with a TransferID
+	Payout     checkout.Payout          // which the transfer paid, with the rate of it; unset with a TransferID
 	Value      checkout.Amount          // of the payout, in US cents
 }
 
@@ -93,7 +104,7 @@ func (s *Store) RecoverTransfer(
 		if err := r.unsuspend(ctx, tx, a, number); err != nil {
 			return err
 		}
-		return r.finish(ctx, tx, by)
+		return finishRecovered(ctx, tx, r.TransferID, r.Version, r.Payout.ExchangeRate, by)
 	})
 	if err != nil {
 		return false, fmt.Errorf("recover the transfer of %s: %w", r.Outflow.TxHash, err)
@@ -118,7 +129,7 @@ func (r Recovered) insert(ctx context.Context, tx pgx.Tx, a treasury) error {
 		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
 			created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
-		r.TransferID, p.ID, p.MerchantID, p.Mode, v.Currency, v.Amount, v.Fee, r.Value, a.Now)
+		r.TransferID, p.ID, p.MerchantID, p.Mode, v.Amount.Currency(), v.Amount, v.Fee, r.Value, a.Now)
 	batch.Queue(`UPDATE treasury_account SET next_nonce = greatest(next_nonce, $2) WHERE id = $1`, a.ID, v.Nonce+1)
 	queueVersion(batch, r.TransferID, 1, v, a.Now)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -134,7 +145,7 @@ func (r Recovered) append(ctx context.Context, tx pgx.Tx, a treasury) (number in
 		SELECT count(*) + 1 FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
 		WHERE t.id = $1 AND t.account_id = $2 AND t.nonce = $3 AND t.status = 'live'
 		HAVING bool_and(NOT v.cancels AND v.currency = $4 AND v.destination = $5 AND v.amount = $6::numeric)`,
-		r.TransferID, a.ID, v.Nonce, v.Currency, v.Destination, v.Amount).Scan(&number)
+		r.TransferID, a.ID, v.Nonce, v.Amount.Currency(), v.Destination, v.Amount).Scan(&number)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("%w: it is no version of %s", checkout.ErrConflict, r.TransferID)
 	}
@@ -150,22 +161,23 @@ func (r Recovered) unsuspend(ctx context.Context, tx pgx.Tx, a treasury, number 
 	if r.Outflow.Height >= a.NextBlock {
 		return nil // it will find it explained
 	}
-	units, err := r.Outflow.Currency.Units(r.Outflow.Amount)
-	if err != nil {
-		return err
-	}
-	asset := string(r.Outflow.Currency)
+	amount, cost := r.Outflow.Amount, r.Outflow.Cost
 	return entry{
 		Mode: a.Mode, Kind: entryRecovered, Subject: r.TransferID, Generation: number,
 		Postings: []posting{
-			{accountWallet, a.ID, asset, units}, {accountSuspense, "", asset, new(big.Int).Neg(units)},
+			inCrypto(accountWallet, a.ID, amount), inCrypto(accountSuspense, "", amount.Neg()),
+			inCrypto(accountWallet, a.ID, cost), inCrypto(accountSuspense, "", cost.Neg()),
 		},
 	}.book(ctx, tx)
 }
 
-// finish ends the payouts of the transfer as sent, unless they are.
-func (r Recovered) finish(ctx context.Context, tx pgx.Tx, by checkout.AuditEntry) error {
-	payouts, err := payoutsOf(ctx, tx, r.TransferID)
+// finishRecovered ends the payouts of a transfer that paid the version as sent, unless they are. rate is that of
+// the payment, none for the payout's.
+func finishRecovered(
+	ctx context.Context, tx pgx.Tx, transferID string, paid checkout.TransferVersion, rate checkout.Rate,
+	by checkout.AuditEntry,
+) error {
+	payouts, err := payoutsOf(ctx, tx, transferID)
 	if err != nil {
 		return err
 	}
@@ -182,10 +194,11 @@ func (r Recovered) finish(ctx context.Context, tx pgx.Tx, by checkout.AuditEntry
 		if p.Status != checkout.PayoutPending {
 			continue
 		}
-		p.Amount, p.Fee, p.TxHash = r.Version.Amount, r.Version.Fee, r.Version.TxHash
+		p.Amount, p.Fee, p.TxHash = paid.Amount, paid.Fee, paid.TxHash
+		p.ExchangeRate = cmp.Or(rate, p.ExchangeRate)
 		_, err = tx.Exec(ctx, `
-			UPDATE payout SET amount = $4, fee = $5 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee)
+			UPDATE payout SET amount = $4, fee = $5, exchange_rate = $6 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			p.ID, p.MerchantID, p.Mode, p.Amount, p.Fee, p.ExchangeRate)
 		if err != nil {
 			return err
 		}

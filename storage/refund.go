@@ -4,34 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/workflows/checkout"
 )
 
-// CreateRefund stores a refund to be made, unless the charge has one. A charge is refunded at most
-// once.
+// CreateRefund stores the refund of a charge without a completed session, unless the charge has had one: a
+// refund that failed is repeated by a person only. See RefundUnmatched.
 func (s *Store) CreateRefund(ctx context.Context, r checkout.Refund) error {
-	if err := insertRefund(ctx, s.pool, r); err != nil {
+	_, err := s.pool.Exec(ctx, `
+		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at)
+		SELECT $1, $2, $3, nullif($4, ''), $5, 'pending', $6, date_trunc('milliseconds', clock_timestamp())
+		WHERE NOT EXISTS (SELECT FROM refund WHERE mode = $2 AND acquirer_ref = $3)
+		ON CONFLICT (mode, acquirer_ref) WHERE status = 'pending' DO NOTHING`,
+		checkout.NewID(checkout.PrefixRefund), r.Mode, r.Reference, r.TransactionID, r.Reason, r.Amount)
+	if err != nil {
 		return fmt.Errorf("create refund: %w", err)
 	}
 	return nil
 }
 
-func insertRefund(ctx context.Context, to executor, r checkout.Refund) error {
-	_, err := to.Exec(ctx, `
-		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, created_at)
-		VALUES ($1, $2, $3, nullif($4, ''), $5, 'pending', date_trunc('milliseconds', clock_timestamp()))
-		ON CONFLICT ON CONSTRAINT refund_acquirer_ref_key DO NOTHING`,
-		checkout.NewID(checkout.PrefixRefund), r.Mode, r.Reference, r.TransactionID, r.Reason)
-	return err
-}
-
-// refundColumns read a checkout.Refund.
-const refundColumns = `
-	id, mode, acquirer_ref AS reference, coalesce(transaction_id, '') AS transaction_id, reason, status,
-	network_ref, created_at, ended_at`
+// selectRefund reads checkout.Refund. A refund of an older build, which stored no amount, gave the whole
+// charge back.
+const selectRefund = `
+	SELECT r.id, r.mode, r.acquirer_ref AS reference, coalesce(r.transaction_id, '') AS transaction_id, r.reason,
+		r.status, coalesce(r.amount, s.amount, 0) AS amount, r.network_ref, r.created_at, r.ended_at
+	FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
+		LEFT JOIN checkout_session s ON s.id = t.session_id `
 
 // LivePayoutOf names the payout of a live transaction. The caller is an operator, who has no merchant.
 // It returns checkout.ErrNotFound when the transaction was not paid, or is of test mode.
@@ -44,35 +45,45 @@ func (s *Store) LivePayoutOf(ctx context.Context, transactionID string) (checkou
 	return exactlyOne[checkout.Ref](rows, "live payout")
 }
 
-// RefundPayout gives the payment of a live payout back to the customer instead of paying the merchant.
-// One transaction, under the lock of the payout, stores the refund and ends the payout: a pending one
-// fails with network_error, with its event, and a failed one stays as it is. Nothing can be signed for
-// the payout afterwards. The charge is booked back. The worker sends the refund.
+// RefundPayout gives what is left of the payment of a live payout back to the customer instead of paying the
+// merchant. One transaction, under the locks of the payment and of the payout, stores the refund, books it and
+// ends the payout: a pending one fails with network_error, with its event, and a failed one stays as it is.
+// Nothing can be signed for the payout unless the refund fails. The worker sends the refund. When nothing is
+// left, because the customer has the money already, the refund has succeeded and nothing is sent.
 //
-// A repeat changes nothing and returns the refund as it is now. It returns checkout.ErrNotFound,
-// checkout.ErrTransferStands when a signed transfer may still pay the merchant, and checkout.ErrChainAhead.
-// by works as in CreateEndpoint.
+// A repeat changes nothing and returns the refund as it is now. When the refund has failed, it orders another
+// one. It returns checkout.ErrNotFound, checkout.ErrTransferStands when a signed transfer may still pay the
+// merchant, checkout.ErrDisputeOpen, ErrFrozen and ErrNotCompared. by works as in CreateEndpoint.
 func (s *Store) RefundPayout(
 	ctx context.Context, ref checkout.Ref, by ...checkout.AuditEntry,
 ) (checkout.Refund, error) {
 	var got checkout.Refund
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		c, err := lockChargeOf(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		var more bool
+		if got, more, err = c.lastRefund(ctx, tx); err != nil || !more {
+			return err
+		}
 		p, err := lockPayout(ctx, tx, ref)
 		if err != nil {
 			return err
 		}
-		got, err = refundOf(ctx, tx, p.Payout)
-		if !errors.Is(err, checkout.ErrNotFound) {
-			return err // there is one, or PostgreSQL is away
-		}
-		if p.Standing || p.Status == checkout.PayoutSent {
-			return checkout.ErrTransferStands
-		}
-		if err := p.requireKnownChain(ctx, tx); err != nil {
+		if err := p.mayGoBack(ctx, tx); err != nil {
 			return err
 		}
-		if got, err = p.refund(ctx, tx); err != nil {
+		if got, err = c.order(ctx, tx, checkout.RefundOperator); err != nil {
 			return err
+		}
+		if p.Status == checkout.PayoutPending {
+			if err := p.decide(ctx, tx, checkout.PayoutNetworkError); err != nil {
+				return err
+			}
+			if _, err := publish(ctx, tx, p.event(payoutEventType(p.Status))); err != nil {
+				return err
+			}
 		}
 		return auditAll(ctx, tx, by)
 	})
@@ -82,67 +93,155 @@ func (s *Store) RefundPayout(
 	return got, nil
 }
 
-// requireKnownChain returns checkout.ErrChainAhead while the chain of the payout knows transfers of the
-// treasury that no row explains: after the restore of an old backup one of them may have paid it.
-func (p *lockedPayout) requireKnownChain(ctx context.Context, tx pgx.Tx) error {
-	var ahead bool
-	err := tx.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM treasury_account a, transaction t
-			WHERE t.id = $1 AND t.merchant_id = $2 AND t.mode = $3
-				AND a.mode = $3 AND `+chainOf+` IN (a.chain_id, '') AND a.unexplained_block IS NOT NULL)`,
-		p.TransactionID, p.MerchantID, p.Mode).Scan(&ahead)
-	if err == nil && ahead {
-		err = checkout.ErrChainAhead
+// RefundUnmatched orders the refund of a live charge without a completed session once more, after it failed.
+// A repeat returns the refund as it is now. It returns checkout.ErrNotFound when the charge had no refund, and
+// checkout.ErrDisputeOpen.
+func (s *Store) RefundUnmatched(ctx context.Context, transactionID string) (checkout.Refund, error) {
+	var got checkout.Refund
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		c, err := lockCharge(ctx, tx, checkout.ModeLive, `t.id = $2`, transactionID)
+		if err != nil {
+			return err
+		}
+		var more bool
+		if got, more, err = c.lastRefund(ctx, tx); err != nil || !more {
+			return err
+		}
+		if got.ID == "" || c.Paid {
+			return checkout.ErrNotFound
+		}
+		got, err = c.order(ctx, tx, checkout.RefundUnmatched)
+		return err
+	})
+	if err != nil {
+		return checkout.Refund{}, fmt.Errorf("refund an unmatched charge: %w", err)
 	}
-	return err
+	return got, nil
 }
 
-// refund stores the refund of the payout's charge, ends the payout and books it.
-func (p *lockedPayout) refund(ctx context.Context, tx pgx.Tx) (checkout.Refund, error) {
-	r := checkout.Refund{Mode: p.Mode, TransactionID: p.TransactionID, Reason: checkout.RefundOperator}
-	err := tx.QueryRow(ctx, `
-		SELECT coalesce(acquirer_ref, '') FROM transaction WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
-		p.TransactionID, p.MerchantID, p.Mode).Scan(&r.Reference)
+// mayGoBack returns an error while the payout is paid, or may be.
+func (p *lockedPayout) mayGoBack(ctx context.Context, tx pgx.Tx) error {
+	if p.Standing || p.Status == checkout.PayoutSent {
+		return checkout.ErrTransferStands
+	}
+	return requireCompared(ctx, tx, p.Ref)
+}
+
+// lastRefund returns the newest refund of the charge, the zero value when there is none. more reports whether
+// another one may be ordered: none is under way, and the customer does not have everything.
+func (c paidCharge) lastRefund(ctx context.Context, tx pgx.Tx) (last checkout.Refund, more bool, err error) {
+	rows, err := tx.Query(ctx, selectRefund+`
+		WHERE r.mode = $1 AND r.acquirer_ref = $2 ORDER BY r.id DESC LIMIT 1`, c.Mode, c.Reference)
+	if err != nil {
+		return last, false, err
+	}
+	last, err = exactlyOne[checkout.Refund](rows, "refund of a charge")
+	if errors.Is(err, checkout.ErrNotFound) {
+		return checkout.Refund{}, true, nil
+	}
+	if err != nil {
+		return last, false, err
+	}
+	b, err := c.back(ctx, tx)
+	return last, last.Status != checkout.RefundPending && (!b.Refunded || b.Left > 0), err
+}
+
+// order stores the refund of what is left of the charge, and books it.
+func (c paidCharge) order(ctx context.Context, tx pgx.Tx, why checkout.RefundReason) (checkout.Refund, error) {
+	r := checkout.Refund{ID: checkout.NewID(checkout.PrefixRefund), Status: checkout.RefundPending}
+	if c.Reference == "" {
+		return r, fmt.Errorf("the card network's name of the charge of %s is not known", c.TransactionID)
+	}
+	b, err := c.back(ctx, tx)
 	if err != nil {
 		return r, err
 	}
-	if r.Reference == "" {
-		return r, fmt.Errorf("the card network's name of the charge of %s is not known", p.TransactionID)
+	if b.Disputed {
+		return r, checkout.ErrDisputeOpen
 	}
-	if err := insertRefund(ctx, tx, r); err != nil {
+	if r.Amount = max(b.Left, 0); r.Amount == 0 {
+		r.Status = checkout.RefundSucceeded
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO refund (id, mode, acquirer_ref, transaction_id, reason, status, amount, created_at, ended_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CASE WHEN $6 = 'pending' THEN NULL ELSE $8::timestamptz END)`,
+		r.ID, c.Mode, c.Reference, c.TransactionID, why, r.Status, r.Amount, c.Now)
+	if err != nil {
 		return r, err
 	}
-	if p.Status == checkout.PayoutPending {
-		if err := p.decide(ctx, tx, checkout.PayoutNetworkError); err != nil {
-			return r, err
-		}
-		if _, err := publish(ctx, tx, p.event(payoutEventType(p.Status))); err != nil {
-			return r, err
-		}
-	}
-	if err := reverse(ctx, tx, p.TransactionID, entryCharge, 1, entryRefund, 1); err != nil {
+	if err := c.bookRefund(ctx, tx, checkout.Refund{ID: r.ID, Status: checkout.RefundFailed}, r); err != nil {
 		return r, err
 	}
-	return refundOf(ctx, tx, p.Payout)
+	_, err = tx.Exec(ctx, `
+		UPDATE finding SET closed_at = $3 WHERE mode = $1 AND kind = 'refund_failed' AND closed_at IS NULL
+			AND subject IN (SELECT id FROM refund WHERE mode = $1 AND acquirer_ref = $2)`, c.Mode, c.Reference, c.Now)
+	if err != nil {
+		return r, err
+	}
+	if _, err := c.findBack(ctx, tx); err != nil {
+		return r, err
+	}
+	return readRefund(ctx, tx, c.Mode, r.ID)
 }
 
-// refundOf returns the refund of a payout's payment. It returns checkout.ErrNotFound.
-func refundOf(ctx context.Context, tx pgx.Tx, p checkout.Payout) (checkout.Refund, error) {
-	rows, err := tx.Query(ctx, `
-		SELECT `+refundColumns+` FROM refund WHERE transaction_id = $1 AND mode = $2`, p.TransactionID, p.Mode)
+// readRefund locks a refund and returns it. It returns checkout.ErrNotFound.
+func readRefund(ctx context.Context, tx pgx.Tx, mode checkout.Mode, id string) (checkout.Refund, error) {
+	rows, err := tx.Query(ctx, selectRefund+`WHERE r.mode = $1 AND r.id = $2 FOR UPDATE OF r`, mode, id)
 	if err != nil {
 		return checkout.Refund{}, err
 	}
-	return exactlyOne[checkout.Refund](rows, "refund of a payout")
+	return exactlyOne[checkout.Refund](rows, "refund")
+}
+
+// bookRefund books the way from what a refund gave before to what it gives after. The first refund that gives
+// anything takes the payment from the merchant, and our fee from us; the last one that fails gives them back.
+// What the customer got in other ways was our loss until then.
+func (c paidCharge) bookRefund(ctx context.Context, tx pgx.Tx, before, after checkout.Refund) error {
+	if !c.Paid { // the charge of a failed payment was never booked
+		return nil
+	}
+	var others bool
+	var generation int
+	err := tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM refund WHERE mode = $1 AND acquirer_ref = $2 AND status <> 'failed' AND id <> $3),
+			(SELECT coalesce(max(generation), 0) + 1 FROM ledger_entry WHERE kind = $4 AND subject = $3)`,
+		c.Mode, c.Reference, after.ID, entryRefund).Scan(&others, &generation)
+	if err != nil {
+		return err
+	}
+	gives := func(r checkout.Refund) (given checkout.Amount, taken int64) {
+		if r.Status == checkout.RefundFailed {
+			return 0, 0
+		}
+		if others {
+			return r.Amount, 0
+		}
+		return r.Amount, 1
+	}
+	gave, was := gives(before)
+	given, is := gives(after)
+	moved, taken := int64(given-gave), is-was
+	if moved == 0 && taken == 0 {
+		return nil
+	}
+	asset := string(c.Currency)
+	return entry{
+		Mode: c.Mode, Kind: entryRefund, Subject: after.ID, Generation: generation, MerchantID: c.MerchantID,
+		Postings: []posting{
+			{accountReceivable, "", asset, big.NewInt(-moved)},
+			{accountPayable, c.MerchantID, asset, big.NewInt(taken * int64(c.Amount-c.Fee))},
+			{accountFee, "", asset, big.NewInt(taken * int64(c.Fee))},
+			{accountLoss, "", asset, big.NewInt(moved - taken*int64(c.Amount))},
+		},
+	}.book(ctx, tx)
 }
 
 // PendingRefunds returns up to limit refunds that are not decided, after the id after.
 func (s *Store) PendingRefunds(
 	ctx context.Context, mode checkout.Mode, after string, limit int,
 ) ([]checkout.Refund, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT `+refundColumns+` FROM refund
-		WHERE mode = $1 AND status = 'pending' AND id > $2 ORDER BY id LIMIT $3`, mode, after, limit)
+	rows, err := s.pool.Query(ctx, selectRefund+`
+		WHERE r.mode = $1 AND r.status = 'pending' AND r.id > $2 ORDER BY r.id LIMIT $3`, mode, after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("pending refunds: %w", err)
 	}
@@ -153,23 +252,89 @@ func (s *Store) PendingRefunds(
 	return got, nil
 }
 
-// RecordRefund stores the network's answer about a refund. The first final answer stays. The charge of
-// a payment that the network does not give back is booked again: we owe the merchant its money.
-func (s *Store) RecordRefund(ctx context.Context, refund checkout.Refund, got checkout.RefundResult) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
-			UPDATE refund SET status = $3, network_ref = $4,
-				ended_at = CASE WHEN $3 = 'pending' THEN NULL ELSE date_trunc('milliseconds', clock_timestamp()) END
-			WHERE id = $1 AND mode = $2 AND status = 'pending'`,
-			refund.ID, refund.Mode, got.Status, got.Reference)
-		booked := refund.Reason == checkout.RefundOperator
-		if err != nil || tag.RowsAffected() == 0 || got.Status != checkout.RefundFailed || !booked {
+// MaySendRefund returns ErrFrozen or ErrNotCompared while the chain may have paid the
+// payout of an ordered refund: the order may come from an old backup.
+func (s *Store) MaySendRefund(ctx context.Context, r checkout.Refund) error {
+	if r.Reason != checkout.RefundOperator || r.NetworkRef != "" {
+		return nil
+	}
+	ref, err := s.LivePayoutOf(ctx, r.TransactionID)
+	if err == nil {
+		err = s.inTx(ctx, func(tx pgx.Tx) error { return requireCompared(ctx, tx, ref) })
+	}
+	return wrap("may send a refund", err)
+}
+
+// RecordRefund stores the network's answer about a refund, books what changed, and opens or closes the findings
+// about the charge, in one transaction. A repeat changes nothing. It returns the findings that are new.
+func (s *Store) RecordRefund(
+	ctx context.Context, r checkout.Refund, got checkout.RefundResult,
+) (found []checkout.Finding, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		c, err := lockCharge(ctx, tx, r.Mode, byReference, r.Reference)
+		if errors.Is(err, checkout.ErrNotFound) {
+			c, err = paidCharge{Mode: r.Mode, Reference: r.Reference}, nil
+		}
+		if err != nil {
 			return err
 		}
-		return reverse(ctx, tx, refund.TransactionID, entryRefund, 1, entryRefundFailed, 1)
+		if found, err = c.noteRefund(ctx, tx, r.ID, got); err != nil {
+			return err
+		}
+		more, err := c.findBack(ctx, tx)
+		found = append(found, more...)
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("record refund: %w", err)
+	return found, wrap("record refund", err)
+}
+
+// noteRefund stores how a refund of ours stands at the network. It returns checkout.ErrNotFound, and the finding
+// that it opened. A refund that the network has made and that failed stays as it is; a refused one may exist
+// after all.
+func (c paidCharge) noteRefund(
+	ctx context.Context, tx pgx.Tx, id string, got checkout.RefundResult,
+) ([]checkout.Finding, error) {
+	before, err := readRefund(ctx, tx, c.Mode, id)
+	if err != nil || before.Status == checkout.RefundFailed && before.NetworkRef != "" {
+		return nil, err
 	}
-	return nil
+	after := before
+	after.Status, after.NetworkRef = got.Status, got.Reference
+	if got.Reference != "" {
+		after.Amount = got.Amount
+	}
+	if after.Status == before.Status && after.NetworkRef == before.NetworkRef && after.Amount == before.Amount {
+		return nil, nil
+	}
+	_, err = tx.Exec(ctx, `
+		UPDATE refund SET status = $3, network_ref = $4, amount = $5, ended_at = CASE WHEN $3 = 'pending' THEN NULL
+			ELSE date_trunc('milliseconds', clock_timestamp()) END
+		WHERE id = $1 AND mode = $2`, id, c.Mode, after.Status, after.NetworkRef, after.Amount)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.bookRefund(ctx, tx, before, after); err != nil {
+		return nil, err
+	}
+	if after.Status != checkout.RefundFailed || before.Status == checkout.RefundFailed {
+		return nil, nil
+	}
+	return keepFinding(ctx, tx, true, checkout.Finding{
+		Mode: c.Mode, Kind: checkout.FindingRefundFailed, Subject: id, Detail: c.describeFailed(after, got.Why),
+	})
+}
+
+func (c paidCharge) describeFailed(r checkout.Refund, why string) string {
+	what := "The card network refused the refund"
+	if r.NetworkRef != "" {
+		what = "The customer did not get the refund, which came back to the card network:"
+	}
+	if why == "" {
+		why = "no reason is known"
+	}
+	then := ""
+	if c.PayoutID != "" {
+		then = " The merchant is owed the payment again. Refund it once more, or retry " + c.PayoutID + "."
+	}
+	return fmt.Sprintf("%s %s of %s %s of %s: %s.%s", what, r.ID, r.Amount, c.Currency, c.TransactionID, why, then)
 }

@@ -120,18 +120,16 @@ func (a *Accounts) DayReport(ctx context.Context, from time.Time) (DayReport, er
 
 // booked returns what the entries of the day changed.
 func booked(ctx context.Context, tx pgx.Tx, from, to time.Time) ([]BookedDay, error) {
-	all, err := collect[BookedDay](ctx, tx, bookedOnDay, from, to)
-	if err != nil {
-		return nil, err
+	type row struct {
+		Account string
+		wholeUnits
 	}
-	for i, b := range all {
-		units, ok := new(big.Int).SetString(b.Amount, 10)
-		if !ok {
-			return nil, fmt.Errorf("%q is not a whole number", b.Amount)
-		}
-		all[i].Amount = inAsset(b.Asset, units)
+	var all []BookedDay
+	rows, err := collect[row](ctx, tx, bookedOnDay, from, to)
+	for _, r := range rows {
+		all = append(all, BookedDay{r.Account, r.Asset, inAsset(r.Asset, &r.Units.Int)})
 	}
-	return all, nil
+	return all, err
 }
 
 func collect[T any](ctx context.Context, tx pgx.Tx, query string, args ...any) ([]T, error) {
@@ -154,12 +152,12 @@ const (
 		WHERE t.mode = 'live' AND t.status = 'succeeded' AND t.completed_at >= $1 AND t.completed_at < $2
 		GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`
 	bookedOnDay = `
-		SELECT p.account, p.asset, sum(p.amount)::text AS amount
+		SELECT p.account, p.asset, sum(p.amount)::text AS units
 		FROM ledger_entry e JOIN ledger_posting p ON p.entry_id = e.id
 		WHERE e.mode = 'live' AND e.created_at >= $1 AND e.created_at < $2 GROUP BY 1, 2 ORDER BY 1, 2`
 	refundsOfDay = `
 		SELECT r.reason, r.status, coalesce(s.currency, '') AS currency, count(*) AS refunds,
-			coalesce(sum(s.amount), 0)::bigint AS sum
+			coalesce(sum(coalesce(r.amount, s.amount)), 0)::bigint AS sum
 		FROM refund r LEFT JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
 			LEFT JOIN checkout_session s ON s.id = t.session_id
 		WHERE r.mode = 'live' AND r.created_at >= $1 AND r.created_at < $2 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
@@ -210,18 +208,8 @@ func checkLedger(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
 // compared is a row with two sums in smallest units.
 type compared struct {
 	Asset    string
-	Ledger   string
-	Expected string
-}
-
-// check compares the two sums.
-func (c compared) check(what string) (LedgerCheck, error) {
-	ledger, ok := new(big.Int).SetString(c.Ledger, 10)
-	expected, right := new(big.Int).SetString(c.Expected, 10)
-	if !ok || !right {
-		return LedgerCheck{}, fmt.Errorf("%q or %q is not a whole number", c.Ledger, c.Expected)
-	}
-	return ledgerCheck(what, c.Asset, ledger, expected, new(big.Int)), nil
+	Ledger   whole
+	Expected whole
 }
 
 // ledgerCheck compares two sums that may be underWay apart.
@@ -245,48 +233,41 @@ func inAsset(asset string, units *big.Int) string {
 	return checkout.FormatUnits(units, places)
 }
 
-func checkEach(what string, rows []compared) ([]LedgerCheck, error) {
-	var checks []LedgerCheck
-	for _, row := range rows {
-		c, err := row.check(what)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, c)
+// compare runs a query of two sums and compares them, row by row.
+func compare(ctx context.Context, tx pgx.Tx, what, query string, args ...any) (checks []LedgerCheck, err error) {
+	rows, err := collect[compared](ctx, tx, query, args...)
+	for _, r := range rows {
+		checks = append(checks, ledgerCheck(what, r.Asset, &r.Ledger.Int, &r.Expected.Int, new(big.Int)))
 	}
-	return checks, nil
+	return checks, err
 }
 
 func checkSums(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
-	rows, err := collect[compared](ctx, tx, `
+	return compare(ctx, tx, "sum of all accounts", `
 		SELECT asset, sum(amount)::text AS ledger, '0' AS expected FROM ledger_posting
 		WHERE mode = 'live' GROUP BY 1 ORDER BY 1`)
-	if err != nil {
-		return nil, err
-	}
-	return checkEach("sum of all accounts", rows)
 }
 
-// checkReceivable compares what the acquirer owes by the ledger with the charges that it has not booked,
-// less what it gives back to cards for an operator.
+// checkReceivable compares what the acquirer owes by the ledger with the charges that it has not booked, less what
+// it gave back to cards, for us or for others, or holds because of disputes.
 func checkReceivable(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
-	rows, err := collect[compared](ctx, tx, `
-		WITH moved AS (
+	return compare(ctx, tx, accountReceivable, `
+		WITH paid AS (SELECT t.id, t.mode, t.settled, s.amount, s.currency FROM transaction t
+			JOIN checkout_session s ON s.id = t.session_id WHERE t.mode = 'live' AND t.status = 'succeeded'),
+		moved AS (
 			SELECT asset, amount AS ledger, 0 AS expected FROM ledger_posting
 			WHERE mode = 'live' AND account = $1
 			UNION ALL
-			SELECT s.currency, 0, s.amount FROM transaction t JOIN checkout_session s ON s.id = t.session_id
-			WHERE t.mode = 'live' AND t.status = 'succeeded' AND t.settled IS NULL
+			SELECT currency, 0, amount FROM paid WHERE settled IS NULL
 			UNION ALL
-			SELECT s.currency, 0, -s.amount FROM refund r JOIN transaction t ON t.id = r.transaction_id AND t.mode = r.mode
-				JOIN checkout_session s ON s.id = t.session_id
-			WHERE r.mode = 'live' AND r.reason = 'operator' AND r.status <> 'failed' AND t.status = 'succeeded')
+			SELECT p.currency, 0, -coalesce(r.amount, p.amount) FROM refund r
+				JOIN paid p ON p.id = r.transaction_id AND p.mode = r.mode
+			WHERE r.status <> 'failed'
+			UNION ALL
+			SELECT r.currency, 0, -r.amount FROM charge_risk r JOIN paid p ON p.id = r.transaction_id AND p.mode = r.mode
+			WHERE r.kind <> 'fraud_warning' AND r.status IN ('open', 'lost'))
 		SELECT asset, sum(ledger)::text AS ledger, sum(expected)::text AS expected FROM moved GROUP BY 1 ORDER BY 1`,
 		accountReceivable)
-	if err != nil {
-		return nil, err
-	}
-	return checkEach(accountReceivable, rows)
 }
 
 // seenWallet is an account of the treasury with the balances that the chain showed last.
@@ -294,7 +275,7 @@ type seenWallet struct {
 	ID           string
 	Network      string
 	SeenHeight   uint64
-	SeenBalances map[checkout.PayoutCurrency]string // decimals; nil before the first comparison
+	SeenBalances checkout.Purse // nil before the first comparison
 }
 
 func checkWallets(ctx context.Context, tx pgx.Tx) ([]LedgerCheck, error) {
@@ -326,28 +307,16 @@ func (w seenWallet) check(ctx context.Context, tx pgx.Tx) (checks []LedgerCheck,
 		return nil, err
 	}
 	for _, currency := range checkout.PayoutCurrencies {
-		text, known := w.SeenBalances[currency]
-		ledger := orZero(booked[currency])
-		if !known && ledger.Sign() == 0 {
+		seen, ledger := w.SeenBalances[currency], booked[currency].Units()
+		if !seen.Known() && ledger.Sign() == 0 {
 			continue
 		}
 		what, asset := accountWallet+" "+w.ID, string(currency)
-		if !known {
+		if !seen.Known() {
 			checks = append(checks, LedgerCheck{What: what, Asset: asset, Ledger: inAsset(asset, ledger), Difference: "0"})
 			continue
 		}
-		units, err := currency.Units(text)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, ledgerCheck(what, asset, ledger, units, orZero(live[currency])))
+		checks = append(checks, ledgerCheck(what, asset, ledger, seen.Units(), live[currency].Units()))
 	}
 	return checks, nil
-}
-
-func orZero(n *big.Int) *big.Int {
-	if n == nil {
-		return new(big.Int)
-	}
-	return n
 }

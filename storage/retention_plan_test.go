@@ -22,7 +22,8 @@ func TestRetention_EachQueryHasAnIndex(t *testing.T) {
 	require.NoError(t, err)
 	sessions := strings.NewReplacer("$1", "''", "$2", "'cs_z'", "$3", "'30 days'", "$4", "1000").Replace(deleteOldSessions)
 	for query, index := range map[string]string{
-		sessions: "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
+		sessions:                  "checkout_session_removable transaction_session payout_session_id_key event_session webhook_endpoint_session",
+		uselessCards + ` LIMIT 9`: "transaction_untried",
 		`SELECT id FROM audit_entry WHERE id < 'aud_z' ORDER BY id LIMIT 1000`:                           "audit_entry_pkey",
 		`SELECT token FROM sandbox_card WHERE created_at < now() ORDER BY created_at LIMIT 9`:            "sandbox_card_age",
 		`SELECT tx_hash FROM sandbox_transfer WHERE created_at < now() ORDER BY created_at LIMIT 9`:      "sandbox_transfer_age",

@@ -414,6 +414,9 @@ func (s *Store) ExpireSession(
 
 		got.Status = checkout.StatusExpired
 		_, err = tx.Exec(ctx, `
+			WITH untried AS (
+				UPDATE transaction SET card_token = NULL
+				WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created' AND card_token IS NOT NULL)
 			UPDATE checkout_session SET status = 'expired',
 				ended_at = date_trunc('milliseconds', clock_timestamp())
 			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,

@@ -23,17 +23,17 @@ func (f fixture) livePaid(t *testing.T, m checkout.Merchant) (checkout.Ref, chec
 // paidOnChain signs a transfer of a live payout, and confirms it 65 blocks after its block.
 func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	t.Helper()
-	standing := checkout.AccountStanding{Height: 100, Balances: map[string]string{"ETH": "5", "USDC": "1000", "USDT": "0"}}
+	standing := checkout.AccountStanding{Height: 100, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("1000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT))}
 	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
 		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
 	p, _, err := f.Payout(t.Context(), payout)
 	require.NoError(t, err)
-	plan := checkout.TransferPlan{Currency: p.Currency, Destination: p.Destination, Amount: "10", Fee: "0.5", MaxCost: "0.001"}
+	plan := checkout.TransferPlan{Destination: p.Destination, Amount: checkout.MustCrypto("10", checkout.USDC), Fee: checkout.MustCrypto("0.5", checkout.USDC), MaxCost: checkout.MustCrypto("0.001", checkout.ETH)}
 	signed, err := f.SignTransfer(t.Context(), storage.SigningOrder{
 		Payout: p, AccountID: account.ID, Plan: plan, Chain: standing, Value: 1_000,
 		Limits: checkout.PayoutLimits{Payout: 1_000_000, Day: 1_000_000, MerchantDay: 1_000_000, MerchantUnsettled: 1_000_000},
-		Sign: func(_ context.Context, nonce uint64) (checkout.TransferVersion, error) {
+		Sign: func(_ context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: "0x1", Raw: []byte("bytes")}, nil
 		},
 	})
@@ -42,7 +42,8 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
 	require.NoError(t, err)
 	_, _, err = f.EndTransfer(t.Context(), live[0],
-		checkout.Sighting{State: checkout.SightingConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: "0.0005"}, 170)
+		checkout.Sighting{State: checkout.SightingConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: checkout.MustCrypto("0.0005", checkout.ETH)},
+		checkout.AccountStanding{Height: 170})
 	require.NoError(t, err)
 }
 

@@ -149,7 +149,7 @@ func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
 	f := newFixture(t)
 	s := f.create(t, f.newSession())
 	first := f.beginPayment(t, s)
-	again, err := f.BeginPayment(t.Context(), ref(s), first, checkout.Quote{Rate: "1.09"}, "pi_second")
+	again, err := f.BeginPayment(t.Context(), ref(s), first, checkout.Quote{Rate: checkout.MustRate("1.09")}, "pi_second")
 	require.NoError(t, err, "the same payment may begin again: its worker died")
 	require.False(t, again)
 	c, err := f.Charge(t.Context(), ref(s), first)
@@ -161,9 +161,9 @@ func TestBeginPayment_AcceptsOneAtATime(t *testing.T) {
 
 	second := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: second, SessionID: s.ID, CardToken: "tok_2"}))
-	_, err = f.BeginPayment(t.Context(), ref(s), second, checkout.Quote{Rate: "1.08"}, second)
+	_, err = f.BeginPayment(t.Context(), ref(s), second, checkout.Quote{Rate: checkout.MustRate("1.08")}, second)
 	require.ErrorIs(t, err, checkout.ErrPaymentInFlight)
-	_, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction), checkout.Quote{Rate: "1.08"}, "pi_unknown")
+	_, err = f.BeginPayment(t.Context(), ref(s), checkout.NewID(checkout.PrefixTransaction), checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_unknown")
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 }
 
@@ -196,7 +196,7 @@ func TestFinishPayment_WritesTheWholeTransactionIntoTheEvent(t *testing.T) {
 	id := checkout.NewID(checkout.PrefixTransaction)
 	method := checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242", ExpMonth: 12, ExpYear: 2030, Country: "US"}
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok_secret", Method: method, CustomerEmail: &email}))
-	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	f.record(t, s, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: method})
 	_, err = f.FinishPayment(t.Context(), ref(s), id)

@@ -129,7 +129,7 @@ func (p *payment) decide(ctx context.Context, tx pgx.Tx) (Settlement, error) {
 		p.Net = p.Amount - p.Fee
 	case p.Outcome == checkout.OutcomeFailed:
 		p.Transaction.Status, p.SessionStatus = checkout.TransactionFailed, checkout.StatusPending
-		p.ExchangeRate = ""
+		p.ExchangeRate = checkout.Rate{}
 		p.AttemptsRemaining = max(0, p.MaxAttempts-p.Attempt)
 		if p.Failure.EndsSession() || p.AttemptsRemaining == 0 {
 			p.AttemptsRemaining, p.SessionStatus = 0, checkout.StatusFailed
@@ -175,7 +175,8 @@ func (p *payment) eventType() webhook.EventType {
 	return webhook.CheckoutFailed
 }
 
-// write stores the decision. The session's new status is a compare-and-set.
+// write stores the decision. The session's new status is a compare-and-set. When the session ends, its other
+// payments cannot begin any more.
 func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 	tag, err := tx.Exec(ctx, `
 		WITH decided AS (
@@ -184,7 +185,11 @@ func (p *payment) write(ctx context.Context, tx pgx.Tx) error {
 			       session_status = $10, completed_at = $11, card_token = NULL, action_url = NULL,
 				plan = $12, fee_basis_points = $13, fee_fixed = $14
 			WHERE id = $4 AND session_id = $1 AND merchant_id = $2 AND mode = $3
-				AND status = 'processing')
+				AND status = 'processing'),
+		untried AS (
+			UPDATE transaction SET card_token = NULL
+			WHERE session_id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'created'
+				AND card_token IS NOT NULL AND $10 <> 'pending')
 		UPDATE checkout_session SET status = $10, payment_in_flight = false,
 		       ended_at = CASE WHEN $10 = 'pending' THEN NULL ELSE $11::timestamptz END
 		WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'pending'`,

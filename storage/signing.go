@@ -19,7 +19,7 @@ const signTimeout = 2 * time.Second
 
 // SigningOrder asks for the transfer of a payout. Its facts about the chain were read before.
 type SigningOrder struct {
-	Payout    checkout.Payout // as it was when its transfer was priced
+	Payout    checkout.Payout // as it was when its transfer was priced, with the rate of the plan
 	AccountID string
 	Plan      checkout.TransferPlan
 	Chain     checkout.AccountStanding
@@ -27,10 +27,12 @@ type SigningOrder struct {
 	Limits    checkout.PayoutLimits
 	Delay     time.Duration // between the payment and the signature
 	Patience  time.Duration // see HoldPayout
-	// Sign signs the plan with the nonce. It runs under the lock of the account, for two seconds at
-	// most. Its error rolls everything back, and SignTransfer returns it.
-	Sign func(ctx context.Context, nonce uint64) (checkout.TransferVersion, error)
+	Sign      Sign
 }
+
+// Sign is checkout.Chain.Sign. It runs under the lock of the account, for two seconds at most. Its error
+// rolls everything back, and is returned as a checkout.HeldError of HoldSigner.
+type Sign func(ctx context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error)
 
 // Signed is what became of an order. Version is set when Step is stands or go.
 type Signed struct {
@@ -86,14 +88,16 @@ func (o SigningOrder) decide(ctx context.Context, tx pgx.Tx, a treasury, p locke
 		got.Version, err = standingVersion(ctx, tx, p.ID)
 	case checkout.SigningEnded:
 		got.Failure = p.Failure
-	case checkout.SigningFreeze:
-		if err = a.freeze(ctx, tx, a.foreignNonce(o.Chain.NextNonce)); err == nil {
+	case checkout.SigningFreeze, checkout.SigningHold:
+		if step == checkout.SigningFreeze {
+			err = a.freeze(ctx, tx, a.foreignNonce(o.Chain.NextNonce))
+		}
+		if err == nil {
 			got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 		}
-	case checkout.SigningHold:
-		got.TransferOutcome, err = p.hold(ctx, tx, why, o.Patience)
 	case checkout.SigningGo:
-		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Destination || p.Currency != o.Plan.Currency {
+		if p.Generation != o.Payout.Generation || p.Destination != o.Plan.Destination ||
+			p.Currency != o.Plan.Amount.Currency() {
 			return Signed{}, fmt.Errorf("%w: the payout changed while its transfer was priced", checkout.ErrConflict)
 		}
 		got.Version, err = o.sign(ctx, tx, a, p)
@@ -109,6 +113,7 @@ func (o SigningOrder) facts(
 		Standing: p.Standing, Pending: p.Status == checkout.PayoutPending && p.Failure == "",
 		Frozen: a.Frozen, NextNonce: a.NextNonce, ChainNonce: o.Chain.NextNonce,
 		Value: o.Value, Limits: o.Limits, Early: p.Now.Before(p.NotBefore),
+		Released: p.SizeReleased,
 	}
 	err := tx.QueryRow(ctx, `
 		SELECT (SELECT coalesce(sum(value), 0) FROM transfer_payout
@@ -128,85 +133,43 @@ func (o SigningOrder) facts(
 	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
 		return facts, err
 	}
-	if facts.Has, err = balances(o.Chain); err != nil {
-		return facts, err
-	}
-	facts.Takes, err = takes(o.Plan)
-	return facts, err
+	facts.Has, facts.Takes = o.Chain.Balances, checkout.PurseOf(o.Plan.Amount, o.Plan.MaxCost)
+	return facts, nil
 }
 
 // live returns what the transfers that are not final may still take from the account. Transfers
 // whose end was proved above height count too: balances of that height may still hold what they
 // took, even when their block is lower, because a reorganization may lie between.
-func (a *treasury) live(
-	ctx context.Context, tx pgx.Tx, height uint64,
-) (map[checkout.PayoutCurrency]*big.Int, error) {
-	own := checkout.NetworkCurrency(a.Network)
-	return totals(ctx, tx, `
-		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND (status = 'live' OR proved > $2))
-		SELECT x.currency, sum(x.amount)::text FROM live JOIN transfer_payout x ON x.transfer_id = live.id GROUP BY 1
-		UNION ALL
-		SELECT $3, sum(most)::text FROM (SELECT max(v.max_cost) AS most FROM live
-			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id) cost HAVING count(*) > 0`,
-		a.ID, height, own)
+func (a *treasury) live(ctx context.Context, tx pgx.Tx, height uint64) (checkout.Purse, error) {
+	return a.mayTake(ctx, tx, `(status = 'live' OR proved > $2)`, height)
 }
 
-// totals reads rows of a currency and a decimal amount. It adds them up in smallest units.
-func totals(
-	ctx context.Context, tx pgx.Tx, query string, args ...any,
-) (map[checkout.PayoutCurrency]*big.Int, error) {
+// mayTake returns what transfers may take from the account, or have taken. where selects them; $2 is its number.
+func (a *treasury) mayTake(ctx context.Context, tx pgx.Tx, where string, number uint64) (checkout.Purse, error) {
+	return purse(ctx, tx, `
+		WITH live AS (SELECT id FROM transfer WHERE account_id = $1 AND `+where+`)
+		SELECT x.amount || ' ' || x.currency FROM live JOIN transfer_payout x ON x.transfer_id = live.id
+		UNION ALL
+		SELECT max(v.max_cost) || ' ' || $3::text FROM live
+			JOIN transfer_version v ON v.transfer_id = live.id GROUP BY live.id`,
+		a.ID, number, checkout.NetworkCurrency(a.Network))
+}
+
+// purse adds up rows of an amount with its currency.
+func purse(ctx context.Context, tx pgx.Tx, query string, args ...any) (checkout.Purse, error) {
 	rows, err := tx.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	total := map[checkout.PayoutCurrency]*big.Int{}
-	var (
-		currency checkout.PayoutCurrency
-		amount   string
-	)
-	_, err = pgx.ForEachRow(rows, []any{&currency, &amount}, func() error { return add(total, currency, amount) })
-	return total, err
-}
-
-// takes returns what a transfer takes from its account at most.
-func takes(plan checkout.TransferPlan) (map[checkout.PayoutCurrency]*big.Int, error) {
-	total := map[checkout.PayoutCurrency]*big.Int{}
-	if err := add(total, plan.Currency, plan.Amount); err != nil {
-		return nil, err
-	}
-	return total, add(total, checkout.NetworkCurrency(plan.Currency.Network()), plan.MaxCost)
-}
-
-func balances(now checkout.AccountStanding) (map[checkout.PayoutCurrency]*big.Int, error) {
-	total := map[checkout.PayoutCurrency]*big.Int{}
-	for currency, amount := range now.Balances {
-		if err := add(total, checkout.PayoutCurrency(currency), amount); err != nil {
-			return nil, err
-		}
-	}
-	return total, nil
-}
-
-// add adds a decimal amount to the total of its currency, in smallest units.
-func add(total map[checkout.PayoutCurrency]*big.Int, c checkout.PayoutCurrency, amount string) error {
-	units, err := c.Units(amount)
-	if err != nil {
-		return err
-	}
-	if total[c] == nil {
-		total[c] = new(big.Int)
-	}
-	total[c].Add(total[c], units)
-	return nil
+	all, err := pgx.CollectRows(rows, pgx.RowTo[checkout.Crypto])
+	return checkout.PurseOf(all...), err
 }
 
 // sign signs the plan with the account's next nonce and stores all of it.
 func (o SigningOrder) sign(
 	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout,
 ) (checkout.TransferVersion, error) {
-	v, err := signWithin(ctx, o.Plan, a.NextNonce, func(ctx context.Context) (checkout.TransferVersion, error) {
-		return o.Sign(ctx, a.NextNonce)
-	})
+	v, err := o.Sign.within(ctx, o.Plan, a.NextNonce)
 	if err != nil {
 		return checkout.TransferVersion{}, err
 	}
@@ -220,11 +183,13 @@ func (o SigningOrder) sign(
 		INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing,
 			created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, true, $9)`,
-		id, p.ID, p.MerchantID, p.Mode, v.Currency, v.Amount, v.Fee, o.Value, a.Now)
+		id, p.ID, p.MerchantID, p.Mode, v.Amount.Currency(), v.Amount, v.Fee, o.Value, a.Now)
 	batch.Queue(`UPDATE treasury_account SET next_nonce = next_nonce + 1 WHERE id = $1`, a.ID)
 	batch.Queue(`
-		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, hold = '', held_at = NULL, next_action_at = NULL
-		WHERE id = $1 AND merchant_id = $2 AND mode = $3`, p.ID, p.MerchantID, p.Mode, v.Amount, v.Fee, v.TxHash)
+		UPDATE payout SET amount = $4, fee = $5, tx_hash = $6, exchange_rate = $7, hold = '', held_at = NULL,
+			next_action_at = NULL
+		WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+		p.ID, p.MerchantID, p.Mode, v.Amount, v.Fee, v.TxHash, o.Payout.ExchangeRate)
 	queueVersion(batch, id, 1, v, a.Now)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return checkout.TransferVersion{}, err
@@ -232,21 +197,20 @@ func (o SigningOrder) sign(
 	return v, bookSigned(ctx, tx, a, p, id, v.TransferPlan)
 }
 
-// signWithin calls sign and compares what it returns with what was asked for.
-func signWithin(
+// within calls sign and compares what it returns with what was asked for.
+func (sign Sign) within(
 	ctx context.Context, plan checkout.TransferPlan, nonce uint64,
-	sign func(context.Context) (checkout.TransferVersion, error),
 ) (checkout.TransferVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	v, err := sign(ctx)
+	v, err := sign(ctx, plan, nonce)
 	if err != nil {
-		return v, err
+		return v, checkout.HeldError{Why: checkout.HoldSigner, Cause: err}
 	}
 	got := v.TransferPlan
-	if v.Nonce != nonce || got.Currency != plan.Currency || got.Destination != plan.Destination ||
-		got.Amount != plan.Amount || got.Fee != plan.Fee || got.MaxCost != plan.MaxCost || got.Cancels != plan.Cancels ||
-		!bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
+	if v.Nonce != nonce || got.Destination != plan.Destination ||
+		!got.Amount.Is(plan.Amount) || !got.Fee.Is(plan.Fee) || !got.MaxCost.Is(plan.MaxCost) ||
+		got.Cancels != plan.Cancels || !bytes.Equal(got.Terms, plan.Terms) || v.TxHash == "" || len(v.Raw) == 0 {
 		return v, fmt.Errorf("the signed transfer is not the planned one of nonce %d", nonce)
 	}
 	return v, nil
@@ -261,7 +225,8 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms,
 			raw, created_at, cancels)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		v.TxHash, transferID, number, v.Currency, v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now, v.Cancels)
+		v.TxHash, transferID, number, v.Amount.Currency(), v.Destination, v.Amount, v.Fee, v.MaxCost, terms, v.Raw, now,
+		v.Cancels)
 }
 
 // bookSigned books what the transfer pays: we owe the merchant nothing more, its money became
@@ -269,24 +234,15 @@ func queueVersion(b *pgx.Batch, transferID string, number int, v checkout.Transf
 func bookSigned(
 	ctx context.Context, tx pgx.Tx, a treasury, p lockedPayout, transferID string, plan checkout.TransferPlan,
 ) error {
-	amount, err := plan.Currency.Units(plan.Amount)
-	if err != nil {
-		return err
-	}
-	fee, err := plan.Currency.Units(plan.Fee)
-	if err != nil {
-		return err
-	}
 	source, net := string(p.SourceCurrency), big.NewInt(int64(p.SourceAmount))
-	asset := string(plan.Currency)
 	return entry{
 		Mode: p.Mode, Kind: entrySigned, Subject: transferID, Generation: 1, MerchantID: p.MerchantID,
 		Postings: []posting{
 			{accountPayable, p.MerchantID, source, net},
 			{accountExchange, "", source, new(big.Int).Neg(net)},
-			{accountExchange, "", asset, new(big.Int).Add(amount, fee)},
-			{accountTransit, a.ID, asset, new(big.Int).Neg(amount)},
-			{accountNetworkFee, "", asset, new(big.Int).Neg(fee)},
+			inCrypto(accountExchange, "", plan.Amount.Add(plan.Fee)),
+			inCrypto(accountTransit, a.ID, plan.Amount.Neg()),
+			inCrypto(accountNetworkFee, "", plan.Fee.Neg()),
 		},
 	}.book(ctx, tx)
 }

@@ -119,7 +119,7 @@ func (f fixture) beginPayment(t *testing.T, s checkout.Session) string {
 	require.NoError(t, f.CreatePayment(t.Context(), storage.NewPayment{
 		ID: id, SessionID: s.ID, CardToken: "tok_1", Method: checkout.PaymentMethod{Type: "card", Last4: "4242"},
 	}))
-	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := f.BeginPayment(t.Context(), ref(s), id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(t, err)
 	return id
 }

@@ -39,8 +39,9 @@ type Transfer struct {
 func (t Transfer) Newest() checkout.TransferVersion { return t.Versions[len(t.Versions)-1] }
 
 const selectVersion = `
-	SELECT v.currency, v.destination, v.amount::text AS amount, v.fee::text AS fee, v.max_cost::text AS max_cost,
-		v.terms, v.cancels, t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
+	SELECT v.destination, v.amount || ' ' || v.currency AS amount, v.fee || ' ' || v.currency AS fee,
+		v.max_cost || CASE v.currency WHEN 'BTC' THEN ' BTC' ELSE ' ETH' END AS max_cost, v.terms, v.cancels,
+		t.nonce, v.tx_hash, v.raw FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id `
 
 // standingVersion returns the newest version of the transfer that stands for a payout.
 func standingVersion(ctx context.Context, tx pgx.Tx, payoutID string) (checkout.TransferVersion, error) {
@@ -77,6 +78,15 @@ func (s *Store) StandingTransfer(
 // LiveTransfers returns up to limit transfers of an account whose end is not final, by nonce.
 func (s *Store) LiveTransfers(ctx context.Context, accountID string, limit int) ([]Transfer, error) {
 	return s.transfers(ctx, `WHERE t.account_id = $1 AND t.status = 'live' ORDER BY t.nonce LIMIT $2`, accountID, limit)
+}
+
+// Burnt returns what the network took for the transfers of a payout that were reverted, in the chain's own currency.
+func (s *Store) Burnt(ctx context.Context, p checkout.Payout) (cost checkout.Crypto, err error) {
+	err = s.pool.QueryRow(ctx, `
+		SELECT coalesce(sum(t.cost), 0) || ' ' || $4::text FROM transfer_payout x JOIN transfer t ON t.id = x.transfer_id
+		WHERE x.payout_id = $1 AND x.merchant_id = $2 AND x.mode = $3 AND t.status = 'reverted'`,
+		p.ID, p.MerchantID, p.Mode, checkout.NetworkCurrency(p.Network)).Scan(&cost)
+	return cost, wrap("burnt gas", err)
 }
 
 // UndoneTransfers returns up to limit transfers of an account that ended although the chain's final
@@ -141,12 +151,11 @@ func wrap(doing string, err error) error {
 var ErrFrozen = errors.New("the treasury account is frozen")
 
 // AddVersion signs the next version of a live transfer and stores it, under the lock of the
-// account. sign gets two seconds. added is false when the transfer has ended, or has a newer version
+// account. added is false when the transfer has ended, or has a newer version
 // than last: another process was faster. A version pays the same as the one before, unless it cancels
 // the transfer, as an operator asked. It returns ErrFrozen.
 func (s *Store) AddVersion(
-	ctx context.Context, t Transfer, plan checkout.TransferPlan,
-	sign func(ctx context.Context) (checkout.TransferVersion, error),
+	ctx context.Context, t Transfer, plan checkout.TransferPlan, sign Sign,
 ) (v checkout.TransferVersion, added bool, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, t.AccountID)
@@ -166,7 +175,7 @@ func (s *Store) AddVersion(
 		if err := t.mayBecome(plan); err != nil {
 			return err
 		}
-		if v, err = signWithin(ctx, plan, t.Nonce, sign); err != nil {
+		if v, err = sign.within(ctx, plan, t.Nonce); err != nil {
 			return err
 		}
 		batch := &pgx.Batch{}
@@ -186,8 +195,7 @@ func (t Transfer) mayBecome(plan checkout.TransferPlan) error {
 	if plan.Cancels && t.Canceling {
 		return nil
 	}
-	if plan.Cancels != last.Cancels || plan.Amount != last.Amount || plan.Destination != last.Destination ||
-		plan.Currency != last.Currency {
+	if plan.Cancels != last.Cancels || !plan.Amount.Is(last.Amount) || plan.Destination != last.Destination {
 		return errors.New("a version pays something else than the one before")
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,13 +29,27 @@ var endings = map[checkout.SightingState]struct {
 	checkout.SightingCanceled:  {TransferCanceled, checkout.PayoutNetworkError},
 }
 
+// MissingError says that the account has less than the ledger says, so a transfer may have paid although the
+// chain says that it has not.
+type MissingError struct{ Missing string } // such as "1.500000 USDC"
+
+func (e MissingError) Error() string { return "the account lacks " + e.Missing }
+
+// BurntGas is what the network took for a transfer that paid nothing.
+type BurntGas struct {
+	TransferID string
+	Cost       checkout.Crypto
+}
+
 // EndTransfer writes the final state of a live transfer, with its payouts, their events and the
-// ledger, in one transaction. The caller has proved that the state is final, when the chain had the
-// height at. A transfer that is not confirmed loses its standing, and its payouts fail, whether they were
-// sent or pending. A dead one freezes the account, because its nonce was used by nobody we know.
-// ended is false when the transfer had ended before.
+// ledger, in one transaction. The caller has proved that the state is final at the final block of now. A
+// transfer that is not confirmed loses its standing, and its payouts fail, whether they were sent or
+// pending. That lets them be paid again, so it needs a second witness: the account has what the ledger says
+// that it has when the transfer paid nothing, else EndTransfer returns a MissingError. others paid nothing either:
+// what they burnt is no sign of a payment, and is booked only when they end.
+// ended is false when the transfer had ended before, and when now is older than what the ledger knows.
 func (s *Store) EndTransfer(
-	ctx context.Context, t Transfer, seen checkout.Sighting, at uint64,
+	ctx context.Context, t Transfer, seen checkout.Sighting, now checkout.AccountStanding, others ...BurntGas,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
@@ -46,7 +60,10 @@ func (s *Store) EndTransfer(
 		if err != nil {
 			return err
 		}
-		l := ending{a, t, seen, at, end.failure}
+		l := ending{a, t, seen, now, end.failure}
+		if may, err := l.mayFail(ctx, tx, others); err != nil || !may {
+			return err
+		}
 		generation, err := l.write(ctx, tx, end.status)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -59,9 +76,6 @@ func (s *Store) EndTransfer(
 			return err
 		}
 		failed, err = l.endPayouts(ctx, tx)
-		if err == nil && end.status == TransferDead {
-			err = a.freeze(ctx, tx, fmt.Sprintf("nonce %d of %s was used by another transaction", t.Nonce, t.ID))
-		}
 		return err
 	})
 	if err != nil {
@@ -75,8 +89,54 @@ type ending struct {
 	treasury
 	transfer Transfer
 	seen     checkout.Sighting
-	at       uint64
+	now      checkout.AccountStanding
 	failure  checkout.PayoutFailure
+}
+
+// mayFail reports whether the balances at the final block can be compared with the ledger. It returns a
+// MissingError when the account lacks some of the transfer's currency. What other transfers may take is no
+// excuse: those that did are booked before, and the next round decides. What others have burnt is one: they
+// wait for the same balances.
+func (e ending) mayFail(ctx context.Context, tx pgx.Tx, others []BurntGas) (bool, error) {
+	if e.failure == "" {
+		return true, nil
+	}
+	known, err := e.knowsFinal(ctx, tx, e.now)
+	if err != nil || !known || e.NextBlock <= e.now.FinalHeight { // an outflow of nobody may be missing too
+		return false, err
+	}
+	burnt, err := e.unbooked(ctx, tx, others)
+	if err != nil {
+		return false, err
+	}
+	got, err := e.compare(ctx, tx, e.now.FinalBalances, checkout.PurseOf(append(burnt, e.seen.Cost)...))
+	if err != nil {
+		return false, err
+	}
+	if less := got.short[e.transfer.Versions[0].Amount.Currency()]; less.Known() {
+		return false, MissingError{sentence(checkout.PurseOf(less))}
+	}
+	return true, nil
+}
+
+// unbooked returns what those of the others have burnt that have not ended: the rest is in the ledger.
+func (e ending) unbooked(ctx context.Context, tx pgx.Tx, others []BurntGas) (burnt []checkout.Crypto, err error) {
+	if len(others) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT id FROM transfer WHERE account_id = $1 AND status = 'live' AND nonce < $2 AND id <> $3`,
+		e.ID, e.now.FinalNonce, e.transfer.ID)
+	if err != nil {
+		return nil, err
+	}
+	live, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, other := range others {
+		if slices.Contains(live, other.TransferID) {
+			burnt = append(burnt, other.Cost)
+		}
+	}
+	return burnt, err
 }
 
 // write ends the row and returns its generation. It returns pgx.ErrNoRows when the transfer is not
@@ -86,7 +146,7 @@ func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (ge
 		err = tx.QueryRow(ctx, `
 			UPDATE transfer SET status = 'dead', ended_at = $2, proved = $3
 			WHERE id = $1 AND status = 'live' RETURNING generation`,
-			e.transfer.ID, e.Now, e.at).Scan(&generation)
+			e.transfer.ID, e.Now, e.now.Height).Scan(&generation)
 		return generation, err
 	}
 	err = tx.QueryRow(ctx, `
@@ -94,7 +154,7 @@ func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (ge
 			tx_hash = (SELECT v.tx_hash FROM transfer_version v WHERE v.transfer_id = $1 AND v.tx_hash = $7)
 		WHERE id = $1 AND status = 'live' RETURNING generation`,
 		e.transfer.ID, status, e.Now, e.seen.Height, e.seen.BlockHash, e.seen.Cost, e.seen.TxHash,
-		e.at).Scan(&generation)
+		e.now.Height).Scan(&generation)
 	return generation, err
 }
 
@@ -114,25 +174,21 @@ func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 		}
 	}
 
-	gas, err := checkout.NetworkCurrency(e.Network).Units(e.seen.Cost)
-	if err != nil {
-		return err
-	}
-	own := string(checkout.NetworkCurrency(e.Network))
+	gas := e.seen.Cost
 	final := entry{
 		Mode: e.Mode, Kind: entryGas, Subject: id, Generation: generation,
-		Postings: []posting{{accountGas, "", own, gas}, {accountWallet, e.ID, own, new(big.Int).Neg(gas)}},
+		Postings: []posting{inCrypto(accountGas, "", gas), inCrypto(accountWallet, e.ID, gas.Neg())},
 	}
 	if e.failure == "" {
 		final.Kind = entryFinal
-		paid, err := totals(ctx, tx, `
-			SELECT currency, amount::text FROM transfer_payout WHERE transfer_id = $1`, id)
+		paid, err := purse(ctx, tx, `
+			SELECT amount || ' ' || currency FROM transfer_payout WHERE transfer_id = $1`, id)
 		if err != nil {
 			return err
 		}
-		for currency, units := range paid {
-			final.Postings = append(final.Postings, posting{accountTransit, e.ID, string(currency), units},
-				posting{accountWallet, e.ID, string(currency), new(big.Int).Neg(units)})
+		for _, amount := range paid {
+			final.Postings = append(final.Postings, inCrypto(accountTransit, e.ID, amount),
+				inCrypto(accountWallet, e.ID, amount.Neg()))
 		}
 	}
 	return final.book(ctx, tx)
@@ -190,6 +246,17 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 	return got, err
 }
 
+// findRefunded finds the payouts of a transfer whose payments are refunded although it may pay them.
+func (t Transfer) findRefunded(ctx context.Context, tx pgx.Tx, why string) error {
+	payouts, err := payoutsOf(ctx, tx, t.ID)
+	for _, ref := range payouts {
+		if err == nil {
+			_, err = findPaid(ctx, tx, ref, "its transfer may pay "+ref.ID+": "+why)
+		}
+	}
+	return err
+}
+
 // ReopenTransfer makes a confirmed transfer live again: a reorganization undid its end. Its payouts
 // keep their status and are confirmed no more. A transfer that paid nobody cannot be reopened: its
 // payout may have got another one. Then the account is frozen, and a person must look. reopened is
@@ -201,7 +268,11 @@ func (s *Store) ReopenTransfer(ctx context.Context, t Transfer) (reopened bool, 
 			return err
 		}
 		if t.Status != TransferConfirmed {
-			return a.freeze(ctx, tx, fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status))
+			why := fmt.Sprintf("%s was %s, and a reorganization undid it", t.ID, t.Status)
+			if err := a.freeze(ctx, tx, why); err != nil {
+				return err
+			}
+			return t.findRefunded(ctx, tx, why)
 		}
 
 		var generation int

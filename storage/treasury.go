@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +25,7 @@ type TreasuryAccount struct {
 	FrozenAt  *time.Time // nil unless frozen: then nothing is signed
 	FrozenWhy string
 	// UnexplainedBlock is the first block whose outflows the transfers may lack. It is set while the
-	// account is frozen and the chain knows more than they do, whatever froze it first.
+	// account is frozen, whatever froze it.
 	UnexplainedBlock *uint64
 	CreatedAt        time.Time
 }
@@ -90,30 +91,6 @@ func (s *Store) Freeze(ctx context.Context, accountID, why string) error {
 	return nil
 }
 
-// Thaw lets an account sign again. A person must have explained what froze it. Nonces that somebody
-// else used are skipped, and what the balances are short of is booked to suspense: otherwise the
-// account would freeze again at once. It returns checkout.ErrNotFound.
-func (s *Store) Thaw(ctx context.Context, accountID string, now checkout.AccountStanding) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		a, err := lockTreasury(ctx, tx, accountID)
-		if err != nil {
-			return err
-		}
-		if err := a.acceptShortage(ctx, tx, now); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `
-			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
-				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2)
-			WHERE id = $1`, accountID, now.NextNonce)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("thaw: %w", err)
-	}
-	return nil
-}
-
 // treasury is the locked row of an account.
 type treasury struct {
 	ID          string
@@ -157,21 +134,73 @@ func lockTreasuryOf(ctx context.Context, tx pgx.Tx, transferID string) (treasury
 	return lockTreasury(ctx, tx, accountID)
 }
 
+// freeze freezes the account. After every freeze a person must compare the chain with the transfers, from the
+// account's next block on: they may lack outflows.
 func (a *treasury) freeze(ctx context.Context, tx pgx.Tx, why string) error {
 	_, err := tx.Exec(ctx, `
-		UPDATE treasury_account SET frozen_at = $2, frozen_why = $3
-		WHERE id = $1 AND frozen_at IS NULL`, a.ID, a.Now, why)
+		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block),
+			frozen_at = coalesce(frozen_at, $2), frozen_why = CASE WHEN frozen_at IS NULL THEN $3 ELSE frozen_why END
+		WHERE id = $1`, a.ID, a.Now, why)
 	return err
 }
 
-// freezeBehind freezes the account because the chain knows more than the transfers, from its next block on.
-func (a *treasury) freezeBehind(ctx context.Context, tx pgx.Tx, why string) error {
-	_, err := tx.Exec(ctx, `
-		UPDATE treasury_account SET unexplained_block = least(unexplained_block, next_block) WHERE id = $1`, a.ID)
+// ErrNotCompared: the chain may have payments of an account that PostgreSQL lacks.
+var ErrNotCompared = errors.New("the treasury account is not compared with its chain")
+
+// compareWithin is how old a comparison with the chain may be. A round makes one every 15 s. After a restore the
+// time of the last one is that of the backup.
+const compareWithin = time.Minute
+
+// NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless the chain
+// knows a nonce that no transfer has.
+func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountStanding) error {
+	_, err := s.pool.Exec(ctx, `
+		UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1 AND next_nonce >= $2`,
+		accountID, now.NextNonce)
+	return wrap("note a comparison", err)
+}
+
+// knownChain is how an account stands that may have paid a payout.
+type knownChain struct {
+	ID        string
+	Last      bool // it was opened after the other accounts of its chain, so it is the one in use
+	Frozen    bool
+	FrozenWhy string
+	Compared  bool // lately; an account that is not in use any more: since it was frozen
+	Younger   bool // than the payout
+}
+
+// requireCompared returns ErrFrozen or ErrNotCompared while the chain of a payout may have paid it without a
+// transfer that says so, as after the restore of an old backup. The account that was compared last is in use. Each
+// other one of the chain must have been frozen, and compared afterwards.
+func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error {
+	accounts, err := collect[knownChain](ctx, tx, `
+		SELECT a.id, a.last, a.frozen_at IS NOT NULL AS frozen, a.frozen_why, a.created_at > p.created_at AS younger,
+			coalesce(a.compared_at > CASE WHEN a.last THEN clock_timestamp() - $4::interval ELSE a.frozen_at END, false)
+				AS compared
+		FROM payout p JOIN transaction t ON t.id = p.transaction_id JOIN (
+			SELECT *, id = first_value(id) OVER (PARTITION BY mode, chain_id
+				ORDER BY coalesce(compared_at, created_at) DESC, id DESC) AS last FROM treasury_account) a
+			ON a.mode = p.mode AND `+chainOf+` IN (a.chain_id, '')
+		WHERE p.id = $1 AND p.merchant_id = $2 AND p.mode = $3 ORDER BY a.id`,
+		payout.ID, payout.MerchantID, payout.Mode, compareWithin)
 	if err != nil {
 		return err
 	}
-	return a.freeze(ctx, tx, why)
+	if !slices.ContainsFunc(accounts, func(a knownChain) bool { return !a.Younger }) {
+		return fmt.Errorf("%w: none was followed when %s was made", ErrNotCompared, payout.ID)
+	}
+	for _, a := range accounts {
+		switch {
+		case a.Last && a.Frozen:
+			return fmt.Errorf("%w: %s: %s", ErrFrozen, a.ID, a.FrozenWhy)
+		case !a.Last && !a.Frozen:
+			return fmt.Errorf("%w: %s is not in use any more and is not frozen", ErrNotCompared, a.ID)
+		case !a.Compared:
+			return fmt.Errorf("%w: %s", ErrNotCompared, a.ID)
+		}
+	}
+	return nil
 }
 
 // CheckNonce freezes the account when the chain knows a nonce that no transfer has. It returns the
@@ -185,7 +214,7 @@ func (s *Store) CheckNonce(
 			return err
 		}
 		why = a.foreignNonce(now.NextNonce)
-		return a.freezeBehind(ctx, tx, why)
+		return a.freeze(ctx, tx, why)
 	})
 	if err != nil {
 		return "", fmt.Errorf("check nonce: %w", err)

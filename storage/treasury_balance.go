@@ -3,7 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
-	"math/big"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,10 +19,11 @@ type BalanceCheck struct {
 	Frozen  string                             // why this call froze the account; "" when it did not
 }
 
-// CompareBalances compares the balances of an account with the ledger. What is above it is booked as
-// a top-up. What is below it, by more than the live transfers may take, freezes the account when it
-// is still missing at a later height. Balances that are older than those compared last, or than the
-// proof of a transfer's end, say nothing, and the result is empty.
+// CompareBalances compares the balances of an account with the ledger. What is above it at the final block
+// is booked as a top-up: a reorganization may undo what came later. What is below it, by more than the live
+// transfers may take, freezes the account: at once when it is missing at the final block, and when it is
+// missing at the latest block and still at a later one. Balances that are older than what the ledger knows
+// say nothing, and the result is empty.
 func (s *Store) CompareBalances(
 	ctx context.Context, accountID string, now checkout.AccountStanding,
 ) (BalanceCheck, error) {
@@ -32,19 +33,20 @@ func (s *Store) CompareBalances(
 		if err != nil {
 			return err
 		}
-		newer, err := a.isNew(ctx, tx, now.Height)
-		if err != nil || !newer {
-			return err
-		}
-		above, short, err := a.differences(ctx, tx, now)
+		latest, err := a.atLatest(ctx, tx, now)
 		if err != nil {
 			return err
 		}
-		got.Inflows, got.Short = inWords(above), inWords(short)
-		if err := a.bookDifference(ctx, tx, entryInflow, accountFunding, above, 1); err != nil {
+		final, err := a.atFinal(ctx, tx, now)
+		if err != nil {
 			return err
 		}
-		got.Frozen, err = a.noteShortage(ctx, tx, now, got.Short)
+		got.Inflows, got.Short = inWords(final.above), inWords(final.short)
+		maps.Copy(got.Short, inWords(latest.short))
+		if err := a.bookDifference(ctx, tx, entryInflow, accountFunding, final.above, 1); err != nil {
+			return err
+		}
+		got.Frozen, err = a.noteShortage(ctx, tx, now, latest, final)
 		return err
 	})
 	if err != nil {
@@ -53,53 +55,79 @@ func (s *Store) CompareBalances(
 	return got, nil
 }
 
-// isNew reports whether balances of this height are news: every transfer that has ended is in them.
-func (a *treasury) isNew(ctx context.Context, tx pgx.Tx, height uint64) (bool, error) {
-	var proved uint64
-	err := tx.QueryRow(ctx, `
-		SELECT coalesce(max(proved), 0) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`, a.ID).Scan(&proved)
-	return height >= a.SeenHeight && height >= proved, err
+// comparison is by how much balances differ from the ledger. Its amounts are positive.
+type comparison struct {
+	known bool           // the balances are not older than what the ledger knows
+	above checkout.Purse // more than the ledger has
+	short checkout.Purse // less than the ledger has when every live transfer is paid
 }
 
-// differences returns by how much the balances are above the ledger, and by how much they are below
-// the ledger less what the live transfers may take. Each has only positive amounts.
-func (a *treasury) differences(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding,
-) (above, short map[checkout.PayoutCurrency]*big.Int, err error) {
-	has, err := balances(now)
-	if err != nil {
-		return nil, nil, err
-	}
-	booked, err := walletBalances(ctx, tx, a.Mode, a.ID)
-	if err != nil {
-		return nil, nil, err
+// atLatest compares the balances of the latest block.
+func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (comparison, error) {
+	var known bool
+	err := tx.QueryRow(ctx, `
+		SELECT $2 >= greatest($3, coalesce(max(proved), 0)) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`,
+		a.ID, now.Height, a.SeenHeight).Scan(&known)
+	if err != nil || !known {
+		return comparison{}, err
 	}
 	live, err := a.live(ctx, tx, now.Height)
 	if err != nil {
-		return nil, nil, err
+		return comparison{}, err
 	}
-	above, short = map[checkout.PayoutCurrency]*big.Int{}, map[checkout.PayoutCurrency]*big.Int{}
-	for currency, units := range has {
-		for _, m := range []map[checkout.PayoutCurrency]*big.Int{booked, live} {
-			if m[currency] == nil {
-				m[currency] = new(big.Int)
-			}
-		}
-		more := new(big.Int).Sub(units, booked[currency])
-		if more.Sign() > 0 {
-			above[currency] = more
-		}
-		if less := new(big.Int).Neg(new(big.Int).Add(more, live[currency])); less.Sign() > 0 {
-			short[currency] = less
-		}
-	}
-	return above, short, nil
+	return a.compare(ctx, tx, now.Balances, live)
 }
 
-func inWords(amounts map[checkout.PayoutCurrency]*big.Int) map[checkout.PayoutCurrency]string {
+// atFinal compares the balances of the last final block. Of the live transfers, those that have a final
+// nonce may have taken something there, and no other.
+func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (comparison, error) {
+	known, err := a.knowsFinal(ctx, tx, now)
+	if err != nil || !known {
+		return comparison{}, err
+	}
+	live, err := a.mayTake(ctx, tx, `status = 'live' AND nonce < $2`, now.FinalNonce)
+	if err != nil {
+		return comparison{}, err
+	}
+	return a.compare(ctx, tx, now.FinalBalances, live)
+}
+
+// knowsFinal reports whether the ledger has nothing of the account that is later than the final block.
+func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (known bool, err error) {
+	if now.FinalHeight < a.SeenHeight || now.FinalHeight+1 < a.NextBlock {
+		return false, nil
+	}
+	err = tx.QueryRow(ctx, `
+		SELECT NOT EXISTS (SELECT FROM transfer WHERE account_id = $1 AND proved > $2 AND height > $2)`,
+		a.ID, now.FinalHeight).Scan(&known)
+	return known, err
+}
+
+// compare compares balances with the ledger. live is what the live transfers may have taken.
+func (a *treasury) compare(
+	ctx context.Context, tx pgx.Tx, balances, live checkout.Purse,
+) (comparison, error) {
+	got := comparison{true, checkout.Purse{}, checkout.Purse{}}
+	booked, err := walletBalances(ctx, tx, a.Mode, a.ID)
+	if err != nil {
+		return got, err
+	}
+	for currency, has := range balances {
+		more := has.Sub(booked[currency])
+		if more.Sign() > 0 {
+			got.above[currency] = more
+		}
+		if less := more.Add(live[currency]).Neg(); less.Sign() > 0 {
+			got.short[currency] = less
+		}
+	}
+	return got, nil
+}
+
+func inWords(amounts checkout.Purse) map[checkout.PayoutCurrency]string {
 	words := map[checkout.PayoutCurrency]string{}
-	for currency, units := range amounts {
-		words[currency] = units.String()
+	for currency, amount := range amounts {
+		words[currency] = amount.Units().String()
 	}
 	return words
 }
@@ -107,7 +135,7 @@ func inWords(amounts map[checkout.PayoutCurrency]*big.Int) map[checkout.PayoutCu
 // bookDifference books amounts of the wallet against another account. sign is 1 for more in the
 // wallet, and -1 for less.
 func (a *treasury) bookDifference(
-	ctx context.Context, tx pgx.Tx, kind, against string, amounts map[checkout.PayoutCurrency]*big.Int, sign int64,
+	ctx context.Context, tx pgx.Tx, kind, against string, amounts checkout.Purse, sign int,
 ) error {
 	if len(amounts) == 0 {
 		return nil
@@ -120,53 +148,51 @@ func (a *treasury) bookDifference(
 		return err
 	}
 	e := entry{Mode: a.Mode, Kind: kind, Subject: a.ID, Generation: generation}
-	for currency, units := range amounts {
-		change := new(big.Int).Mul(units, big.NewInt(sign))
-		e.Postings = append(e.Postings, posting{accountWallet, a.ID, string(currency), change},
-			posting{against, "", string(currency), new(big.Int).Neg(change)})
+	for _, change := range amounts {
+		if sign < 0 {
+			change = change.Neg()
+		}
+		e.Postings = append(e.Postings, inCrypto(accountWallet, a.ID, change), inCrypto(against, "", change.Neg()))
 	}
 	return e.book(ctx, tx)
 }
 
-// noteShortage remembers the balances and the height of a first shortage, and freezes the account at a
-// later one.
+// noteShortage remembers the balances that were compared and the height of a first shortage. It freezes the
+// account when something is missing for good.
 func (a *treasury) noteShortage(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, short map[checkout.PayoutCurrency]string,
+	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, latest, final comparison,
 ) (why string, err error) {
-	first, height := a.ShortHeight, now.Height
-	switch {
-	case len(short) == 0:
-		first = nil
-	case first == nil:
-		first = &height
-	case height > *first && !a.Frozen:
-		var missing []string
-		for currency, units := range short {
-			missing = append(missing, fmt.Sprintf("%s of the smallest unit of %s", units, currency))
-		}
-		slices.Sort(missing)
-		why = "the balance is below the ledger by " + strings.Join(missing, " and ")
+	missing := final.short
+	if a.ShortHeight != nil && now.Height > *a.ShortHeight && len(missing) == 0 {
+		missing = latest.short
+	}
+	if len(missing) > 0 && !a.Frozen {
+		why = "the balance is below the ledger by " + sentence(missing)
 		if err := a.freeze(ctx, tx, why); err != nil {
 			return "", err
 		}
 	}
+	if latest.known && len(latest.short) == 0 {
+		a.ShortHeight = nil
+	} else if latest.known && a.ShortHeight == nil {
+		a.ShortHeight = &now.Height
+	}
 	_, err = tx.Exec(ctx, `
-		UPDATE treasury_account SET seen_height = $2, short_height = $3, seen_balances = $4
-		WHERE id = $1`, a.ID, height, first, now.Balances)
+		UPDATE treasury_account SET short_height = $2,
+			seen_height = CASE WHEN $3 THEN $4 ELSE seen_height END,
+			seen_balances = CASE WHEN $3 THEN $5 ELSE seen_balances END
+		WHERE id = $1`, a.ID, a.ShortHeight, final.known, now.FinalHeight, now.FinalBalances)
 	return why, err
 }
 
-// acceptShortage books what the balances are short of.
-func (a *treasury) acceptShortage(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) error {
-	newer, err := a.isNew(ctx, tx, now.Height)
-	if err != nil || !newer {
-		return err
+// sentence names amounts for a person, such as "1.500000 USDC and 0.000200000000000000 ETH".
+func sentence(amounts checkout.Purse) string {
+	var words []string
+	for _, amount := range amounts {
+		words = append(words, amount.Named())
 	}
-	_, short, err := a.differences(ctx, tx, now)
-	if err != nil {
-		return err
-	}
-	return a.bookDifference(ctx, tx, entryShortage, accountSuspense, short, -1)
+	slices.Sort(words)
+	return strings.Join(words, " and ")
 }
 
 // NoteOutflows compares the outflows of an account, from its next block on, with its transfers. An
@@ -184,18 +210,17 @@ func (s *Store) NoteOutflows(
 		if err != nil {
 			return err
 		}
-		total := map[checkout.PayoutCurrency]*big.Int{}
+		var taken []checkout.Crypto
 		for _, o := range strange {
-			// What has no amount freezes the account all the same, and the balances show it.
-			_ = add(total, o.Currency, o.Amount)
+			taken = append(taken, o.Amount, o.Cost)
 		}
 		if len(strange) > 0 {
-			why = fmt.Sprintf("no transfer explains the transaction %s of nonce %d", strange[0].TxHash, strange[0].Nonce)
-			if err := a.freezeBehind(ctx, tx, why); err != nil {
+			why = "no transfer explains " + strange[0].Name()
+			if err := a.freeze(ctx, tx, why); err != nil {
 				return err
 			}
 		}
-		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, total, -1); err != nil {
+		if err := a.bookDifference(ctx, tx, entryOutflow, accountSuspense, checkout.PurseOf(taken...), -1); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE treasury_account SET next_block = $2 WHERE id = $1`, a.ID, out.Next)
@@ -216,7 +241,7 @@ func (a *treasury) unexplained(
 		hashes[i] = o.TxHash
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT v.tx_hash, v.currency, v.destination, v.amount::text AS amount, t.status
+		SELECT v.tx_hash, v.destination, v.amount || ' ' || v.currency AS amount, t.status
 		FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
 		WHERE t.account_id = $1 AND v.tx_hash = ANY ($2)`, a.ID, hashes)
 	if err != nil {
@@ -239,23 +264,14 @@ func (a *treasury) unexplained(
 // knownVersion is what a signed version of ours pays.
 type knownVersion struct {
 	TxHash      string
-	Currency    checkout.PayoutCurrency
 	Destination string
-	Amount      string
+	Amount      checkout.Crypto
 	Status      TransferStatus
 }
 
 // explains reports whether the outflow is the payment of the version. A transaction of ours that
 // moved nothing took only its fee.
 func (v knownVersion) explains(o checkout.Outflow) bool {
-	paid, err := o.Currency.Units(o.Amount)
-	if err != nil {
-		return false
-	}
-	if paid.Sign() == 0 {
-		return true
-	}
-	planned, err := v.Currency.Units(v.Amount)
-	return err == nil && (v.Status == TransferLive || v.Status == TransferConfirmed) && v.Currency == o.Currency &&
-		strings.EqualFold(v.Destination, o.Destination) && paid.Cmp(planned) == 0
+	return !o.Moved() || (v.Status == TransferLive || v.Status == TransferConfirmed) && v.Amount.Is(o.Amount) &&
+		strings.EqualFold(v.Destination, o.Destination)
 }

@@ -301,7 +301,7 @@ func TestCheckoutSession_FollowsThePaymentOfALostRun(t *testing.T) {
 			if c.card != "" {
 				w.charge(s, in.PaymentID)
 			} else {
-				_, err := w.BeginPayment(t.Context(), s.Ref, in.PaymentID, checkout.Quote{Rate: "1.08"}, in.PaymentID)
+				_, err := w.BeginPayment(t.Context(), s.Ref, in.PaymentID, checkout.Quote{Rate: checkout.MustRate("1.08")}, in.PaymentID)
 				require.NoError(t, err)
 			}
 			if c.bank != nil {

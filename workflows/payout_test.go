@@ -51,7 +51,7 @@ func (w *world) payout(mode checkout.Mode, chain string) checkout.Ref {
 	require.NoError(w.t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(w.t, w.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1", ChainRef: chain}))
-	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+	_, err = w.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	require.NoError(w.t, err)
 	_, _, err = w.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(w.t, err)
@@ -114,6 +114,10 @@ func TestPayout_OfTestModeIsHeldToo(t *testing.T) {
 func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	account, err := w.OpenTreasury(t.Context(), checkout.ModeLive,
+		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountStanding{})
+	require.NoError(t, err)
+	require.NoError(t, w.NoteCompared(t.Context(), account.ID, checkout.AccountStanding{}))
 	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
 		_, err := w.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)

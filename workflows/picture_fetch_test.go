@@ -83,7 +83,7 @@ func TestPictureFetch_EndsWithAPictureOrWithout(t *testing.T) {
 	}
 }
 
-// TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever: the row counts the tries, whoever made them.
+// TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever: the row counts the tries of all workers.
 func TestPictureFetch_ATryThatKilledItsWorkerIsNotRepeatedForever(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

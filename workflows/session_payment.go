@@ -132,7 +132,7 @@ func (s *session) ask(ctx workflow.Context, p *payment, q question) {
 	case isType(p.err, activities.ErrTypePaymentNotFound): // no row: nothing was charged
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedPaymentNotFound)
-	case isType(p.err, activities.ErrTypePaymentNotPossible): // no rate: the payment never began
+	case isType(p.err, activities.ErrTypePaymentNotPossible): // the payment never began
 		s.payment = nil
 		p.err = s.refusal(checkout.RefusedNotPossible)
 	case isType(p.err, activities.ErrTypeSessionNotPending, activities.ErrTypeSessionNotFound):

@@ -40,7 +40,7 @@ func (c *Chain) bump(ctx context.Context, last checkout.TransferVersion) (checko
 	}
 
 	next := last.TransferPlan
-	next.MaxCost = amountOf(t.maxCost(), checkout.ETH)
+	next.MaxCost = ether(t.maxCost())
 	next.Terms, err = t.encode()
 	return next, err
 }
@@ -105,9 +105,8 @@ func (c *Chain) payloadOf(plan checkout.TransferPlan) (payload, error) {
 	if err != nil {
 		return payload{}, fmt.Errorf("the destination %w", err)
 	}
-	amount, err := parseUnits(plan.Amount, plan.Currency)
-	if err != nil {
-		return payload{}, err
+	if plan.Amount.Sign() <= 0 {
+		return payload{}, fmt.Errorf("%q is not a positive amount", plan.Amount)
 	}
-	return c.payload(plan.Currency, to, amount)
+	return c.payload(to, plan.Amount)
 }

@@ -30,9 +30,9 @@ func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (chec
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	nothing := amountOf(new(big.Int), checkout.ETH)
+	nothing := ether(new(big.Int))
 	plan := checkout.TransferPlan{
-		Currency: checkout.ETH, Destination: c.treasury.Hex(), Amount: nothing, Fee: nothing, Cancels: true,
+		Destination: c.treasury.Hex(), Amount: nothing, Fee: nothing, Cancels: true,
 	}
 	p, err := c.payloadOf(plan)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Chain) cancel(ctx context.Context, last checkout.TransferVersion) (chec
 	if err := t.raise(v.head.BaseFee.ToInt(), c.maxFee); err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	plan.MaxCost = amountOf(t.maxCost(), checkout.ETH)
+	plan.MaxCost = ether(t.maxCost())
 	plan.Terms, err = t.encode()
 	return plan, err
 }

@@ -18,7 +18,7 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 	plan, err := c.Cancel(t.Context(), v)
 	require.NoError(t, err)
 	require.True(t, plan.Cancels)
-	require.Equal(t, []string{r.key.account.Hex(), "0.000000000000000000"}, []string{plan.Destination, plan.Amount})
+	require.Equal(t, []string{r.key.account.Hex(), "0.000000000000000000"}, []string{plan.Destination, plan.Amount.String()})
 	canceling, err := c.Sign(t.Context(), plan, v.Nonce)
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), canceling), "its price is high enough to replace the first version")
@@ -32,10 +32,10 @@ func TestCancel_TakesTheNonceAndPaysNobody(t *testing.T) {
 	require.Equal(t, next.TxHash, r.sees(c, checkout.SightingCanceled, v, canceling, next).TxHash)
 	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Destination))
 	require.Equal(t, "1000000.000000", r.has(checkout.USDC, r.key.account.Hex()))
-	out, err := c.Outflows(t.Context(), 0)
+	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	require.Len(t, out.All, 1)
-	require.Equal(t, []string{next.TxHash, "0.000000000000000000"}, []string{out.All[0].TxHash, out.All[0].Amount})
+	require.Equal(t, []string{next.TxHash, "0.000000000000000000"}, []string{out.All[0].TxHash, out.All[0].Amount.String()})
 }
 
 // The budget of a payout does not limit what its cancellation costs; the price of a unit of gas does.

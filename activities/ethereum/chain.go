@@ -17,7 +17,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -127,11 +126,11 @@ func (c *Chain) setLimits(o Options) error {
 	if o.StuckFee == "" {
 		o.StuckFee = "0.005"
 	}
-	stuck, err := decimal.NewFromString(o.StuckFee)
-	if err != nil || stuck.IsNegative() {
+	stuck, err := checkout.ParseCrypto(o.StuckFee, checkout.ETH)
+	if err != nil {
 		return errors.New("the fee for a stuck transfer must be a decimal number of ETH")
 	}
-	c.stuckFee = units(stuck, checkout.ETH.Places())
+	c.stuckFee = stuck.Units()
 
 	if c.maxHeadAge == 0 {
 		c.maxHeadAge = time.Minute

@@ -29,35 +29,42 @@ func (c *Chain) Check(
 func (c *Chain) check(
 	ctx context.Context, currency checkout.PayoutCurrency, destination string,
 ) (checkout.PayoutFailure, error) {
-	if _, err := c.payload(currency, common.Address{}, new(big.Int)); err != nil {
+	if _, err := c.payload(common.Address{}, checkout.NewCrypto(new(big.Int), currency)); err != nil {
 		return "", err
 	}
 	to, err := parseAddress(destination)
-	if err != nil || to == c.treasury || c.isToken(to) {
+	if err != nil || c.isOurs(to) {
 		return checkout.PayoutInvalidAddress, nil //nolint:nilerr // the fault of the address is the answer
 	}
-	n, _, err := c.healthy(ctx)
+	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return "", err
 	}
 	if currency == checkout.ETH {
-		return c.checkEther(ctx, n, to)
+		return c.checkEther(ctx, n, v.terms(), to)
 	}
-	return c.checkToken(ctx, n, c.tokens[currency], to)
+	return c.checkToken(ctx, n, v.terms(), c.tokens[currency], to)
 }
 
-func (c *Chain) isToken(address common.Address) bool {
+// isOurs reports whether the address is the treasury's or that of a contract that it uses.
+func (c *Chain) isOurs(address common.Address) bool {
 	for _, token := range c.tokens {
 		if address == token {
 			return true
 		}
 	}
-	return false
+	return address == c.treasury || c.oracle != nil && address == *c.oracle
+}
+
+// terms returns a price of gas that is enough for the next block.
+func (v view) terms() terms {
+	base := v.head.BaseFee.ToInt()
+	return terms{TipWei: new(big.Int), CapWei: new(big.Int).Add(base, base)}
 }
 
 // checkEther simulates a payment of 1 wei: a contract may refuse it.
-func (c *Chain) checkEther(ctx context.Context, n *node, to common.Address) (checkout.PayoutFailure, error) {
-	got, err := c.probe(ctx, n, true, payload{to, big.NewInt(1), nil})
+func (c *Chain) checkEther(ctx context.Context, n *node, t terms, to common.Address) (checkout.PayoutFailure, error) {
+	got, err := c.probe(ctx, n, t, payload{to, big.NewInt(1), nil})
 	if err != nil || got[0].ok {
 		return "", err
 	}
@@ -67,11 +74,13 @@ func (c *Chain) checkEther(ctx context.Context, n *node, to common.Address) (che
 // checkToken asks the token for its blacklist and simulates transfers of nothing. USDC and USDT write
 // "blacklist" differently, and USDT's transfer refuses a blacklisted sender only; what a blacklisted
 // account receives is lost to it.
-func (c *Chain) checkToken(ctx context.Context, n *node, token, to common.Address) (checkout.PayoutFailure, error) {
+func (c *Chain) checkToken(
+	ctx context.Context, n *node, t terms, token, to common.Address,
+) (checkout.PayoutFailure, error) {
 	send := func(to common.Address) payload {
 		return payload{token, nil, encodeCall("transfer(address,uint256)", to, new(big.Int))}
 	}
-	got, err := c.probe(ctx, n, false,
+	got, err := c.probe(ctx, n, t,
 		payload{token, nil, encodeCall("isBlacklisted(address)", to)},
 		payload{token, nil, encodeCall("isBlackListed(address)", to)},
 		payload{token, nil, selector("paused()")},

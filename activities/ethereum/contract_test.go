@@ -15,11 +15,11 @@ import (
 var contract = map[string]func(*testing.T, *Chain){
 	"the node takes the state override of eth_call": func(t *testing.T, c *Chain) {
 		for currency := range c.tokens {
-			got, err := c.probe(t.Context(), c.nodes[0], false, payload{c.tokens[currency], nil, decimalsCall})
+			got, err := c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{c.tokens[currency], nil, decimalsCall})
 			require.NoError(t, err)
 			require.EqualValues(t, currency.Places(), got[0].number().Int64())
 		}
-		got, err := c.probe(t.Context(), c.nodes[0], true, payload{control, big.NewInt(1), nil})
+		got, err := c.probe(t.Context(), c.nodes[0], terms{TipWei: new(big.Int), CapWei: big.NewInt(100 * gwei)}, payload{control, big.NewInt(1), nil})
 		require.NoError(t, err)
 		require.True(t, got[0].moved(), "the override gives the account ether")
 	},
@@ -46,7 +46,7 @@ var contract = map[string]func(*testing.T, *Chain){
 	"outflows are read up to the final block": func(t *testing.T, c *Chain) {
 		now, err := c.Standing(t.Context())
 		require.NoError(t, err)
-		out, err := c.Outflows(t.Context(), now.Height-min(now.Height, 100))
+		out, err := c.Outflows(t.Context(), now.Height-min(now.Height, 100), anyBlock)
 		require.NoError(t, err)
 		require.LessOrEqual(t, out.Next, now.Height+1)
 	},

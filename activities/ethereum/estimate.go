@@ -9,25 +9,25 @@ import (
 )
 
 // TransferFee estimates what a transfer of the currency costs now: the gas of the smallest transfer, at
-// the present base fee and tip. It is a decimal in ether. It signs nothing and sends nothing. Its errors
+// the present base fee and tip. It is in ether. It signs nothing and sends nothing. Its errors
 // are those of Plan.
-func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (string, error) {
+func (c *Chain) TransferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
 	fee, err := c.transferFee(ctx, currency)
 	if err != nil {
-		return "", fmt.Errorf("ethereum: fee of a transfer of %s: %w", currency, err)
+		return checkout.Crypto{}, fmt.Errorf("ethereum: fee of a transfer of %s: %w", currency, err)
 	}
 	return fee, nil
 }
 
-func (c *Chain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (string, error) {
+func (c *Chain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
 	n, v, err := c.healthy(ctx)
 	if err != nil {
-		return "", err
+		return checkout.Crypto{}, err
 	}
-	t, err := c.price(ctx, n, v, currency, control, big.NewInt(1))
+	t, err := c.price(ctx, n, v, control, checkout.NewCrypto(big.NewInt(1), currency))
 	if err != nil {
-		return "", err
+		return checkout.Crypto{}, err
 	}
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), t.TipWei)
-	return amountOf(cost(t.Estimate, now), checkout.ETH), nil
+	return ether(cost(t.Estimate, now)), nil
 }

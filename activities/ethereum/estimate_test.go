@@ -3,7 +3,6 @@ package ethereum
 import (
 	"testing"
 
-	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/chains"
@@ -18,15 +17,15 @@ func TestTransferFee_IsWhatAPayoutWouldPay(t *testing.T) {
 	r.mine(1)
 	fee, err := c.TransferFee(t.Context(), checkout.ETH)
 	require.NoError(t, err)
-	require.Equal(t, "0.000084000000000000", fee, "21,000 gas at 3 + 1 gwei")
+	require.Equal(t, "0.000084000000000000", fee.String(), "21,000 gas at 3 + 1 gwei")
 	plan, err := c.Plan(t.Context(), request(checkout.ETH, r.payee(), "50.5"))
 	require.NoError(t, err)
 	require.Equal(t, plan.Fee, fee)
 	for _, token := range []checkout.PayoutCurrency{checkout.USDC, checkout.USDT} {
 		got, err := c.TransferFee(t.Context(), token)
 		require.NoError(t, err)
-		require.True(t, decimal.RequireFromString(got).GreaterThan(decimal.RequireFromString("0.00016")), got)
-		require.True(t, decimal.RequireFromString(got).LessThan(decimal.RequireFromString("0.0008")), got)
+		require.True(t, got.Cmp(checkout.MustCrypto("0.00016", checkout.ETH)) > 0, got)
+		require.True(t, got.Cmp(checkout.MustCrypto("0.0008", checkout.ETH)) < 0, got)
 	}
 	_, err = c.TransferFee(t.Context(), checkout.BTC)
 	require.ErrorContains(t, err, "no token is configured for BTC")

@@ -26,6 +26,9 @@ type receipt struct {
 	Logs      []logEntry     `json:"logs"`
 }
 
+// cost returns the fee that the network took, in ether.
+func (r receipt) cost() checkout.Crypto { return ether(cost(uint64(r.GasUsed), r.GasPrice.ToInt())) }
+
 // A logEntry is what a contract wrote.
 type logEntry struct {
 	Contract common.Address `json:"address"`
@@ -191,7 +194,7 @@ func (w witness) mined(
 	s := checkout.Sighting{
 		State: checkout.SightingMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
 		Depth: uint64(w.view.head.Number - b.Number),
-		Cost:  amountOf(cost(uint64(r.GasUsed), r.GasPrice.ToInt()), checkout.ETH),
+		Cost:  r.cost(),
 	}
 	if isFinal && b.Number <= w.view.final.Number {
 		s.State, s.Received, err = w.outcome(r, v)
@@ -200,19 +203,20 @@ func (w witness) mined(
 }
 
 // outcome says what a final receipt did: the destination received the amount, another one, or nothing.
-func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.SightingState, string, error) {
+func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.SightingState, checkout.Crypto, error) {
+	nothing := checkout.Crypto{}
 	if v.Cancels {
-		return checkout.SightingCanceled, "", nil
+		return checkout.SightingCanceled, nothing, nil
 	}
 	if r.Status != 1 {
-		return checkout.SightingReverted, "", nil
+		return checkout.SightingReverted, nothing, nil
 	}
-	if v.Currency == checkout.ETH {
+	if v.Amount.Currency() == checkout.ETH {
 		return checkout.SightingConfirmed, v.Amount, nil
 	}
-	token, ok := w.tokens[v.Currency]
+	token, ok := w.tokens[v.Amount.Currency()]
 	if !ok {
-		return "", "", fmt.Errorf("no token is configured for %s", v.Currency)
+		return "", nothing, fmt.Errorf("no token is configured for %s", v.Amount.Currency())
 	}
 	received := new(big.Int)
 	for _, entry := range r.Logs {
@@ -222,9 +226,9 @@ func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.Sighti
 		}
 	}
 	if received.Sign() == 0 {
-		return checkout.SightingReverted, "", nil
+		return checkout.SightingReverted, nothing, nil
 	}
-	return checkout.SightingConfirmed, amountOf(received, v.Currency), nil
+	return checkout.SightingConfirmed, checkout.NewCrypto(received, v.Amount.Currency()), nil
 }
 
 // A tokenTransfer is a token's log of a transfer. Its amount is in the token's smallest unit.

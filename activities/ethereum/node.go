@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,23 @@ func (n *node) ask(ctx context.Context, questions ...question) error {
 	return nil
 }
 
+// An httpStatus is what a node answered in place of JSON-RPC.
+type httpStatus int
+
+func (s httpStatus) Error() string { return fmt.Sprintf("HTTP %d", int(s)) }
+
+// unserved reports whether a node does not serve a method: providers say so in JSON-RPC or by a status of HTTP. That
+// there are too many requests is no such answer.
+func unserved(err error) bool {
+	var (
+		refused *refusal
+		status  httpStatus
+	)
+	passing := []httpStatus{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+	return errors.As(err, &refused) || errors.As(err, &status) &&
+		(status >= 400 && status < 500 && !slices.Contains(passing, status) || status == http.StatusNotImplemented)
+}
+
 // fault returns err as this package shows it: without any part of the node's URL.
 func (n *node) fault(method string, err error) error {
 	if err == nil {
@@ -137,7 +155,7 @@ func (n *node) fault(method string, err error) error {
 	}
 	var status rpc.HTTPError
 	if errors.As(err, &status) { // its text has the body, which may repeat the key
-		return fmt.Errorf("%s: %s: %w: HTTP %d", n.name, method, ErrNotReady, status.StatusCode)
+		return fmt.Errorf("%s: %s: %w: %w", n.name, method, ErrNotReady, httpStatus(status.StatusCode))
 	}
 	var request *url.Error
 	if errors.As(err, &request) { // its text has the URL

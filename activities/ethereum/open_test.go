@@ -37,7 +37,7 @@ func TestOpen_RefusesWrongSettings(t *testing.T) {
 		"node 2: its address is not an http or https URL":               func(o *Options) { o.RPCURLs = append(o.RPCURLs, "http://%zz") },
 		"the treasury's address must be 0x and 40 hexadecimal digits":   func(o *Options) { o.Treasury = "5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
 		"the treasury's address has a checksum":                         func(o *Options) { o.Treasury = "0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
-		"the treasury's address is not an account's":                    func(o *Options) { o.Treasury = "0x0000000000000000000000000000000000000000" },
+		"the treasury's address is below 0x10000":                       func(o *Options) { o.Treasury = "0x0000000000000000000000000000000000000000" },
 		"the address of the token USDT must be 0x":                      func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.USDT: ""} },
 		"BTC is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.BTC: o.Treasury} },
 		"ETH is not a token of Ethereum":                                func(o *Options) { o.Tokens = map[checkout.PayoutCurrency]string{checkout.ETH: o.Treasury} },
@@ -124,7 +124,7 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = opened.Standing(t.Context())
 		require.ErrorContains(t, err, want)
-		_, err = opened.Outflows(t.Context(), 0)
+		_, err = opened.Outflows(t.Context(), 0, anyBlock)
 		require.ErrorContains(t, err, want)
 	}
 }

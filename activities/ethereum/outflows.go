@@ -16,45 +16,47 @@ import (
 )
 
 const (
-	blocksAtOnce = 500 // of one call of Outflows: nodes refuse longer ranges of logs
-	blocksInFull = 100 // of them that are read with all their transactions
+	blocksAtOnce   = 500 // of one call of Outflows: nodes refuse longer ranges of logs
+	blocksInFull   = 100 // of them that are read with all their transactions
+	receiptsAtOnce = 50  // of one request: nodes refuse longer batches
 )
 
 // Outflows implements checkout.Chain. It has every transfer of the tokens out of the account, also one
-// that another account made with an allowance. It has every transaction of the account that moved no
-// token, as ETH; its amount may be 0. A reverted transaction is none. A nonce that no transaction of
-// the account used is there without a hash: somebody used the key for something else. It looks at 500
-// blocks at most, of the first node that is ready.
-func (c *Chain) Outflows(ctx context.Context, from uint64) (checkout.Outflows, error) {
-	out, err := c.outflows(ctx, from)
+// that another account made with an allowance. A transfer of nothing that another account made is none:
+// tokens let everybody do that. It has every transaction of the account that moved no token, as ETH; its
+// amount is 0 when it moved nothing, as a reverted one. A nonce that no transaction of the account used is
+// there without a hash: somebody used the key for something else. It looks at 500 blocks at most, of the
+// first node that is ready, and at fewer when the node refuses their logs.
+func (c *Chain) Outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
+	out, err := c.outflows(ctx, first, last)
 	if err != nil {
-		return checkout.Outflows{}, fmt.Errorf("ethereum: outflows from block %d: %w", from, err)
+		return checkout.Outflows{}, fmt.Errorf("ethereum: outflows from block %d: %w", first, err)
 	}
 	return out, nil
 }
 
-func (c *Chain) outflows(ctx context.Context, from uint64) (checkout.Outflows, error) {
+func (c *Chain) outflows(ctx context.Context, first, last uint64) (checkout.Outflows, error) {
 	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return checkout.Outflows{}, err
 	}
-	last := min(uint64(v.final.Number), from+blocksAtOnce-1)
-	if from > last {
-		return checkout.Outflows{Next: from}, nil
+	last = min(last, uint64(v.final.Number), first+blocksAtOnce-1)
+	if first > last {
+		return checkout.Outflows{Next: first}, nil
 	}
 	s := search{Chain: c, node: n, sent: map[common.Hash]sentTransaction{}}
-	if last, err = s.sentIn(ctx, from, last); err != nil {
-		return checkout.Outflows{}, err
-	}
-	tokens, err := s.tokenOutflows(ctx, from, last)
+	logs, last, err := s.logsIn(ctx, first, last)
 	if err != nil {
 		return checkout.Outflows{}, err
 	}
-	ether, err := s.etherOutflows(ctx, tokens)
+	if last, err = s.sentIn(ctx, first, last); err != nil {
+		return checkout.Outflows{}, err
+	}
+	all, err := s.transactions(ctx, s.tokenOutflows(logs, last))
 	if err != nil {
 		return checkout.Outflows{}, err
 	}
-	all := slices.Concat(tokens, ether, s.unexplained)
+	all = append(all, s.unexplained...)
 	slices.SortStableFunc(all, func(a, b checkout.Outflow) int {
 		return cmp.Or(cmp.Compare(a.Height, b.Height), cmp.Compare(a.Nonce, b.Nonce))
 	})
@@ -176,39 +178,47 @@ func (s *search) readBlock(ctx context.Context, height uint64, before nonceKnown
 	for nonce := before.nonce; nonce < after.nonce; nonce++ {
 		if !nonces[nonce] {
 			s.unexplained = append(s.unexplained, checkout.Outflow{
-				Nonce: nonce, Currency: checkout.ETH, Amount: amountOf(new(big.Int), checkout.ETH), Height: height,
+				Nonce: nonce, Amount: ether(new(big.Int)), Height: height,
 			})
 		}
 	}
 	return after, nil
 }
 
-// tokenOutflows returns the transfers of the tokens out of the account.
-func (s *search) tokenOutflows(ctx context.Context, first, last uint64) ([]checkout.Outflow, error) {
-	if len(s.tokens) == 0 || first > last {
-		return nil, nil
+// logsIn returns the tokens' logs of transfers out of the account in the blocks from first to last. It
+// returns the last block that it looked at: half as many blocks, and again, while the node refuses.
+func (s *search) logsIn(ctx context.Context, first, last uint64) ([]logEntry, uint64, error) {
+	if len(s.tokens) == 0 {
+		return nil, last, nil
 	}
-	var logs []logEntry
-	if err := s.node.call(ctx, &logs, "eth_getLogs", map[string]any{
-		"fromBlock": hexutil.Uint64(first), "toBlock": hexutil.Uint64(last),
-		"address": slices.Collect(maps.Values(s.tokens)),
-		"topics":  []any{transferTopic, common.BytesToHash(s.treasury.Bytes())},
-	}); err != nil {
-		return nil, err
+	for ; ; last = first + (last-first)/2 {
+		var logs []logEntry
+		err := s.node.call(ctx, &logs, "eth_getLogs", map[string]any{
+			"fromBlock": hexutil.Uint64(first), "toBlock": hexutil.Uint64(last),
+			"address": slices.Collect(maps.Values(s.tokens)),
+			"topics":  []any{transferTopic, common.BytesToHash(s.treasury.Bytes())},
+		})
+		if err == nil || last == first || ctx.Err() != nil {
+			return logs, last, err
+		}
 	}
+}
+
+// tokenOutflows returns what the logs up to the block last moved out of the account.
+func (s *search) tokenOutflows(logs []logEntry, last uint64) []checkout.Outflow {
 	var all []checkout.Outflow
 	for _, entry := range logs {
 		t, ok := entry.transfer()
-		if !ok || t.from != s.treasury {
+		if !ok || t.from != s.treasury || t.amount.Sign() == 0 || uint64(entry.Height) > last {
 			continue
 		}
-		currency := s.currencyOf(entry.Contract)
+		amount := checkout.NewCrypto(t.amount, s.currencyOf(entry.Contract))
 		all = append(all, checkout.Outflow{
-			TxHash: entry.TxHash.Hex(), Nonce: uint64(s.sent[entry.TxHash].Nonce), Currency: currency,
-			Destination: t.to.Hex(), Amount: amountOf(t.amount, currency), Height: uint64(entry.Height),
+			TxHash: entry.TxHash.Hex(), Nonce: uint64(s.sent[entry.TxHash].Nonce), Destination: t.to.Hex(),
+			Amount: amount, Height: uint64(entry.Height),
 		})
 	}
-	return all, nil
+	return all
 }
 
 func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
@@ -220,32 +230,55 @@ func (s *search) currencyOf(contract common.Address) checkout.PayoutCurrency {
 	return ""
 }
 
-// etherOutflows returns the account's transactions that moved ether or none of the tokens. A reverted
-// one is not among them: it did nothing but pay for its gas.
-func (s *search) etherOutflows(ctx context.Context, tokens []checkout.Outflow) ([]checkout.Outflow, error) {
-	movedTokens := map[string]bool{}
-	for _, t := range tokens {
-		movedTokens[t.TxHash] = true
+// transactions returns the tokens' outflows, and the account's transactions that moved ether or none of the
+// tokens. The first outflow of each of the account's transactions has its cost.
+func (s *search) transactions(ctx context.Context, tokens []checkout.Outflow) ([]checkout.Outflow, error) {
+	receipts, err := s.receipts(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var all []checkout.Outflow
+	all, movesTokens := tokens, map[common.Hash]bool{}
+	for i, o := range tokens {
+		hash := common.HexToHash(o.TxHash)
+		if r := receipts[hash]; r != nil && !movesTokens[hash] {
+			all[i].Cost = r.cost()
+		}
+		movesTokens[hash] = true
+	}
 	for hash, tx := range s.sent {
-		value := tx.Value.ToInt()
-		if movedTokens[hash.Hex()] && value.Sign() == 0 {
-			continue
-		}
-		var r *receipt
-		if err := s.node.call(ctx, &r, "eth_getTransactionReceipt", hash); err != nil {
-			return nil, err
-		}
+		r, value := receipts[hash], tx.Value.ToInt()
 		if r != nil && r.Status != 1 {
+			value = new(big.Int)
+		}
+		if movesTokens[hash] && value.Sign() == 0 {
 			continue
 		}
-		o := checkout.Outflow{TxHash: hash.Hex(), Nonce: uint64(tx.Nonce), Currency: checkout.ETH,
-			Amount: amountOf(value, checkout.ETH), Height: uint64(tx.Height)}
+		o := checkout.Outflow{TxHash: hash.Hex(), Nonce: uint64(tx.Nonce), Amount: ether(value), Height: uint64(tx.Height)}
+		if r != nil && !movesTokens[hash] {
+			o.Cost = r.cost()
+		}
 		if tx.To != nil {
 			o.Destination = tx.To.Hex()
 		}
 		all = append(all, o)
+	}
+	return all, nil
+}
+
+// receipts returns the receipts of the account's transactions, nil for one that the node lacks.
+func (s *search) receipts(ctx context.Context) (map[common.Hash]*receipt, error) {
+	all := map[common.Hash]*receipt{}
+	for hashes := range slices.Chunk(slices.Collect(maps.Keys(s.sent)), receiptsAtOnce) {
+		got, questions := make([]*receipt, len(hashes)), make([]question, len(hashes))
+		for i, hash := range hashes {
+			questions[i] = question{&got[i], "eth_getTransactionReceipt", []any{hash}}
+		}
+		if err := s.node.ask(ctx, questions...); err != nil {
+			return nil, err
+		}
+		for i, hash := range hashes {
+			all[hash] = got[i]
+		}
 	}
 	return all, nil
 }

@@ -29,31 +29,34 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 		v := r.signed(c, currency, "20", uint64(nonce))
 		require.NoError(t, c.Send(t.Context(), v))
 		r.mine(7)
-		want = append(want, checkout.Outflow{TxHash: v.TxHash, Nonce: uint64(nonce), Currency: currency,
-			Destination: v.Destination, Amount: v.Amount, Height: from + uint64(nonce)*7})
+		want = append(want, checkout.Outflow{TxHash: v.TxHash, Nonce: uint64(nonce),
+			Destination: v.Destination, Amount: v.Amount, Cost: r.sees(c, checkout.SightingConfirmed, v).Cost,
+			Height: from + uint64(nonce)*7})
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
 	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
 	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC, Data: approve})
 	require.NoError(t, err)
 	r.mine(1)
-	want = append(want, checkout.Outflow{TxHash: hash, Nonce: 3, Currency: checkout.ETH, Destination: r.market.USDC.Hex(),
-		Amount: "0.000000000000000000", Height: from + 21})
+	want = append(want, checkout.Outflow{TxHash: hash, Nonce: 3, Destination: r.market.USDC.Hex(),
+		Amount: checkout.MustCrypto("0", checkout.ETH), Height: from + 21})
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	r.invoke("USDC", r.market.USDC, "transferFrom", r.key.account, thief, big.NewInt(5))
 	r.mine(2)
 
-	out, err := c.Outflows(t.Context(), from)
+	out, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Len(t, out.All, 5)
+	require.True(t, out.All[3].Cost.Known())
+	want[3].Cost = out.All[3].Cost
 	taken := out.All[4]
 	require.Equal(t, want, out.All[:4])
-	require.Equal(t, checkout.Outflow{TxHash: taken.TxHash, Currency: checkout.USDC, Destination: thief.Hex(), Amount: "0.000005",
+	require.Equal(t, checkout.Outflow{TxHash: taken.TxHash, Destination: thief.Hex(), Amount: checkout.MustCrypto("0.000005", checkout.USDC),
 		Height: from + 22}, taken)
 	require.Equal(t, from+23, out.Next)
 	read := p.count("eth_getBlockByNumber")
 
-	next, err := c.Outflows(t.Context(), out.Next)
+	next, err := c.Outflows(t.Context(), out.Next, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Outflows{Next: out.Next}, next, "nothing new is final")
 	require.Less(t, read, 60)
@@ -65,9 +68,75 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 		}
 		return nil
 	})
-	again, err := c.Outflows(t.Context(), from)
+	again, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, out, again)
+}
+
+// TestOutflows_ATransferOfNothingByAnybodyIsNone: tokens let everybody transfer nothing from the account. One
+// that the account itself sent is a use of its key.
+func TestOutflows_ATransferOfNothingByAnybodyIsNone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	to := common.HexToAddress(r.payee())
+	for name, token := range map[string]common.Address{"USDC": r.market.USDC, "USDT": r.market.USDT} {
+		r.invoke(name, token, "transferFrom", r.key.account, to, new(big.Int))
+	}
+	require.NoError(t, r.anvil.Impersonate(t.Context(), r.key.account))
+	hash, err := r.anvil.Send(t.Context(), chains.Transaction{From: r.key.account, To: &r.market.USDC,
+		Data: encodeCall("transfer(address,uint256)", to, new(big.Int))})
+	require.NoError(t, err)
+	r.mine(3)
+	out, err := c.Outflows(t.Context(), 0, anyBlock)
+	require.NoError(t, err)
+	require.Len(t, out.All, 1)
+	require.Equal(t, []any{hash, checkout.ETH, r.market.USDC.Hex(), "0.000000000000000000"},
+		[]any{out.All[0].TxHash, out.All[0].Amount.Currency(), out.All[0].Destination, out.All[0].Amount.String()})
+}
+
+// TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs: providers limit the number of logs in an answer,
+// and everybody can write many.
+func TestOutflows_AskForFewerBlocksWhenTheNodeRefusesTheirLogs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	p := proxyTo(t, r.anvil.URL)
+	c := r.open(func(o *Options) { o.RPCURLs = []string{p.URL} })
+	v := r.signed(c, checkout.USDC, "20", 0)
+	require.NoError(t, c.Send(t.Context(), v))
+	poisoner := r.deploy("Poisoner")
+	for range 3 {
+		for _, token := range []common.Address{r.market.USDC, r.market.USDT} {
+			r.invoke("Poisoner", poisoner, "poison", token, r.key.account, common.Address{}, big.NewInt(60))
+		}
+	}
+	r.mine(2)
+	final := r.height() - 2
+	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any {
+		var logs []json.RawMessage
+		if method == "eth_getLogs" && json.Unmarshal(truth, &logs) == nil && len(logs) > 100 {
+			return nodeWords("query returned more than 100 results")
+		}
+		return nil
+	})
+	var all []checkout.Outflow
+	for from := uint64(0); from <= final; {
+		out, err := c.Outflows(t.Context(), from, anyBlock)
+		require.NoError(t, err)
+		require.Greater(t, out.Next, from)
+		all, from = append(all, out.All...), out.Next
+	}
+	require.Len(t, all, 1)
+	require.Equal(t, v.TxHash, all[0].TxHash)
+
+	p.tell(func(method string, _ []json.RawMessage, _ json.RawMessage) any {
+		if method == "eth_getLogs" {
+			return nodeWords("out of order")
+		}
+		return nil
+	})
+	_, err := c.Outflows(t.Context(), 0, anyBlock)
+	require.ErrorContains(t, err, "eth_getLogs", "not even one block")
 }
 
 // TestOutflows_ComeInParts: a long absence is caught up with in ranges that a node answers.
@@ -82,10 +151,10 @@ func TestOutflows_ComeInParts(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
 
-	first, err := c.Outflows(t.Context(), from)
+	first, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Outflows{Next: from + 500}, first)
-	second, err := c.Outflows(t.Context(), first.Next)
+	second, err := c.Outflows(t.Context(), first.Next, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, from+701, second.Next)
 	require.Len(t, second.All, 1)
@@ -96,7 +165,7 @@ func TestOutflows_ComeInParts(t *testing.T) {
 		}
 		return nil
 	})
-	slow, err := c.Outflows(t.Context(), from)
+	slow, err := c.Outflows(t.Context(), from, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Outflows{Next: from + 100}, slow, "every block is read, so they are fewer")
 }
@@ -126,31 +195,33 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	height := r.height()
 	r.mine(2)
 
-	out, err := c.Outflows(t.Context(), 0)
+	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Equal(t, []checkout.Outflow{{Nonce: 0, Currency: checkout.ETH, Amount: "0.000000000000000000", Height: height}}, out.All)
+	require.Equal(t, []checkout.Outflow{{Nonce: 0, Amount: checkout.MustCrypto("0", checkout.ETH), Height: height}}, out.All)
 	r.sees(c, checkout.SightingDead, v)
 }
 
-// TestOutflows_ARevertedTransactionIsNone: the nonce is used up, the ether is there.
-func TestOutflows_ARevertedTransactionIsNone(t *testing.T) {
+// TestOutflows_ARevertedTransactionMovedNothing: the nonce is used up, the ether is there but for the fee.
+func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	refuser := r.deploy("Refuser")
+	refuser := r.deploy("Payee", uint8(1))
 	terms, err := decodeTerms(r.signed(c, checkout.ETH, "1", 0).Terms)
 	require.NoError(t, err)
 	terms.Estimate, terms.Gas = 100_000, 100_000
 	encoded, err := terms.encode()
 	require.NoError(t, err)
-	v, err := c.Sign(t.Context(), checkout.TransferPlan{Currency: checkout.ETH, Destination: refuser.Hex(), Amount: "1", Terms: encoded}, 0)
+	v, err := c.Sign(t.Context(), checkout.TransferPlan{Destination: refuser.Hex(), Amount: checkout.MustCrypto("1", checkout.ETH), Terms: encoded}, 0)
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.SightingReverted, v)
-	out, err := c.Outflows(t.Context(), 0)
+	seen := r.sees(c, checkout.SightingReverted, v)
+	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
-	require.Empty(t, out.All)
+	require.Equal(t, []checkout.Outflow{{TxHash: v.TxHash, Destination: refuser.Hex(),
+		Amount: checkout.MustCrypto("0", checkout.ETH), Cost: seen.Cost, Height: seen.Height}}, out.All)
+	require.False(t, out.All[0].Moved())
 }
 
 func TestCallContract_ReadsAPriceFeed(t *testing.T) {

@@ -9,15 +9,14 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
 )
 
 // Rules of the fee. Source: api/decisions.md, "fee of an Ethereum payout".
 var (
-	largestFee    = decimal.RequireFromString("0.05") // of the gross payout: above it the payout is too small
-	largestBudget = decimal.RequireFromString("0.10") // of the gross payout: what a transfer may cost at most
+	largestFee    = big.NewRat(5, 100)  // of the gross payout: above it the payout is too small
+	largestBudget = big.NewRat(10, 100) // of the gross payout: what a transfer may cost at most
 )
 
 // terms are TransferPlan.Terms. Prices are for a unit of gas.
@@ -88,40 +87,41 @@ func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkou
 	if err != nil {
 		return checkout.TransferPlan{}, fmt.Errorf("the destination %w", err)
 	}
-	gross, err := parseUnits(req.Gross, req.Currency)
-	if err != nil {
-		return checkout.TransferPlan{}, err
+	if req.Gross.Sign() <= 0 {
+		return checkout.TransferPlan{}, fmt.Errorf("%q is not a positive amount", req.Gross)
 	}
-	rate, err := feeRate(req)
-	if err != nil {
-		return checkout.TransferPlan{}, err
+	if !req.FeeRate.Known() {
+		return checkout.TransferPlan{}, fmt.Errorf("there is no price of ETH in %s", req.Gross.Currency())
 	}
+	rate := req.FeeRate.Rat()
 	n, v, err := c.healthy(ctx)
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
 
-	t, err := c.price(ctx, n, v, req.Currency, to, gross)
+	t, err := c.price(ctx, n, v, to, req.Gross)
 	if err != nil {
 		return checkout.TransferPlan{}, err
 	}
-	whole := decimal.NewFromBigInt(gross, -req.Currency.Places())
-	t.BudgetWei = units(whole.Mul(largestBudget).DivRound(rate, checkout.ETH.Places()), checkout.ETH.Places())
+	budget := part(req.Gross, largestBudget)
+	t.BudgetWei = checkout.FloorCrypto(budget.Quo(budget, rate), checkout.ETH).Units()
 	if t.BudgetWei.Cmp(c.stuckFee) < 0 {
 		t.BudgetWei = c.stuckFee
 	}
 
 	now := new(big.Int).Add(v.head.BaseFee.ToInt(), t.TipWei)
-	inEther := decimal.NewFromBigInt(cost(t.Estimate, now), -checkout.ETH.Places())
-	fee := inEther.Mul(rate).RoundUp(req.Currency.Places())
-	amount := whole.Sub(fee)
-	if fee.GreaterThan(whole.Mul(largestFee)) || !amount.IsPositive() {
+	forGas := part(ether(cost(t.Estimate, now)), rate)
+	if fee := checkout.CeilCrypto(forGas, req.Gross.Currency()); fee.Coins().Cmp(part(req.Gross, largestFee)) > 0 {
 		return checkout.TransferPlan{}, fmt.Errorf("%w: the fee of %s is more than %s of %s %s", checkout.ErrTooSmall,
-			fee, largestFee, whole, req.Currency)
+			fee, largestFee.FloatString(2), req.Gross, req.Gross.Currency())
+	}
+	fee := checkout.CeilCrypto(forGas.Add(forGas, part(req.Burnt, rate)), req.Gross.Currency())
+	amount := req.Gross.Sub(fee)
+	if amount.Sign() <= 0 {
+		return checkout.TransferPlan{}, fmt.Errorf("%w: its reverted transfers cost %s ETH", checkout.ErrTooSmall, req.Burnt)
 	}
 
-	smallest := units(amount, req.Currency.Places())
-	if err := c.rehearse(ctx, n, req.Currency, to, smallest, t.maxCost()); err != nil {
+	if err := c.rehearse(ctx, n, to, amount, t); err != nil {
 		return checkout.TransferPlan{}, err
 	}
 	encoded, err := t.encode()
@@ -129,40 +129,29 @@ func (c *Chain) plan(ctx context.Context, req checkout.TransferRequest) (checkou
 		return checkout.TransferPlan{}, err
 	}
 	return checkout.TransferPlan{
-		Currency: req.Currency, Destination: req.Destination, Amount: amountOf(smallest, req.Currency),
-		Fee: fee.StringFixed(req.Currency.Places()), MaxCost: amountOf(t.maxCost(), checkout.ETH), Terms: encoded,
+		Destination: req.Destination, Amount: amount, Fee: fee, MaxCost: ether(t.maxCost()), Terms: encoded,
 	}, nil
 }
 
-// feeRate returns the price of 1 ETH in the currency of the payout.
-func feeRate(req checkout.TransferRequest) (decimal.Decimal, error) {
-	if req.Currency == checkout.ETH {
-		return decimal.NewFromInt(1), nil
-	}
-	rate, err := decimal.NewFromString(req.FeeRate)
-	if err != nil || !rate.IsPositive() {
-		return decimal.Decimal{}, fmt.Errorf("%q is not a price of ETH in %s", req.FeeRate, req.Currency)
-	}
-	return rate, nil
-}
+// part returns a share of an amount, or what it costs at a rate, in whole coins.
+func part(of checkout.Crypto, share *big.Rat) *big.Rat { return new(big.Rat).Mul(of.Coins(), share) }
 
 // price asks how much gas a transfer needs and what gas costs. It returns checkout.ErrFeeTooHigh when
 // gas costs more than the limit now. The cap is twice the base fee, and at most the limit.
 func (c *Chain) price(
-	ctx context.Context, n *node, v view, currency checkout.PayoutCurrency, to common.Address, amount *big.Int,
+	ctx context.Context, n *node, v view, to common.Address, amount checkout.Crypto,
 ) (terms, error) {
-	p, err := c.payload(currency, to, amount)
+	p, err := c.payload(to, amount)
 	if err != nil {
 		return terms{}, err
 	}
-	if err := c.afford(ctx, n, currency, amount); err != nil {
+	if err := c.afford(ctx, n, amount); err != nil {
 		return terms{}, err // the node would refuse to estimate
 	}
 	var (
 		gas hexutil.Uint64
 		tip hexutil.Big
 	)
-	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data}
 	if err := n.call(ctx, &tip, "eth_maxPriorityFeePerGas"); err != nil {
 		return terms{}, err
 	}
@@ -170,15 +159,17 @@ func (c *Chain) price(
 	if now.Cmp(c.maxFee) > 0 {
 		return terms{}, fmt.Errorf("%w: gas costs %s wei, the limit is %s", checkout.ErrFeeTooHigh, now, c.maxFee)
 	}
-	if err := n.call(ctx, &gas, "eth_estimateGas", call); err != nil {
-		return terms{}, err
-	}
-
 	limit := new(big.Int).Add(now, v.head.BaseFee.ToInt()) // 2 x base + tip
 	if limit.Cmp(c.maxFee) > 0 {
 		limit = c.maxFee
 	}
 	t := terms{TipWei: tip.ToInt(), CapWei: limit}
+	// Without a price: with one a node refuses while the treasury has too little ether. rehearse has the price. At
+	// the latest block, as rehearse: what waits in the pool may be canceled, and a first token costs more gas.
+	call := message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data}
+	if err := n.call(ctx, &gas, "eth_estimateGas", call, "latest"); err != nil {
+		return terms{}, notTransferable(err)
+	}
 	t.setGas(uint64(gas))
 	return t, nil
 }

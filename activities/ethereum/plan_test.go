@@ -16,7 +16,7 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, chains.Options{})
 	c := r.open()
-	refuser := r.deploy("Refuser")
+	refuser := r.deploy("Payee", uint8(1))
 	blocked := common.HexToAddress("0xb10cced000000000000000000000000000000001")
 	r.invoke("USDC", r.market.USDC, "blacklist", blocked, true)
 	r.invoke("USDT", r.market.USDT, "blacklist", blocked, true)
@@ -54,6 +54,39 @@ func TestCheck_SaysWhyNothingMustBeSent(t *testing.T) {
 	}
 	_, err := c.Check(t.Context(), checkout.BTC, r.payee())
 	require.ErrorContains(t, err, "no token is configured for BTC")
+}
+
+// TestPlan_SimulatesAsTheChainRunsIt: a contract takes ether in a simulation, where gas is free or the treasury has
+// code, and burns all gas on the chain.
+func TestPlan_SimulatesAsTheChainRunsIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	burner := r.deploy("Payee", uint8(3)).Hex()
+	_, err := c.Plan(t.Context(), request(checkout.ETH, burner, "1"))
+	require.ErrorIs(t, err, checkout.ErrNotTransferable)
+	_, err = c.Plan(t.Context(), request(checkout.USDC, burner, "100"))
+	require.NoError(t, err, "a token asks no payee")
+}
+
+// TestPlan_ThePayoutPaysForGasThatWasBurnt: what reverted transfers of the payout cost is taken off it.
+func TestPlan_ThePayoutPaysForGasThatWasBurnt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, chains.Options{})
+	c := r.open()
+	for currency, more := range map[checkout.PayoutCurrency]string{checkout.ETH: "0.01", checkout.USDC: "32"} {
+		req := request(currency, r.payee(), "40")
+		before, err := c.Plan(t.Context(), req)
+		require.NoError(t, err)
+		req.Burnt = checkout.MustCrypto("0.01", checkout.ETH)
+		after, err := c.Plan(t.Context(), req)
+		require.NoError(t, err)
+		require.Equal(t, checkout.MustCrypto(more, currency), after.Fee.Sub(before.Fee))
+		require.Equal(t, req.Gross, after.Amount.Add(after.Fee))
+		req.Burnt = checkout.MustCrypto("40", checkout.ETH)
+		_, err = c.Plan(t.Context(), req)
+		require.ErrorIs(t, err, checkout.ErrTooSmall)
+	}
 }
 
 // TestCheck_DoesNotBlameTheAddressForTheToken: a paused token and a treasury that is blacklisted or
@@ -117,9 +150,9 @@ func TestPlan_ThePayoutPaysTheExpectedFee(t *testing.T) {
 		require.Equal(t, terms.Estimate+terms.Estimate/4+1, terms.Gas)
 
 		fee := decimal.New(int64(terms.Estimate)*4, -9).Mul(rate).RoundUp(currency.Places())
-		require.Equal(t, fee.StringFixed(currency.Places()), plan.Fee)
-		require.Equal(t, decimal.RequireFromString("50.5").Sub(fee).StringFixed(currency.Places()), plan.Amount)
-		require.Equal(t, decimal.New(int64(terms.Gas)*7, -9).StringFixed(18), plan.MaxCost)
+		require.Equal(t, fee.StringFixed(currency.Places()), plan.Fee.String())
+		require.Equal(t, decimal.RequireFromString("50.5").Sub(fee).StringFixed(currency.Places()), plan.Amount.String())
+		require.Equal(t, decimal.New(int64(terms.Gas)*7, -9).StringFixed(18), plan.MaxCost.String())
 	}
 }
 
@@ -151,11 +184,9 @@ func TestPlan_RefusesWhatCostsTooMuch(t *testing.T) {
 	require.Equal(t, big.NewInt(30*gwei), got.CapWei, "the limit, not 41")
 
 	for want, req := range map[string]checkout.TransferRequest{
-		"is not a positive amount": request(checkout.USDC, r.payee(), "-1"),
-		"0.0000001":                request(checkout.USDC, r.payee(), "0.0000001"),
-		"amount":                   request(checkout.USDC, r.payee(), "ten"),
+		"is not a positive amount": request(checkout.USDC, r.payee(), "0"),
 		"the destination":          request(checkout.USDC, "nowhere", "10"),
-		"is not a price of ETH":    {PayoutID: "po_1", Currency: checkout.USDT, Destination: r.payee(), Gross: "10"},
+		"there is no price of ETH": {PayoutID: "po_1", Destination: r.payee(), Gross: checkout.MustCrypto("10", checkout.USDT)},
 	} {
 		_, err := c.Plan(t.Context(), req)
 		require.ErrorContains(t, err, want)
@@ -255,7 +286,7 @@ func TestBump_HasABudget(t *testing.T) {
 	require.ErrorIs(t, err, checkout.ErrFeeTooHigh, "the budget is the plan's")
 
 	other := v
-	other.Amount = "1.000000"
+	other.Amount = checkout.MustCrypto("1", checkout.USDC)
 	_, err = small.Bump(t.Context(), other)
 	require.ErrorContains(t, err, "its signed bytes do something else than its plan")
 	other.Raw = []byte("x")

@@ -52,11 +52,11 @@ func (p probed) moved() bool { return p.ok && (len(p.data) == 0 || p.yes()) }
 
 // probe lets the treasury's account make calls one after the other, in a simulation, and returns the
 // answer of each. Whether a call is reverted is part of the answer, so an error is always the node's.
-// rich gives the account as much ether as the calls need, whatever it has.
+// Gas has the price of the terms, and the account has as much ether as that needs.
 //
 // The node runs Probe.sol in place of the account's code, which it has none of. So the contracts that
 // are called see the treasury as their caller.
-func (c *Chain) probe(ctx context.Context, n *node, rich bool, calls ...payload) ([]probed, error) {
+func (c *Chain) probe(ctx context.Context, n *node, t terms, calls ...payload) ([]probed, error) {
 	type call struct {
 		To    common.Address
 		Value *big.Int
@@ -74,12 +74,11 @@ func (c *Chain) probe(ctx context.Context, n *node, rich bool, calls ...payload)
 		return nil, fmt.Errorf("probe: %w", err)
 	}
 
-	account := map[string]any{"code": strings.TrimSpace(probeHex)}
-	if rich {
-		account["balance"] = (*hexutil.Big)(new(big.Int).Lsh(big.NewInt(1), 100))
-	}
+	account := map[string]any{
+		"code": strings.TrimSpace(probeHex), "balance": (*hexutil.Big)(new(big.Int).Lsh(big.NewInt(1), 100))}
+	t.Gas = 0 // the probe needs more than the transfer
 	var answer hexutil.Bytes
-	if err := n.call(ctx, &answer, "eth_call", message{From: &c.treasury, To: &c.treasury, Data: data}, "latest",
+	if err := n.call(ctx, &answer, "eth_call", c.priced(payload{c.treasury, nil, data}, t), "latest",
 		map[common.Address]any{c.treasury: account}); err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}

@@ -2,6 +2,7 @@ package ethereum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -11,78 +12,90 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// afford returns checkout.ErrFloatTooLow when the treasury has less than amount of the currency.
-func (c *Chain) afford(ctx context.Context, n *node, currency checkout.PayoutCurrency, amount *big.Int) error {
-	has, err := c.balance(ctx, n, currency, "latest")
+// afford returns checkout.ErrFloatTooLow when the treasury has less than amount.
+func (c *Chain) afford(ctx context.Context, n *node, amount checkout.Crypto) error {
+	has, err := c.balance(ctx, n, amount.Currency(), "latest")
 	if err != nil {
 		return err
 	}
 	if has.Cmp(amount) < 0 {
-		return fmt.Errorf("%w: it has %s %s", checkout.ErrFloatTooLow, amountOf(has, currency), currency)
+		return fmt.Errorf("%w: it has %s", checkout.ErrFloatTooLow, has.Named())
 	}
 	return nil
 }
 
-// balance returns the treasury's balance at a block in the currency's smallest unit.
-func (c *Chain) balance(ctx context.Context, n *node, currency checkout.PayoutCurrency, at any) (*big.Int, error) {
+// balance returns the treasury's balance at a block.
+func (c *Chain) balance(
+	ctx context.Context, n *node, currency checkout.PayoutCurrency, at any,
+) (checkout.Crypto, error) {
 	if currency == checkout.ETH {
 		var has hexutil.Big
 		if err := n.call(ctx, &has, "eth_getBalance", c.treasury, at); err != nil {
-			return nil, err
+			return checkout.Crypto{}, err
 		}
-		return has.ToInt(), nil
+		return ether(has.ToInt()), nil
 	}
 	token := c.tokens[currency]
 	var has hexutil.Bytes
 	call := message{To: &token, Data: encodeCall("balanceOf(address)", c.treasury)}
 	if err := n.call(ctx, &has, "eth_call", call, at); err != nil {
-		return nil, err
+		return checkout.Crypto{}, err
 	}
 	if len(has) != wordSize {
-		return nil, fmt.Errorf("%s: the token %s answers no balance", n.name, currency)
+		return checkout.Crypto{}, fmt.Errorf("%s: the token %s answers no balance", n.name, currency)
 	}
-	return new(big.Int).SetBytes(has), nil
+	return checkout.NewCrypto(new(big.Int).SetBytes(has), currency), nil
 }
 
-// rehearse simulates the transfer and returns checkout.ErrNotTransferable unless the destination
-// receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
+// rehearse simulates the transfer as the chain runs it, and returns checkout.ErrNotTransferable unless the
+// destination receives the whole amount: a token may take a fee, and a contract may refuse ether. It returns
 // checkout.ErrFloatTooLow when the treasury has too little ether for the fee.
 func (c *Chain) rehearse(
-	ctx context.Context, n *node, currency checkout.PayoutCurrency, to common.Address, amount, fee *big.Int,
+	ctx context.Context, n *node, to common.Address, amount checkout.Crypto, t terms,
 ) error {
-	ether, err := c.balance(ctx, n, checkout.ETH, "latest")
+	has, err := c.balance(ctx, n, checkout.ETH, "latest")
 	if err != nil {
 		return err
 	}
-	needed := new(big.Int).Set(fee)
-	if currency == checkout.ETH {
-		needed.Add(needed, amount)
+	needed := ether(t.maxCost())
+	if amount.Currency() == checkout.ETH {
+		needed = needed.Add(amount)
 	}
-	if ether.Cmp(needed) < 0 {
+	if has.Cmp(needed) < 0 {
 		return fmt.Errorf("%w: it has %s ETH and needs %s for this and its fee", checkout.ErrFloatTooLow,
-			amountOf(ether, checkout.ETH), amountOf(needed, checkout.ETH))
+			has, needed)
 	}
 
-	p, err := c.payload(currency, to, amount)
+	p, err := c.payload(to, amount)
 	if err != nil {
 		return err
 	}
-	if currency == checkout.ETH {
-		got, err := c.probe(ctx, n, false, p)
-		if err == nil && !got[0].ok {
-			err = fmt.Errorf("%w: the destination refuses the ether", checkout.ErrNotTransferable)
-		}
-		return err
+	// A contract can tell a probe from its payer, which has no code. So the transfer itself is simulated too.
+	if err := n.call(ctx, new(hexutil.Bytes), "eth_call", c.priced(p, t), "latest"); err != nil {
+		return notTransferable(err)
+	}
+	if amount.Currency() == checkout.ETH {
+		return nil
 	}
 	balance := payload{p.to, nil, encodeCall("balanceOf(address)", to)}
-	got, err := c.probe(ctx, n, false, balance, p, balance)
+	got, err := c.probe(ctx, n, t, balance, p, balance)
 	if err != nil {
 		return err
 	}
-	received := new(big.Int).Sub(got[2].number(), got[0].number())
+	received := checkout.NewCrypto(new(big.Int).Sub(got[2].number(), got[0].number()), amount.Currency())
 	if !got[1].moved() || received.Cmp(amount) != 0 {
 		return fmt.Errorf("%w: of %s %s the destination would receive %s", checkout.ErrNotTransferable,
-			amountOf(amount, currency), currency, amountOf(received, currency))
+			amount, amount.Currency(), received)
 	}
 	return nil
+}
+
+// notTransferable returns checkout.ErrNotTransferable for what a node refuses. Its words decide nothing: the payout
+// waits, and is tried again.
+func notTransferable(err error) error {
+	var refused *refusal
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w: %w", checkout.ErrNotTransferable, err)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +21,10 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-const gwei = 1_000_000_000
+const (
+	gwei     = 1_000_000_000
+	anyBlock = math.MaxUint64
+)
 
 // A rig is a real node with tokens, a funded treasury, and proxies through which it can lie.
 type rig struct {
@@ -103,8 +107,12 @@ func (r *rig) payee() string {
 
 // request asks for a payout; the price of 1 ETH is 3,200.
 func request(currency checkout.PayoutCurrency, to, gross string) checkout.TransferRequest {
+	rate := checkout.MustRate("3200")
+	if currency == checkout.ETH {
+		rate = checkout.MustRate("1")
+	}
 	return checkout.TransferRequest{
-		PayoutID: "po_1", Currency: currency, Network: "ethereum", Destination: to, Gross: gross, FeeRate: "3200",
+		PayoutID: "po_1", Network: "ethereum", Destination: to, Gross: checkout.MustCrypto(gross, currency), FeeRate: rate,
 	}
 }
 
@@ -146,7 +154,7 @@ func (r *rig) has(currency checkout.PayoutCurrency, account string) string {
 	require.NoError(r, err)
 	balance, err := reader.balance(r.Context(), n, currency, "latest")
 	require.NoError(r, err)
-	return amountOf(balance, currency)
+	return balance.String()
 }
 
 // A lie changes a node's answer. It gets the method, its arguments and the true answer, a result as JSON.

@@ -30,6 +30,9 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 	require.False(t, asks(c, clean))
 	require.False(t, asks(c, "0x1"), "Check refuses it")
 	require.False(t, asks(without, listed), "no oracle is configured")
+	refused, err := c.Check(t.Context(), checkout.USDC, oracle.Hex())
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, refused, "it keeps what it gets")
 
 	for name, answer := range map[string]any{
 		"an error": errors.New("busy"), "nothing": "0x", "a number": "0x" + common.Bytes2Hex(common.LeftPadBytes([]byte{2}, 32)),
@@ -50,7 +53,7 @@ func TestSanctioned_AsksTheOracle(t *testing.T) {
 		}
 		return nil
 	})
-	_, err := c.Sanctioned(t.Context(), clean)
+	_, err = c.Sanctioned(t.Context(), clean)
 	require.ErrorIs(t, err, ErrNotReady, "an old answer does not count")
 	p.tell(func(string, []json.RawMessage, json.RawMessage) any { return nil })
 	r.invoke("SanctionsOracle", oracle, "silence", true)

@@ -19,7 +19,7 @@ import (
 
 // planned is a plan of 10 USDC that no node was asked for.
 var planned = checkout.TransferPlan{
-	Currency: checkout.USDC, Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: "10.000000",
+	Destination: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", Amount: checkout.MustCrypto("10.000000", checkout.USDC),
 	Terms: json.RawMessage(`{"gas_estimate": 50000, "gas": 60000, "tip_wei": "1", "cap_wei": "5", "budget_wei": "1000000"}`),
 }
 
@@ -148,11 +148,12 @@ func TestSign_RefusesAPlanThatIsNotOne(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(k *Keystore) Signer { return k })
 	for want, change := range map[string]func(*checkout.TransferPlan){
-		"the destination has a checksum":            func(p *checkout.TransferPlan) { p.Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
-		"is not a positive amount of USDC":          func(p *checkout.TransferPlan) { p.Amount = "0" },
-		"amount 0.0000001 is not a positive amount": func(p *checkout.TransferPlan) { p.Amount = "0.0000001" },
-		"no token is configured for USDT":           func(p *checkout.TransferPlan) { p.Currency = checkout.USDT },
-		"terms of the plan":                         func(p *checkout.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
+		"the destination has a checksum":        func(p *checkout.TransferPlan) { p.Destination = "0xFB6916095ca1df60bB79Ce92cE3Ea74c37c5d359" },
+		`"0.000000" is not a positive amount`:   func(p *checkout.TransferPlan) { p.Amount = checkout.MustCrypto("0", checkout.USDC) },
+		`"-10.000000" is not a positive amount`: func(p *checkout.TransferPlan) { p.Amount = p.Amount.Neg() },
+		`"" is not a positive amount`:           func(p *checkout.TransferPlan) { p.Amount = checkout.Crypto{} },
+		"no token is configured for USDT":       func(p *checkout.TransferPlan) { p.Amount = checkout.MustCrypto("10", checkout.USDT) },
+		"terms of the plan":                     func(p *checkout.TransferPlan) { p.Terms = json.RawMessage(`{"gas": 1}`) },
 		"the network's fee is above the limit": func(p *checkout.TransferPlan) {
 			p.Terms = json.RawMessage(`{"gas_estimate": 1, "gas": 1, "tip_wei": "1", "cap_wei": "200000000001", "budget_wei": "1"}`)
 		},

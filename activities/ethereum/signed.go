@@ -3,7 +3,6 @@ package ethereum
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 
@@ -24,10 +23,10 @@ func (c *Chain) Signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 }
 
 func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.TransferVersion, error) {
-	plan := checkout.TransferPlan{Currency: o.Currency, Destination: o.Destination, Amount: o.Amount}
+	plan := checkout.TransferPlan{Destination: o.Destination, Amount: o.Amount}
 	p, err := c.payloadOf(plan)
 	if err != nil {
-		return checkout.TransferVersion{}, err
+		return checkout.TransferVersion{}, fmt.Errorf("%w: %w", checkout.ErrNotSigned, err)
 	}
 	n, _, err := c.healthy(ctx)
 	if err != nil {
@@ -50,12 +49,12 @@ func (c *Chain) signed(ctx context.Context, o checkout.Outflow) (checkout.Transf
 		GasFeeCap: tx.GasFeeCap(), Gas: tx.Gas(), To: &p.to, Value: p.value, Data: p.data,
 	})
 	if err != nil || hash != common.HexToHash(o.TxHash) {
-		return checkout.TransferVersion{}, errors.New("it does something else than a transfer of a payout")
+		return checkout.TransferVersion{}, checkout.ErrNotSigned
 	}
 
 	t := terms{Gas: tx.Gas(), Estimate: tx.Gas() - 1 - (tx.Gas()-1)/5, TipWei: tx.GasTipCap(), CapWei: tx.GasFeeCap()}
 	t.BudgetWei = cost(t.Estimate, t.CapWei)
-	plan.MaxCost = amountOf(t.maxCost(), checkout.ETH)
+	plan.MaxCost = ether(t.maxCost())
 	if plan.Terms, err = t.encode(); err != nil {
 		return checkout.TransferVersion{}, err
 	}

@@ -1,16 +1,23 @@
 package ethereum
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"example.com/checkout/workflows/checkout"
 )
 
 // Standing implements checkout.Chain. Of two nodes the higher next nonce counts, because either may
-// know a transaction that the other does not, and the lower final one. Balances are the first node's.
+// know a transaction that the other does not, and the lower final one. Balances are the first node's; those
+// of the final block must be the same on both, else it returns ErrWitnessesDisagree.
 func (c *Chain) Standing(ctx context.Context) (checkout.AccountStanding, error) {
 	s, err := c.standing(ctx)
 	if err != nil {
@@ -24,32 +31,81 @@ func (c *Chain) standing(ctx context.Context) (checkout.AccountStanding, error) 
 	if err != nil {
 		return checkout.AccountStanding{}, err
 	}
-	var s checkout.AccountStanding
+	final := slices.MinFunc(views, func(a, b view) int { return cmp.Compare(a.final.Number, b.final.Number) }).final
+	s := checkout.AccountStanding{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
 	for i, n := range c.nodes {
-		var waiting, latest, final hexutil.Uint64
+		var waiting, latest, atFinal hexutil.Uint64
 		err := n.ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
-			c.nonceAt(views[i].final.at(), &final))
+			c.nonceAt(final.at(), &atFinal))
 		if err != nil {
 			return checkout.AccountStanding{}, err
 		}
-		s.NextNonce = max(s.NextNonce, uint64(waiting), uint64(latest))
-		if i == 0 || uint64(final) < s.FinalNonce {
-			s.FinalNonce = uint64(final)
+		balances, err := c.balances(ctx, n, final.at())
+		if err != nil {
+			return checkout.AccountStanding{}, err
 		}
+		if i > 0 && (uint64(atFinal) != s.FinalNonce || !maps.EqualFunc(balances, s.FinalBalances, checkout.Crypto.Is)) {
+			return checkout.AccountStanding{}, fmt.Errorf("%w: about the account at block %d",
+				ErrWitnessesDisagree, s.FinalHeight)
+		}
+		pooled, err := c.afterPooled(ctx, n)
+		if err != nil {
+			return checkout.AccountStanding{}, err
+		}
+		s.NextNonce = max(s.NextNonce, uint64(waiting), uint64(latest), pooled)
+		s.FinalNonce, s.FinalBalances = uint64(atFinal), balances
 	}
+	s.Balances, err = c.balances(ctx, c.nodes[0], views[0].head.at())
+	return s, err
+}
 
-	s.Height = uint64(views[0].head.Number)
-	s.Balances = map[string]string{}
+// balances returns what the account has at a block.
+func (c *Chain) balances(ctx context.Context, n *node, at any) (all checkout.Purse, err error) {
+	all = checkout.Purse{}
 	currencies := []checkout.PayoutCurrency{checkout.ETH}
 	for currency := range c.tokens {
 		currencies = append(currencies, currency)
 	}
 	for _, currency := range currencies {
-		has, err := c.balance(ctx, c.nodes[0], currency, views[0].head.at())
+		all[currency], err = c.balance(ctx, n, currency, at)
 		if err != nil {
-			return checkout.AccountStanding{}, err
+			return nil, err
 		}
-		s.Balances[string(currency)] = amountOf(has, currency)
 	}
-	return s, nil
+	return all, nil
+}
+
+// smallPool is a pool that is read whole.
+const smallPool = 2_000 // transactions
+
+// afterPooled returns the nonce after the last one of the account that waits in the node's pool, also behind a
+// nonce that nobody has used: the pending nonce ends before such a gap. After the restore of an old backup these
+// may be payments that PostgreSQL lacks. It returns 0 for a node that does not show its pool.
+func (c *Chain) afterPooled(ctx context.Context, n *node) (uint64, error) {
+	type byNonce map[string]json.RawMessage
+	var (
+		mine map[string]byNonce // by "pending" and "queued"
+		all  map[string]map[common.Address]byNonce
+		size map[string]hexutil.Uint64
+	)
+	err := n.call(ctx, &mine, "txpool_contentFrom", c.treasury)
+	if unserved(err) {
+		err = n.call(ctx, &size, "txpool_status")
+		if err == nil && size["pending"]+size["queued"] <= smallPool {
+			err = n.call(ctx, &all, "txpool_content")
+			mine = map[string]byNonce{"pending": all["pending"][c.treasury], "queued": all["queued"][c.treasury]}
+		}
+	}
+	if err != nil && !unserved(err) {
+		return 0, err
+	}
+	next := uint64(0)
+	for _, state := range mine {
+		for text := range state {
+			if nonce, err := strconv.ParseUint(text, 10, 64); err == nil {
+				next = max(next, nonce+1)
+			}
+		}
+	}
+	return next, nil
 }

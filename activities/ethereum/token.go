@@ -7,7 +7,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/shopspring/decimal"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -44,6 +43,15 @@ type message struct {
 	To    *common.Address `json:"to,omitempty"`
 	Value *hexutil.Big    `json:"value,omitempty"`
 	Data  hexutil.Bytes   `json:"data,omitempty"`
+	Gas   hexutil.Uint64  `json:"gas,omitempty"`
+	Tip   *hexutil.Big    `json:"maxPriorityFeePerGas,omitempty"`
+	Cap   *hexutil.Big    `json:"maxFeePerGas,omitempty"`
+}
+
+// priced returns the payload as the chain runs it: the treasury sends it, and gas has its price.
+func (c *Chain) priced(p payload, t terms) message {
+	return message{From: &c.treasury, To: &p.to, Value: (*hexutil.Big)(p.value), Data: p.data,
+		Gas: hexutil.Uint64(t.Gas), Tip: (*hexutil.Big)(t.TipWei), Cap: (*hexutil.Big)(t.CapWei)}
 }
 
 // A payload is what a transfer does: who gets which call with how much ether.
@@ -53,38 +61,17 @@ type payload struct {
 	data  []byte
 }
 
-// payload returns the payload of a transfer of amount, in the currency's smallest unit.
-func (c *Chain) payload(currency checkout.PayoutCurrency, to common.Address, amount *big.Int) (payload, error) {
-	if currency == checkout.ETH {
-		return payload{to, amount, nil}, nil
+// payload returns the payload of a transfer.
+func (c *Chain) payload(to common.Address, amount checkout.Crypto) (payload, error) {
+	if amount.Currency() == checkout.ETH {
+		return payload{to, amount.Units(), nil}, nil
 	}
-	token, ok := c.tokens[currency]
+	token, ok := c.tokens[amount.Currency()]
 	if !ok {
-		return payload{}, fmt.Errorf("no token is configured for %s", currency)
+		return payload{}, fmt.Errorf("no token is configured for %s", amount.Currency())
 	}
-	return payload{token, new(big.Int), encodeCall("transfer(address,uint256)", to, amount)}, nil
+	return payload{token, new(big.Int), encodeCall("transfer(address,uint256)", to, amount.Units())}, nil
 }
 
-// units returns a decimal amount in its smallest unit, rounded down.
-func units(amount decimal.Decimal, places int32) *big.Int {
-	return amount.Shift(places).Truncate(0).BigInt()
-}
-
-// parseUnits reads a decimal amount of a currency into its smallest unit. The amount must be above 0
-// and have no more places than the currency.
-func parseUnits(text string, currency checkout.PayoutCurrency) (*big.Int, error) {
-	amount, err := decimal.NewFromString(text)
-	if err != nil {
-		return nil, fmt.Errorf("amount: %w", err)
-	}
-	if shifted := amount.Shift(currency.Places()); amount.IsPositive() && shifted.IsInteger() {
-		return shifted.BigInt(), nil
-	}
-	return nil, fmt.Errorf("amount %s is not a positive amount of %s", text, currency)
-}
-
-// amountOf returns an amount in its smallest unit as a decimal of the currency.
-func amountOf(smallest *big.Int, currency checkout.PayoutCurrency) string {
-	places := currency.Places()
-	return decimal.NewFromBigInt(smallest, -places).StringFixed(places)
-}
+// ether returns an amount of wei.
+func ether(wei *big.Int) checkout.Crypto { return checkout.NewCrypto(wei, checkout.ETH) }

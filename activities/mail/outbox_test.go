@@ -182,7 +182,7 @@ func (o *office) paid(email string) string {
 		ID: txn, SessionID: id, CardToken: "tok_1", CustomerEmail: &email, Language: "sv",
 	}))
 	ref := owner.Ref(id)
-	_, err = o.Store.BeginPayment(o.Context(), ref, txn, checkout.Quote{Rate: "1.08"}, txn)
+	_, err = o.Store.BeginPayment(o.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 	require.NoError(o, err)
 	_, err = o.Store.Charge(o.Context(), ref, txn)
 	require.NoError(o, err)

@@ -17,8 +17,9 @@ const ratePlaces = 18
 
 // A conversion is what one source makes of one unit of a currency. Its rate is rounded down.
 type conversion struct {
-	rate decimal.Decimal
-	at   time.Time // of the oldest price in it
+	rate  decimal.Decimal
+	given checkout.Rate // the same
+	at    time.Time     // of the oldest price in it
 }
 
 // convert prices the way from one currency to another: directly, or over US dollars. Each step takes
@@ -57,7 +58,8 @@ func along(get func(pair) (price, error), path ...string) (conversion, error) {
 		}
 	}
 	rate, _ := won.QuoRem(paid, ratePlaces)
-	return conversion{rate, at}, nil
+	given, err := checkout.ParseRate(rate.String())
+	return conversion{rate, given, at}, err
 }
 
 // A comparison is what the sources say of one market.
@@ -84,7 +86,7 @@ func (r *Rates) compare(m market, now time.Time) (comparison, error) {
 			continue
 		}
 		c.sources = append(c.sources,
-			checkout.SourceRate{Source: s.name(), Rate: got.rate.String(), At: got.at})
+			checkout.SourceRate{Source: s.name(), Rate: got.given, At: got.at})
 		if len(c.sources) == 1 || got.rate.LessThan(c.worst) {
 			c.worst = got.rate
 		}
@@ -106,7 +108,7 @@ func (r *Rates) compare(m market, now time.Time) (comparison, error) {
 func listed(rates []checkout.SourceRate) string {
 	var all []string
 	for _, s := range rates {
-		all = append(all, s.Source+" "+s.Rate)
+		all = append(all, s.Source+" "+s.Rate.String())
 	}
 	return strings.Join(all, ", ")
 }

@@ -35,6 +35,7 @@ type Options struct {
 	Chain        Caller            // a node of the chain that has Feeds
 	Feeds        map[string]string // addresses of Chainlink's feeds, by price, such as "BTC/USD"
 	MaxAge       time.Duration     // of the prices of Kraken and Coinbase; Chainlink's feeds have their own
+	Lock         time.Duration     // how long a quote is locked for its payout
 	MaxDeviation decimal.Decimal   // how far apart the rates of the sources may be, as a fraction
 
 	// What the treasury keeps of a rate, as fractions. SpreadWeekend is added at weekends when a customer
@@ -57,6 +58,7 @@ func Defaults() Options {
 		CoinbaseURL:   "https://api.exchange.coinbase.com",
 		Feeds:         MainnetFeeds(),
 		MaxAge:        time.Minute,
+		Lock:          24 * time.Hour,
 		MaxDeviation:  decimal.RequireFromString("0.01"),
 		SpreadStable:  decimal.RequireFromString("0.005"),
 		Spread:        decimal.RequireFromString("0.01"),

@@ -234,7 +234,11 @@ func (r *Rates) Quote(
 	}
 	left := decimal.NewFromInt(1).Sub(r.options.spread(market{from, to}, now))
 	rate := c.worst.Mul(left).Truncate(ratePlaces)
-	return checkout.Quote{Rate: rate.String(), At: now, Sources: c.sources}, nil
+	quoted, err := checkout.ParseRate(rate.String())
+	if err != nil {
+		return checkout.Quote{}, fmt.Errorf("%w from %s to %s: %w", checkout.ErrNoRate, from, to, err)
+	}
+	return checkout.Quote{Rate: quoted, At: now, Until: now.Add(r.options.Lock), Sources: c.sources}, nil
 }
 
 // quotable compares the prices of a market at the time now. The caller holds mu.

@@ -107,7 +107,7 @@ func (d *desk) rate(from checkout.Currency, to checkout.PayoutCurrency) string {
 	q, err := d.Quote(d.t.Context(), from, to)
 	require.NoError(d.t, err)
 	require.Equal(d.t, d.at, q.At)
-	return q.Rate
+	return q.Rate.String()
 }
 
 // none requires that there is no rate, for this reason.
@@ -138,14 +138,26 @@ func TestQuote_IsTheWorstRateLessTheSpread(t *testing.T) {
 	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
 	require.NoError(t, err)
 	require.Equal(t, checkout.Quote{
-		Rate: "0.000015437874251496", // 1/64128 = 0.000015593812375249…, less 1 %
-		At:   monday,
+		Rate: checkout.MustRate("0.000015437874251496"), // 1/64128 = 0.000015593812375249…, less 1 %
+		At:   monday, Until: monday.Add(24 * time.Hour),
 		Sources: []checkout.SourceRate{
-			{Source: Chainlink, Rate: "0.00001560062402496", At: monday.Add(-30 * time.Second)},
-			{Source: Coinbase, Rate: "0.000015593812375249", At: monday},
-			{Source: Kraken, Rate: "0.000015625", At: monday},
+			{Source: Chainlink, Rate: checkout.MustRate("0.00001560062402496"), At: monday.Add(-30 * time.Second)},
+			{Source: Coinbase, Rate: checkout.MustRate("0.000015593812375249"), At: monday},
+			{Source: Kraken, Rate: checkout.MustRate("0.000015625"), At: monday},
 		},
 	}, q)
+}
+
+func TestQuote_IsLockedAsLongAsTheSettingSays(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, Kraken, Coinbase)
+	d.options.Lock = 36 * time.Hour
+	d.set(Kraken, btcUSD, "64000")
+	d.set(Coinbase, btcUSD, "64000")
+	d.poll()
+	q, err := d.Quote(t.Context(), checkout.USD, checkout.BTC)
+	require.NoError(t, err)
+	require.Equal(t, monday.Add(36*time.Hour), q.Until)
 }
 
 func TestQuote_StablecoinsHaveTheirOwnSpread(t *testing.T) {
@@ -185,14 +197,14 @@ func TestQuote_PrefersADirectPriceAndIsAsOldAsItsOldestOne(t *testing.T) {
 	q, err := d.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.SourceRate{
-		{Source: Coinbase, Rate: "0.00002", At: monday}, {Source: Kraken, Rate: "0.00002", At: monday},
+		{Source: Coinbase, Rate: checkout.MustRate("0.00002"), At: monday}, {Source: Kraken, Rate: checkout.MustRate("0.00002"), At: monday},
 	}, q.Sources)
 
 	d.put(Kraken, btcEUR, reading{err: errNotJSON})
 	d.poll()
 	q, err = d.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err, "Kraken still has the way over dollars")
-	require.Equal(t, "0.000019999629636488", q.Sources[1].Rate)
+	require.Equal(t, "0.000019999629636488", q.Sources[1].Rate.String())
 }
 
 func TestQuote_OneSourceIsNone(t *testing.T) {

@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strings"
-
-	"github.com/shopspring/decimal"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -30,7 +29,10 @@ func NewPayouts(store *storage.Store) *Payouts { return &Payouts{store, &PayoutN
 // network accepts the same transfer only once.
 func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	if p.Status == checkout.PayoutPending && p.Failure == "" && p.Signed == nil {
-		transfer, err := n.sign(ctx, p.Payout)
+		transfer, err := n.Chain.Sign(ctx, checkout.TransferRequest{
+			PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network, Destination: p.Destination,
+			Gross: p.Gross(),
+		})
 		if err != nil {
 			return checkout.TransferOutcome{}, err
 		}
@@ -47,19 +49,8 @@ func (n *Payouts) Transfer(ctx context.Context, p storage.PayoutToSend) (checkou
 	return checkout.TransferOutcome{Failure: failure, Generation: p.Generation}, err
 }
 
-func (n *Payouts) sign(ctx context.Context, p checkout.Payout) (checkout.Transfer, error) {
-	gross, err := storage.GrossPayout(p)
-	if err != nil {
-		return checkout.Transfer{}, err
-	}
-	return n.Chain.Sign(ctx, checkout.TransferRequest{
-		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
-		Destination: p.Destination, Gross: gross,
-	})
-}
-
 // networkFee is the chain's fee, as a fraction of the gross amount: 0.1 %.
-var networkFee = decimal.RequireFromString("0.001")
+var networkFee = big.NewRat(1, 1000)
 
 // Addresses that make a payout fail. Source: api/README.md, "Test payout addresses".
 const (
@@ -81,17 +72,12 @@ type transferBody struct {
 func (n *PayoutNetwork) Sign(
 	ctx context.Context, req checkout.TransferRequest,
 ) (checkout.Transfer, error) {
-	gross, err := decimal.NewFromString(req.Gross)
-	if err != nil {
-		return checkout.Transfer{}, fmt.Errorf("sandbox: gross amount: %w", err)
-	}
-
 	charge, err := n.Store.SandboxCharge(ctx, req.TransactionID)
 	if err != nil {
 		return checkout.Transfer{}, err
 	}
 
-	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Currency),
+	body := transferBody{PayoutID: req.PayoutID, Currency: string(req.Gross.Currency()),
 		Destination: req.Destination}
 	switch {
 	case !validAddress(req.Destination), behavior(charge.Behavior) == payoutBadAddress:
@@ -102,9 +88,9 @@ func (n *PayoutNetwork) Sign(
 		body.Fails = string(checkout.PayoutNetworkError)
 	}
 
-	places := req.Currency.Places()
-	fee := gross.Mul(networkFee).RoundUp(places)
-	body.Amount = gross.Sub(fee).StringFixed(places)
+	fee := checkout.CeilCrypto(new(big.Rat).Mul(req.Gross.Coins(), networkFee), req.Gross.Currency())
+	amount := req.Gross.Sub(fee)
+	body.Amount = amount.String()
 	signed, err := json.Marshal(body)
 	if err != nil {
 		return checkout.Transfer{}, err
@@ -112,7 +98,7 @@ func (n *PayoutNetwork) Sign(
 
 	hash := sha256.Sum256(signed)
 	return checkout.Transfer{Signed: signed, TxHash: "0x" + hex.EncodeToString(hash[:]),
-		Amount: body.Amount, Fee: fee.StringFixed(places)}, nil
+		Amount: amount, Fee: fee}, nil
 }
 
 // Broadcast implements checkout.PayoutNetwork.

@@ -30,5 +30,5 @@ func (Rates) Quote(_ context.Context, from checkout.Currency, to checkout.Payout
 		return checkout.Quote{}, fmt.Errorf("sandbox: no rate from %s to %s", from, to)
 	}
 	rate := decimal.RequireFromString(fiat).DivRound(decimal.RequireFromString(crypto), 18)
-	return checkout.Quote{Rate: rate.String()}, nil
+	return checkout.Quote{Rate: checkout.MustRate(rate.String())}, nil
 }

@@ -218,17 +218,17 @@ func TestPayouts_PriceSignAndBroadcastOnce(t *testing.T) {
 	p := &PayoutNetwork{Store: n.Store}
 	rate, err := Rates{}.Quote(t.Context(), checkout.EUR, checkout.BTC)
 	require.NoError(t, err)
-	require.Equal(t, "0.000016875", rate.Rate)
+	require.Equal(t, "0.000016875", rate.Rate.String())
 	_, err = Rates{}.Quote(t.Context(), "XXX", checkout.BTC)
 	require.Error(t, err)
 
 	req, _, err := charge(t, n, "4242424242424242")
 	require.NoError(t, err)
-	ask := checkout.TransferRequest{PayoutID: "po_1", TransactionID: req.TransactionID, Currency: checkout.ETH, Destination: "0xabc", Gross: "1.000000000000000001"}
+	ask := checkout.TransferRequest{PayoutID: "po_1", TransactionID: req.TransactionID, Destination: "0xabc", Gross: checkout.MustCrypto("1.000000000000000001", checkout.ETH)}
 	got, err := p.Sign(t.Context(), ask)
 	require.NoError(t, err)
-	require.Equal(t, "0.001000000000000001", got.Fee, "rounded up to 18 places")
-	require.Equal(t, "0.999000000000000000", got.Amount)
+	require.Equal(t, "0.001000000000000001", got.Fee.String(), "rounded up to 18 places")
+	require.Equal(t, "0.999000000000000000", got.Amount.String())
 	again, err := p.Sign(t.Context(), ask)
 	require.NoError(t, err)
 	require.Equal(t, got, again)

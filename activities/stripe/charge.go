@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ func (n *Network) Prepare(ctx context.Context, req checkout.ChargeRequest) (stri
 	params.SetIdempotencyKey(req.TransactionID + ":create")
 	got, err := n.api.V1PaymentIntents.Create(ctx, params)
 	if err != nil {
-		return "", fmt.Errorf("prepare %s: %w", req.TransactionID, publicError(err))
+		return "", fmt.Errorf("prepare %s: %w", req.TransactionID, refused(publicError(err)))
 	}
 	if !isReference(got.ID) {
 		return "", fmt.Errorf("prepare %s: %w", req.TransactionID, ErrNoAnswer)
@@ -49,6 +50,16 @@ func (n *Network) Prepare(ctx context.Context, req checkout.ChargeRequest) (stri
 		return "", fmt.Errorf("prepare %s: %w", req.TransactionID, err)
 	}
 	return got.ID, nil
+}
+
+// refused adds checkout.ErrChargeRefused to an error with a status of 4xx that a wait alone does not mend.
+func refused(err error) error {
+	var stripes *Error
+	if errors.As(err, &stripes) && stripes.Status/100 == 4 && stripes.Status != http.StatusTooManyRequests &&
+		stripes.Status != http.StatusConflict {
+		return fmt.Errorf("%w: %w", checkout.ErrChargeRefused, err)
+	}
+	return err
 }
 
 // ErrNotConfirmed means that the confirmation did not take place as far as the intent's state says.

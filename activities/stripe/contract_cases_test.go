@@ -324,12 +324,14 @@ func refundOnce(w *world) {
 	require.NoError(w.t, err)
 	require.Equal(w.t, checkout.RefundSucceeded, first.Status)
 	require.NotEmpty(w.t, first.Reference)
+	require.Equal(w.t, req.Amount, first.Amount)
 	again, err := w.network.Refund(w.t.Context(), reference, id)
 	require.NoError(w.t, err)
 	require.Equal(w.t, first, again)
 	other, err := w.network.Refund(w.t.Context(), reference, newRefundID())
 	require.NoError(w.t, err)
-	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed}, other, "there is nothing left to give back")
+	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed, Why: "charge_already_refunded"}, other,
+		"there is nothing left to give back")
 	require.EqualValues(w.t, 1050, w.refunded(reference))
 }
 
@@ -351,7 +353,7 @@ func refundNothing(w *world) {
 	_, reference := w.prepare("visa")
 	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
 	require.NoError(w.t, err)
-	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed}, got)
+	require.Equal(w.t, []any{checkout.RefundFailed, ""}, []any{got.Status, got.Reference})
 }
 
 func refundDisputed(w *world) {
@@ -360,7 +362,7 @@ func refundDisputed(w *world) {
 	require.Equal(w.t, checkout.OutcomeSucceeded, w.confirm(reference, 1, req).Outcome)
 	got, err := w.network.Refund(w.t.Context(), reference, newRefundID())
 	require.NoError(w.t, err)
-	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed}, got)
+	require.Equal(w.t, checkout.RefundResult{Status: checkout.RefundFailed, Why: "charge_disputed"}, got)
 	require.EqualValues(w.t, 0, w.refunded(reference))
 }
 
@@ -381,7 +383,8 @@ func refundWaits(w *world) {
 		require.NoError(w.t, w.control.SettleRefunds(w.t.Context()))
 		after, err := w.network.Refund(w.t.Context(), reference, id)
 		require.NoError(w.t, err)
-		require.Equal(w.t, checkout.RefundResult{Status: want[1], Reference: got.Reference}, after, card)
+		require.Equal(w.t, want[1], after.Status, card)
+		require.Equal(w.t, []any{got.Reference, req.Amount}, []any{after.Reference, after.Amount}, card)
 	}
 }
 

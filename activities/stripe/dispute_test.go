@@ -9,7 +9,6 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// The double knows disputes only; Stripe's bank may ask first.
 func TestDisputeStatus_AWarningMovesNoMoney(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[stripe.DisputeStatus]checkout.RiskStatus{
@@ -18,6 +17,10 @@ func TestDisputeStatus_AWarningMovesNoMoney(t *testing.T) {
 		"needs_response": checkout.RiskOpen, "under_review": checkout.RiskOpen, "lost": checkout.RiskLost,
 		"a status of next year": checkout.RiskOpen,
 	} {
-		require.Equal(t, want, disputeStatus(status), status)
+		require.Equal(t, want, disputeStatus(&stripe.Dispute{Status: status}), status)
 	}
+	resolved := &stripe.Dispute{
+		Status: stripe.DisputeStatusPrevented, BalanceTransactions: []*stripe.BalanceTransaction{{Amount: -1050}},
+	}
+	require.Equal(t, checkout.RiskLost, disputeStatus(resolved), "the customer has the money")
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 // MaxEvent is the largest webhook that is read, in bytes.
 const MaxEvent = 512 << 10
 
-// eventTolerance is how old the signature of a webhook may be.
+// eventTolerance is how far from now the signature of a webhook may be.
 const eventTolerance = 5 * time.Minute
 
 // An Event says that an object at Stripe has changed. It is a hint to ask for the object's state:
@@ -30,15 +32,17 @@ type Event struct {
 	// Risk says that the report is about a dispute, a warning of fraud or a refund: see Risks.
 	Risk     bool
 	Livemode bool
-	// CreatedAt has whole seconds, in UTC.
+	// CreatedAt has whole seconds, in UTC. A time that cannot be is replaced by the present one.
 	CreatedAt time.Time
+	// Unread says that ids of the event are missing or are none of Stripe's. Only ID may be used then, as a
+	// cursor of Events.
+	Unread bool
 }
 
 // Errors of VerifyEvent.
 var (
 	ErrEventTooLarge  = errors.New("the webhook is larger than 512 KiB")
 	ErrEventSignature = errors.New("no signature of the webhook is right and fresh")
-	ErrEventUnread    = errors.New("the webhook is signed but is no event")
 )
 
 // VerifyEvent reads a webhook's raw body. header is Stripe-Signature. The body must be signed with
@@ -52,38 +56,58 @@ func VerifyEvent(payload []byte, header string, secrets []string) (Event, error)
 	signed := func(secret string) bool {
 		return secret != "" && webhook.ValidatePayloadWithTolerance(payload, header, secret, eventTolerance) == nil
 	}
-	if !slices.ContainsFunc(secrets, signed) {
+	if ahead(header) || !slices.ContainsFunc(secrets, signed) {
 		return Event{}, ErrEventSignature
 	}
 	var e stripe.Event
-	if err := json.Unmarshal(payload, &e); err != nil {
-		return Event{}, ErrEventUnread
+	if json.Unmarshal(payload, &e) != nil {
+		return Event{Unread: true}, nil //nolint:nilerr // an error would make Stripe send it again
 	}
-	got := newEvent(&e)
-	if got.ID == "" || got.Type == "" || got.ObjectID == "" {
-		return Event{}, ErrEventUnread
-	}
-	return got, nil
+	return newEvent(&e), nil
 }
+
+// ahead reports whether a signature is of the future. The library compares the past only.
+func ahead(header string) bool {
+	return slices.ContainsFunc(strings.Split(header, ","), func(part string) bool {
+		text, ok := strings.CutPrefix(part, "t=")
+		at, err := strconv.ParseInt(text, 10, 64)
+		return ok && err == nil && at > time.Now().Add(eventTolerance).Unix()
+	})
+}
+
+// wordsOfEvent is the shape of Stripe's ids and of its types of events.
+var wordsOfEvent = regexp.MustCompile(`^[0-9A-Za-z_.]{1,255}$`)
 
 // newEvent takes the ids from Stripe's event.
 func newEvent(e *stripe.Event) Event {
 	got := Event{
 		ID: e.ID, Type: string(e.Type), Risk: isRisk(string(e.Type)), Livemode: e.Livemode,
-		CreatedAt: time.Unix(e.Created, 0).UTC(),
+		CreatedAt: eventTime(e.Created, time.Now()),
 	}
-	if e.Data == nil {
-		return got
+	if e.Data != nil {
+		text := func(name string) string {
+			value, _ := e.Data.Object[name].(string) // "" for what is no text
+			return value
+		}
+		got.ObjectID, got.Reference = text("id"), text("payment_intent")
+		if text("object") == "payment_intent" {
+			got.Reference = got.ObjectID
+		}
 	}
-	text := func(name string) string {
-		value, _ := e.Data.Object[name].(string) // "" for what is no text
-		return value
-	}
-	got.ObjectID, got.Reference = text("id"), text("payment_intent")
-	if text("object") == "payment_intent" {
-		got.Reference = got.ObjectID
+	word := wordsOfEvent.MatchString
+	if !word(got.ID) || !word(got.Type) || !word(got.ObjectID) || got.Reference != "" && !word(got.Reference) {
+		return Event{ID: e.ID, CreatedAt: got.CreatedAt, Livemode: e.Livemode, Unread: true}
 	}
 	return got
+}
+
+// eventTime returns the time of an event, or now when Stripe cannot have made an event then.
+func eventTime(seconds int64, now time.Time) time.Time {
+	const year2000 = 946684800
+	if seconds < year2000 || seconds > now.Add(24*time.Hour).Unix() {
+		return now.UTC().Truncate(time.Second)
+	}
+	return time.Unix(seconds, 0).UTC()
 }
 
 // isRisk reports whether a type of events is about what Risks asks for.

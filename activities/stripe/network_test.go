@@ -229,6 +229,20 @@ func TestErrors_HoldNoSecret(t *testing.T) {
 	}
 }
 
+// TestPrepare_TellsARefusalFromANetworkThatIsAway: a person must look at the former.
+func TestPrepare_TellsARefusalFromANetworkThatIsAway(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 409: false, 429: false, 500: false, 503: false} {
+		network := imitate(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, `{"error": {"type": "invalid_request_error", "code": "parameter_unknown"}}`)
+		})
+		_, err := network.Prepare(t.Context(), checkout.ChargeRequest{TransactionID: "txn_1", SessionID: "cs_1", Amount: 1050, Currency: checkout.EUR})
+		require.Error(t, err)
+		require.Equal(t, want, errors.Is(err, checkout.ErrChargeRefused), "%d: %v", status, err)
+	}
+}
+
 // TestErrors_NothingIsPrinted: the SDK would print answers, which hold client secrets.
 func TestErrors_NothingIsPrinted(t *testing.T) { //nolint:paralleltest // it looks at what the process prints
 	said, err := os.Create(filepath.Join(t.TempDir(), "said"))

@@ -13,10 +13,10 @@ import (
 // metadataRefund names our refund in the refund's metadata.
 const metadataRefund = "refund_id"
 
-// Refund implements checkout.CardNetwork. It gives the whole charge back, once: it looks for a refund
-// of that id first, because Stripe forgets idempotency keys after 24 hours. A refund that Stripe
+// Refund implements checkout.CardNetwork. It gives back what is left of the charge, once: it looks for a
+// refund of that id first, because Stripe forgets idempotency keys after 24 hours. A refund that Stripe
 // refuses for good is RefundFailed and has no reference. The customer's bank may return a refund days
-// later, so a succeeded one may still fail: a repeat tells.
+// later, so a succeeded one may still fail: Risks tells.
 func (n *Network) Refund(ctx context.Context, reference, refundID string) (checkout.RefundResult, error) {
 	if _, err := n.intent(ctx, reference); err != nil {
 		return checkout.RefundResult{}, err
@@ -38,7 +38,7 @@ func (n *Network) Refund(ctx context.Context, reference, refundID string) (check
 		case ok || err != nil:
 			return found, err
 		case errors.As(reason, &refusal) && refusal.definite():
-			return checkout.RefundResult{Status: checkout.RefundFailed}, nil
+			return checkout.RefundResult{Status: checkout.RefundFailed, Why: refusal.Code}, nil
 		}
 		return checkout.RefundResult{}, fmt.Errorf("refund %s of %s: %w", refundID, reference, reason)
 	}
@@ -58,12 +58,17 @@ func (n *Network) findRefund(ctx context.Context, reference, refundID string) (c
 			return checkout.RefundResult{}, false, fmt.Errorf("refunds of %s: %w", reference, publicError(err))
 		}
 		if r.Metadata[metadataRefund] == refundID {
-			return checkout.RefundResult{Status: refundStatus(r.Status), Reference: r.ID}, true, nil
+			return checkout.RefundResult{
+				Status: refundStatus(r.Status), Reference: r.ID, Amount: checkout.Amount(r.Amount),
+				Why: safeWord(string(r.FailureReason)),
+			}, true, nil
 		}
 	}
 	return checkout.RefundResult{}, false, nil
 }
 
+// refundStatus says how a refund stands. One that needs an action of the customer waits, and a canceled one has
+// failed. A status that is not known waits.
 func refundStatus(s stripe.RefundStatus) checkout.RefundStatus {
 	switch s {
 	case stripe.RefundStatusSucceeded:

@@ -36,7 +36,7 @@ func (n *Network) disputes(ctx context.Context, reference string) (risks []check
 			return nil, err
 		}
 		risks = append(risks, checkout.ChargeRisk{
-			ID: d.ID, Kind: checkout.RiskDispute, Status: disputeStatus(d.Status),
+			ID: d.ID, Kind: checkout.RiskDispute, Status: disputeStatus(d),
 			Amount: checkout.Amount(d.Amount), Currency: currency(d.Currency),
 		})
 	}
@@ -44,15 +44,25 @@ func (n *Network) disputes(ctx context.Context, reference string) (risks []check
 }
 
 // disputeStatus says where the money of a dispute is. A warning is a question of the bank: no money
-// moves unless it becomes a dispute.
-func disputeStatus(s stripe.DisputeStatus) checkout.RiskStatus {
-	switch s {
-	case stripe.DisputeStatusWon, stripe.DisputeStatusWarningClosed, stripe.DisputeStatusPrevented:
+// moves unless it becomes a dispute. A prevented dispute was kept away, or it was resolved by giving the
+// customer the money: only its balance transactions tell. A status that is not known holds the payout.
+func disputeStatus(d *stripe.Dispute) checkout.RiskStatus {
+	switch d.Status {
+	case stripe.DisputeStatusWon, stripe.DisputeStatusWarningClosed:
 		return checkout.RiskWon
 	case stripe.DisputeStatusLost:
 		return checkout.RiskLost
 	case stripe.DisputeStatusWarningNeedsResponse, stripe.DisputeStatusWarningUnderReview:
 		return checkout.RiskInquiry
+	case stripe.DisputeStatusPrevented:
+		var moved int64
+		for _, b := range d.BalanceTransactions {
+			moved += b.Amount
+		}
+		if moved < 0 {
+			return checkout.RiskLost
+		}
+		return checkout.RiskWon
 	}
 	return checkout.RiskOpen
 }
@@ -79,12 +89,8 @@ func (n *Network) refunds(ctx context.Context, reference string) (risks []checko
 		if err != nil {
 			return nil, err
 		}
-		status := map[checkout.RefundStatus]checkout.RiskStatus{
-			checkout.RefundPending: checkout.RiskOpen, checkout.RefundFailed: checkout.RiskWon,
-			checkout.RefundSucceeded: checkout.RiskLost,
-		}[refundStatus(r.Status)]
 		risks = append(risks, checkout.ChargeRisk{
-			ID: r.ID, Kind: checkout.RiskRefund, Status: status, Amount: checkout.Amount(r.Amount),
+			ID: r.ID, Kind: checkout.RiskRefund, Status: refundStatus(r.Status).Risk(), Amount: checkout.Amount(r.Amount),
 			Currency: currency(r.Currency), RefundID: r.Metadata[metadataRefund],
 		})
 	}

@@ -40,7 +40,7 @@ func TestRisks_SaysWhereTheMoneyIs(t *testing.T) {
 	for _, ended := range []string{"", "won", "lost"} {
 		dispute.Status = checkout.RiskOpen
 		if ended != "" {
-			require.NoError(t, w.control.EndDispute(t.Context(), reference, ended))
+			require.NoError(t, w.control.SetDispute(t.Context(), reference, ended))
 			dispute.Status = checkout.RiskStatus(ended)
 		}
 		require.Equal(t, []checkout.ChargeRisk{dispute, warning}, w.risks(reference))

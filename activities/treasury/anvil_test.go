@@ -36,18 +36,33 @@ func newOnAnvil(t *testing.T) onAnvil {
 	f.payee = f.anvil.Accounts[2]
 	require.NoError(t, f.anvil.Fund(ctx, "USDC", f.market.USDC, treasury, big.NewInt(1_000_000_000_000)))
 	require.NoError(t, f.anvil.Automine(ctx, false))
+	f.open(t, f.anvil.URL)
+	f.StuckAfter = time.Hour
+	f.owner = f.merchant(t, f.payee.Hex())
+	return f
+}
+
+// open makes the treasury use the node at that address.
+func (f *onAnvil) open(t *testing.T, rpcURL string) {
+	t.Helper()
 	signer, err := ethereum.NewRemoteSigner(f.anvil.URL)
 	require.NoError(t, err)
-	f.node, err = ethereum.Open(ctx, ethereum.Options{
-		RPCURLs: []string{f.anvil.URL}, ChainID: f.anvil.ChainID, Treasury: treasury.Hex(), Signer: signer,
+	f.node, err = ethereum.Open(t.Context(), ethereum.Options{
+		RPCURLs: []string{rpcURL}, ChainID: f.anvil.ChainID, Treasury: f.anvil.Accounts[1].Hex(), Signer: signer,
 		Tokens:     map[checkout.PayoutCurrency]string{checkout.USDC: f.market.USDC.Hex(), checkout.USDT: f.market.USDT.Hex()},
 		MaxFeeGwei: 200, Confirmations: "finalized", MaxHeadAge: 24 * time.Hour,
 	})
 	require.NoError(t, err)
 	f.Chains = map[string]checkout.Chain{"ethereum": f.node}
-	f.StuckAfter = time.Hour
-	f.owner = f.merchant(t, f.payee.Hex())
-	return f
+}
+
+// booked lets the ledger know what the account has.
+func (f onAnvil) booked(t *testing.T) {
+	t.Helper()
+	f.sync(t)
+	f.mine(t, 3)
+	f.sync(t)
+	f.requireChain(t)
 }
 
 func (f onAnvil) mine(t *testing.T, blocks uint64) {

@@ -46,11 +46,11 @@ func TestHoldAwayPayout_UsesUpNoPatience(t *testing.T) {
 	_, err := f.Store.HoldAwayPayout(t.Context(), ref)
 	require.NoError(t, err)
 	f.exec(t, `UPDATE payout SET held_at = held_at - interval '3 days'`)
-	f.Limits.Payout = 1
+	f.chain.planErr = checkout.ErrFeeTooHigh
 	for range 2 {
 		got, err := f.Transfer(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldLimit, Generation: 1}, got)
+		require.Equal(t, checkout.TransferOutcome{Held: checkout.HoldFee, Generation: 1}, got)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/deploy/chains"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -64,4 +66,49 @@ func TestSync_AnOldBackupIsFrozenBeforeAnythingIsSigned(t *testing.T) {
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "the chain has nonces up to")
 	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
 	require.Equal(t, paid, f.received(t))
+}
+
+// After the restore of an old backup a payment that PostgreSQL lacks waits in the pool, behind a nonce that was
+// dropped. It is no pending nonce, and it is mined as soon as another transfer fills the gap.
+func TestSync_APaymentBehindAGapFreezesAfterARestore(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.booked(t)
+	dropped, waits := f.payout(t, f.owner, 5_000, checkout.USDC), f.payout(t, f.owner, 6_000, checkout.USDC)
+	restore := f.backup(t)
+	f.send(t, dropped)
+	f.send(t, waits)
+	behind := f.version(t, f.transferOf(t, waits), 1)
+	require.NoError(t, f.anvil.Drop(t.Context(), f.read(t, dropped).TxHash)) // it takes the other one with it
+	require.NoError(t, f.node.Send(t.Context(), behind))
+	f.mine(t, 1)
+	require.Equal(t, "0", f.received(t))
+	restore()
+
+	held, err := f.Transfer(t.Context(), dropped)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldFrozen, held.Held)
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "the chain has nonces up to 1")
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrNotFinal)
+
+	// A person fills the gap: the treasury sends nothing to itself.
+	account := f.anvil.Accounts[1]
+	_, err = f.anvil.Send(t.Context(), chains.Transaction{From: account, To: &account})
+	require.NoError(t, err)
+	f.mine(t, 3)
+	f.sync(t)
+	require.ErrorIs(t, f.Thaw(t.Context(), o), treasury.ErrUnrecovered)
+	got := f.recover(t, nil)
+	require.Equal(t, []string{"it moved nothing, so it paid nobody", ""}, []string{got.Found[0].Why, got.Found[1].Why})
+	require.Equal(t, waits.ID, got.Found[1].Payout)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.thaw(t)
+	f.send(t, dropped)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	require.Equal(t, f.sentTo(t), f.received(t))
+	f.requireChain(t)
 }

@@ -119,10 +119,7 @@ func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fak
 
 // fund gives the account money, in a block so old that no reorganization undoes it.
 func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
-	units, err := currency.Units(amount)
-	if err != nil {
-		panic(err)
-	}
+	units := checkout.MustCrypto(amount, currency).Units()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.funded[string(currency)].Add(c.funded[string(currency)], units)
@@ -132,11 +129,12 @@ func (c *fakeChain) fund(currency checkout.PayoutCurrency, amount string) {
 	c.earlier = nil
 }
 
-// take removes money from the account in a way that shows in no list of outflows.
+// take removes money from the account in a way that shows in no list of outflows: from all blocks that are not
+// final, and from the last one.
 func (c *fakeChain) take(currency checkout.PayoutCurrency, units int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range c.blocks {
+	for _, b := range c.blocks[min(c.final+1, len(c.blocks)-1):] {
 		b.balances[string(currency)].Sub(b.balances[string(currency)], big.NewInt(units))
 	}
 }
@@ -227,7 +225,7 @@ func (c *fakeChain) undo(n int) {
 func (c *fakeChain) sighting(r fakeReceipt, height int) checkout.Sighting {
 	s := checkout.Sighting{State: checkout.SightingMined, TxHash: r.hash(), Height: uint64(height),
 		BlockHash: c.blocks[height].hash, Depth: uint64(len(c.blocks) - 1 - height),
-		Cost: checkout.FormatUnits(r.cost, 18)}
+		Cost: checkout.NewCrypto(r.cost, checkout.ETH)}
 	if height <= c.final {
 		s.State = checkout.SightingConfirmed
 		if !r.ok {
@@ -310,20 +308,18 @@ func (c *fakeChain) Plan(_ context.Context, req checkout.TransferRequest) (check
 	if c.base > 1_000 {
 		return checkout.TransferPlan{}, checkout.ErrFeeTooHigh
 	}
-	gross, _ := req.Currency.Units(req.Gross)
-	fee, _ := req.Currency.Units(fakeFees[req.Currency])
-	amount := new(big.Int).Sub(gross, fee)
+	fee := checkout.MustCrypto(fakeFees[req.Gross.Currency()], req.Gross.Currency())
+	amount := req.Gross.Sub(fee)
 	if amount.Sign() <= 0 {
 		return checkout.TransferPlan{}, checkout.ErrTooSmall
 	}
-	return withTerms(checkout.TransferPlan{Currency: req.Currency, Destination: req.Destination,
-		Amount: checkout.FormatUnits(amount, req.Currency.Places()), Fee: fakeFees[req.Currency]},
+	return withTerms(checkout.TransferPlan{Destination: req.Destination, Amount: amount, Fee: fee},
 		terms{fakeTip, 2*c.base + fakeTip, req.PayoutID}), nil
 }
 
 func withTerms(plan checkout.TransferPlan, t terms) checkout.TransferPlan {
 	plan.Terms, _ = json.Marshal(t)
-	plan.MaxCost = checkout.FormatUnits(new(big.Int).Mul(big.NewInt(fakeGas*t.Cap), gwei), 18)
+	plan.MaxCost = checkout.NewCrypto(new(big.Int).Mul(big.NewInt(fakeGas*t.Cap), gwei), checkout.ETH)
 	return plan
 }
 
@@ -356,7 +352,7 @@ func (c *fakeChain) Cancel(_ context.Context, last checkout.TransferVersion) (ch
 		return checkout.TransferPlan{}, err
 	}
 	t.Tip, t.Cap, t.Payout = t.Tip*2, max(t.Cap*2, 2*c.base+t.Tip), ""
-	return withTerms(checkout.TransferPlan{Currency: checkout.ETH, Destination: "0xTreasury", Amount: "0", Fee: "0",
+	return withTerms(checkout.TransferPlan{Destination: "0xTreasury", Amount: checkout.MustCrypto("0", checkout.ETH), Fee: checkout.MustCrypto("0", checkout.ETH),
 		Cancels: true}, t), nil
 }
 
@@ -375,11 +371,7 @@ func (c *fakeChain) Sign(
 	if err := json.Unmarshal(plan.Terms, &t); err != nil {
 		return checkout.TransferVersion{}, err
 	}
-	units, err := plan.Currency.Units(plan.Amount)
-	if err != nil {
-		return checkout.TransferVersion{}, err
-	}
-	tx := fakeTx{nonce, t.Tip, t.Cap, plan.Currency, plan.Destination, units.String(), t.Payout}
+	tx := fakeTx{nonce, t.Tip, t.Cap, plan.Amount.Currency(), plan.Destination, plan.Amount.Units().String(), t.Payout}
 	v := checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: tx.hash(), Raw: tx.raw()}
 	if c.forge != nil {
 		c.forge(&v)
@@ -503,7 +495,8 @@ func (c *fakeChain) Standing(context.Context) (checkout.AccountStanding, error) 
 		return checkout.AccountStanding{}, err
 	}
 	now := checkout.AccountStanding{NextNonce: c.tip().nonce, FinalNonce: c.blocks[c.final].nonce,
-		Balances: c.decimals(), Height: uint64(len(c.blocks) - 1)}
+		Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
+		FinalBalances: c.blocks[c.final].purse(), FinalHeight: uint64(c.final)}
 	for c.pool[now.NextNonce].To != "" {
 		now.NextNonce++
 	}
@@ -515,29 +508,31 @@ func (c *fakeChain) Standing(context.Context) (checkout.AccountStanding, error) 
 	return now, nil
 }
 
-func (c *fakeChain) decimals() map[string]string {
-	all := map[string]string{}
-	for currency, units := range c.tip().balances {
-		all[currency] = checkout.FormatUnits(units, checkout.PayoutCurrency(currency).Places())
+func (b *fakeBlock) purse() checkout.Purse {
+	all := checkout.Purse{}
+	for currency, units := range b.balances {
+		all[checkout.PayoutCurrency(currency)] = checkout.NewCrypto(units, checkout.PayoutCurrency(currency))
 	}
 	return all
 }
 
-func (c *fakeChain) Outflows(_ context.Context, from uint64) (checkout.Outflows, error) {
+func (c *fakeChain) Outflows(_ context.Context, from, to uint64) (checkout.Outflows, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
 		return checkout.Outflows{}, err
 	}
-	last := min(uint64(c.final), from+c.atOnce-1)
+	last := min(to, uint64(c.final), from+c.atOnce-1)
 	out := checkout.Outflows{Next: max(from, last+1)}
 	for height := from; height <= last; height++ {
 		for _, r := range c.blocks[height].receipts {
+			o := checkout.Outflow{TxHash: r.hash(), Nonce: r.Nonce, Destination: r.To,
+				Amount: checkout.NewCrypto(new(big.Int), checkout.ETH), Cost: checkout.NewCrypto(r.cost, checkout.ETH), Height: height}
 			if r.ok {
 				units, _ := new(big.Int).SetString(r.Units, 10)
-				out.All = append(out.All, checkout.Outflow{TxHash: r.hash(), Nonce: r.Nonce, Currency: r.Currency,
-					Destination: r.To, Amount: checkout.FormatUnits(units, r.Currency.Places()), Height: height})
+				o.Amount = checkout.NewCrypto(units, r.Currency)
 			}
+			out.All = append(out.All, o)
 		}
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package treasury_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math/big"
@@ -25,8 +26,13 @@ type fixture struct {
 	owner checkout.Owner
 }
 
-// fakeRates are fixed prices. none makes them fail.
-type fakeRates struct{ none bool }
+const day = 24 * time.Hour
+
+// fakeRates are fixed prices, whose quotes are locked for a day. none makes them fail.
+type fakeRates struct {
+	none bool
+	eth  string // ETH for one euro; "" is the usual rate
+}
 
 func (r *fakeRates) Quote(
 	_ context.Context, from checkout.Currency, to checkout.PayoutCurrency,
@@ -35,10 +41,10 @@ func (r *fakeRates) Quote(
 		return checkout.Quote{}, checkout.ErrNoRate
 	}
 	rates := map[checkout.Currency]map[checkout.PayoutCurrency]string{
-		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: "0.0003375"},
+		checkout.EUR: {checkout.USDC: "1.08", checkout.USDT: "1.08", checkout.ETH: cmp.Or(r.eth, "0.0003375")},
 		checkout.USD: {checkout.USDC: "1", checkout.USDT: "1", checkout.ETH: "0.0003125"},
 	}
-	return checkout.Quote{Rate: rates[from][to]}, nil
+	return checkout.Quote{Rate: checkout.MustRate(rates[from][to]), At: time.Now(), Until: time.Now().Add(day)}, nil
 }
 
 var generous = checkout.PayoutLimits{Payout: 1_000_000, MerchantDay: 1_000_000_000, Day: 1_000_000_000, MerchantUnsettled: 1_000_000_000}
@@ -80,6 +86,15 @@ func (f fixture) merchant(t *testing.T, address string) checkout.Owner {
 // payout charges a card and returns the payout of it.
 func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amount, to checkout.PayoutCurrency) checkout.Ref {
 	t.Helper()
+	session, id := f.begin(t, owner, amount, to)
+	return f.complete(t, session, id)
+}
+
+// begin returns a session with a payment that is not decided.
+func (f fixture) begin(
+	t *testing.T, owner checkout.Owner, amount checkout.Amount, to checkout.PayoutCurrency,
+) (session checkout.Ref, transactionID string) {
+	t.Helper()
 	ctx := t.Context()
 	s, err := f.Store.CreateSession(ctx, storage.NewSession{Session: checkout.Session{
 		Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: amount, Currency: checkout.EUR,
@@ -93,11 +108,17 @@ func (f fixture) payout(t *testing.T, owner checkout.Owner, amount checkout.Amou
 	require.NoError(t, err)
 	_, err = f.Store.BeginPayment(ctx, s.Ref, id, quote, id)
 	require.NoError(t, err)
-	_, _, err = f.Store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
+	return s.Ref, id
+}
+
+// complete decides a payment that has succeeded, and returns its payout.
+func (f fixture) complete(t *testing.T, session checkout.Ref, transactionID string) checkout.Ref {
+	t.Helper()
+	_, _, err := f.Store.RecordCharge(t.Context(), session, transactionID, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(t, err)
-	settled, err := f.Store.FinishPayment(ctx, s.Ref, id)
+	settled, err := f.Store.FinishPayment(t.Context(), session, transactionID)
 	require.NoError(t, err)
-	return owner.Ref(settled.PayoutID)
+	return session.Owner.Ref(settled.PayoutID)
 }
 
 // usdc returns a payout of 100 EUR, which is 106.67 USDC after the fees.

@@ -5,83 +5,107 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-
-	"github.com/shopspring/decimal"
+	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
-// ratePlaces are the decimals of a rate that is made of two others.
-const ratePlaces = 18
-
-// price plans the transfer of a payout. It signs nothing. The hold says why the payout cannot be
-// sent at present, "" when it can.
+// price plans the transfer of a payout. It signs nothing.
 func (t *Treasury) price(
 	ctx context.Context, chain checkout.Chain, p checkout.Payout,
-) (storage.SigningOrder, checkout.PayoutHold, error) {
-	order := storage.SigningOrder{Payout: p, Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
-	gross, err := storage.GrossPayout(p)
-	if err != nil {
-		return order, "", err
+) (storage.SigningOrder, error) {
+	order := storage.SigningOrder{Limits: t.Limits, Delay: t.Delay, Patience: t.patience()}
+	var err error
+	if p.ExchangeRate, err = t.rate(ctx, p); err != nil {
+		return order, err
 	}
+	order.Payout = p
+	gross := p.Gross()
 	feeRate, err := t.feeRate(ctx, p)
-	if err == nil {
-		order.Value, err = t.value(ctx, p)
-	}
-	if errors.Is(err, checkout.ErrNoRate) {
-		return order, checkout.HoldRate, nil
-	}
 	if err != nil {
-		return order, "", err
+		return order, err
+	}
+	order.Value, err = value(ctx, t.Rates, p)
+	if err != nil {
+		return order, err
+	}
+
+	burnt, err := t.Store.Burnt(ctx, p)
+	if err != nil {
+		return order, err
 	}
 
 	order.Plan, err = chain.Plan(ctx, checkout.TransferRequest{
-		PayoutID: p.ID, TransactionID: p.TransactionID, Currency: p.Currency, Network: p.Network,
-		Destination: p.Destination, Gross: gross, FeeRate: feeRate,
+		PayoutID: p.ID, TransactionID: p.TransactionID, Network: p.Network,
+		Destination: p.Destination, Gross: gross, FeeRate: feeRate, Burnt: burnt,
 	})
-	if held := holdFor(err); held != "" {
-		return order, held, nil
-	}
 	if err != nil {
-		return order, "", fmt.Errorf("plan a transfer: %w", err)
+		return order, fmt.Errorf("plan a transfer: %w", err)
 	}
-	return order, "", checkPlan(order.Plan, p, gross)
+	return order, checkPlan(order.Plan, p, gross)
 }
 
-// holdFor returns why an error of the chain makes a payout wait, "" when it does not.
-func holdFor(err error) checkout.PayoutHold {
-	switch {
-	case errors.Is(err, checkout.ErrFeeTooHigh), errors.Is(err, checkout.ErrTooSmall):
-		return checkout.HoldFee
-	case errors.Is(err, checkout.ErrFloatTooLow):
-		return checkout.HoldFloat
-	case errors.Is(err, checkout.ErrNotTransferable):
-		return checkout.HoldChain
+// rate returns the rate of a transfer that is signed now.
+func (t *Treasury) rate(ctx context.Context, p checkout.Payout) (checkout.Rate, error) {
+	if p.RateHolds(time.Now()) {
+		return p.ExchangeRate, nil
 	}
-	return ""
+	now, err := quote(ctx, t.Rates, leg{p.SourceCurrency, p.Currency})
+	if err != nil || now.Rat().Cmp(p.ExchangeRate.Rat()) >= 0 {
+		return p.ExchangeRate, err
+	}
+	return now, nil
 }
 
 // feeRate returns the price of one unit of the chain's own currency in the payout's.
-func (t *Treasury) feeRate(ctx context.Context, p checkout.Payout) (string, error) {
+func (t *Treasury) feeRate(ctx context.Context, p checkout.Payout) (checkout.Rate, error) {
 	own := checkout.NetworkCurrency(p.Network)
 	if p.Currency == own {
-		return "1", nil
+		return checkout.MustRate("1"), nil
 	}
-	rate, err := t.ratio(ctx, leg{p.SourceCurrency, p.Currency}, leg{p.SourceCurrency, own})
-	return rate.String(), err
+	rate, err := ratio(ctx, t.Rates, leg{p.SourceCurrency, p.Currency}, leg{p.SourceCurrency, own})
+	if err != nil {
+		return checkout.Rate{}, err
+	}
+	return checkout.CeilRate(rate), nil
 }
 
 // value returns the payout's source amount in US cents, rounded up.
-func (t *Treasury) value(ctx context.Context, p checkout.Payout) (checkout.Amount, error) {
-	if p.SourceCurrency == checkout.USD {
-		return p.SourceAmount, nil
-	}
-	rate, err := t.ratio(ctx, leg{p.SourceCurrency, checkout.USDC}, leg{checkout.USD, checkout.USDC})
+func value(ctx context.Context, rates checkout.RateSource, p checkout.Payout) (checkout.Amount, error) {
+	rate, err := dollars(ctx, rates, p.SourceCurrency)
 	if err != nil {
 		return 0, err
 	}
-	return checkout.Amount(rate.Mul(decimal.NewFromInt(int64(p.SourceAmount))).Ceil().IntPart()), nil
+	return checkout.CeilAmount(rate.Mul(rate, p.SourceAmount.Coins(p.SourceCurrency)), checkout.USD), nil
+}
+
+// drift is how much a currency may gain on the US dollar between the charge and the signature of its payout,
+// without its payout becoming too large.
+var drift = big.NewRat(1, 100)
+
+// Most returns the largest payout in a currency that the limits do not hold for good, in minor units. It is
+// what value allows, less drift. It returns checkout.ErrNoRate.
+func Most(
+	ctx context.Context, rates checkout.RateSource, from checkout.Currency, limits checkout.PayoutLimits,
+) (checkout.Amount, error) {
+	if from == checkout.USD {
+		return limits.Largest(), nil
+	}
+	rate, err := dollars(ctx, rates, from)
+	if err != nil {
+		return 0, err
+	}
+	dearer := new(big.Rat).Mul(rate, drift)
+	return checkout.FloorAmount(dearer.Quo(limits.Largest().Coins(checkout.USD), dearer.Add(rate, dearer)), from), nil
+}
+
+// dollars returns the price of a currency in US dollars.
+func dollars(ctx context.Context, rates checkout.RateSource, from checkout.Currency) (*big.Rat, error) {
+	if from == checkout.USD {
+		return big.NewRat(1, 1), nil
+	}
+	return ratio(ctx, rates, leg{from, checkout.USDC}, leg{checkout.USD, checkout.USDC})
 }
 
 // leg is one exchange rate.
@@ -91,38 +115,31 @@ type leg struct {
 }
 
 // ratio returns the first rate divided by the second.
-func (t *Treasury) ratio(ctx context.Context, over, under leg) (decimal.Decimal, error) {
-	var rates [2]decimal.Decimal
+func ratio(ctx context.Context, source checkout.RateSource, over, under leg) (*big.Rat, error) {
+	var rates [2]checkout.Rate
 	for i, l := range []leg{over, under} {
-		quote, err := t.Rates.Quote(ctx, l.from, l.to)
-		if err != nil {
-			return decimal.Decimal{}, fmt.Errorf("rate from %s to %s: %w", l.from, l.to, err)
-		}
-		rates[i], err = decimal.NewFromString(quote.Rate)
-		if err != nil || !rates[i].IsPositive() {
-			return decimal.Decimal{}, fmt.Errorf("rate from %s to %s: %q is no rate", l.from, l.to, quote.Rate)
+		var err error
+		if rates[i], err = quote(ctx, source, l); err != nil {
+			return nil, err
 		}
 	}
-	return rates[0].DivRound(rates[1], ratePlaces), nil
+	return new(big.Rat).Quo(rates[0].Rat(), rates[1].Rat()), nil
+}
+
+func quote(ctx context.Context, source checkout.RateSource, l leg) (checkout.Rate, error) {
+	quote, err := source.Quote(ctx, l.from, l.to)
+	if err != nil {
+		return checkout.Rate{}, fmt.Errorf("rate from %s to %s: %w", l.from, l.to, err)
+	}
+	return quote.Rate, nil
 }
 
 // checkPlan compares a plan with the payout: it pays the destination no more than the payout has
 // left after the fee.
-func checkPlan(plan checkout.TransferPlan, p checkout.Payout, gross string) error {
-	has, err := p.Currency.Units(gross)
-	if err != nil {
-		return err
-	}
-	amount, err := p.Currency.Units(plan.Amount)
-	if err != nil {
-		return err
-	}
-	fee, err := p.Currency.Units(plan.Fee)
-	if err != nil {
-		return err
-	}
-	if plan.Currency != p.Currency || plan.Destination != p.Destination || amount.Sign() == 0 ||
-		new(big.Int).Add(amount, fee).Cmp(has) > 0 {
+func checkPlan(plan checkout.TransferPlan, p checkout.Payout, gross checkout.Crypto) error {
+	if plan.Destination != p.Destination || plan.Amount.Currency() != p.Currency ||
+		plan.Fee.Currency() != p.Currency || plan.Amount.Sign() <= 0 || plan.Fee.Sign() < 0 ||
+		plan.Amount.Add(plan.Fee).Cmp(gross) > 0 {
 		return errors.New("the plan of the transfer is not the payout's")
 	}
 	return nil

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-
-	"github.com/shopspring/decimal"
+	"time"
 
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -115,7 +114,7 @@ func (r *recovery) read(ctx context.Context, report *RecoveryReport) (strange []
 		report.From = *r.From
 	}
 	for report.Next = report.From; ; {
-		out, err := r.chain.Outflows(ctx, report.Next)
+		out, err := r.chain.Outflows(ctx, report.Next, now.FinalHeight)
 		if err != nil {
 			return nil, fmt.Errorf("read the outflows: %w", err)
 		}
@@ -130,7 +129,18 @@ func (r *recovery) read(ctx context.Context, report *RecoveryReport) (strange []
 
 // match finds the transfer that lacks the outflow, or the payouts that it may have paid.
 func (r *recovery) match(ctx context.Context, f *finding) error {
+	if !f.Moved() {
+		f.Why = "it moved nothing, so it paid nobody"
+		if f.TxHash == "" {
+			f.Why = "the chain shows no transaction of this nonce: thaw says what is missing"
+		}
+		return nil
+	}
 	v, err := r.chain.Signed(ctx, f.Outflow)
+	if errors.Is(err, checkout.ErrNotSigned) {
+		f.Why = "it is no payment of this service"
+		return nil
+	}
 	if err != nil {
 		f.Why = err.Error()
 		return nil //nolint:nilerr // the report has it, and the other outflows are looked at
@@ -153,8 +163,11 @@ func (r *recovery) match(ctx context.Context, f *finding) error {
 		if err != nil {
 			return err
 		}
-		if r.Chosen[f.TxHash] == p.ID && fee != "" {
+		if r.Chosen[f.TxHash] == p.ID && fee.Known() {
 			f.Fits, f.chosen = nil, true
+			if !fits && !p.RateHolds(time.Now()) {
+				p.ExchangeRate, fee = rateOf(p, v.Amount), v.Amount.Sub(v.Amount)
+			}
 		} else if !fits || f.chosen {
 			continue
 		}
@@ -164,6 +177,12 @@ func (r *recovery) match(ctx context.Context, f *finding) error {
 	return r.judge(ctx, f)
 }
 
+// rateOf returns the rate at which a payout is worth amount before any fee: the rate at the signature of its
+// transfer is lost, and what it took for the fee with it. Rounded up, it gives the amount back.
+func rateOf(p checkout.Payout, amount checkout.Crypto) checkout.Rate {
+	return checkout.CeilRate(new(big.Rat).Quo(amount.Coins(), p.SourceAmount.Coins(p.SourceCurrency)))
+}
+
 // isVersionOf makes the outflow a version of the transfer with its nonce, if it is live and pays the same.
 func (f *finding) isVersionOf(transfer storage.Transfer) {
 	last := transfer.Newest()
@@ -171,7 +190,7 @@ func (f *finding) isVersionOf(transfer storage.Transfer) {
 		f.Why = fmt.Sprintf("its nonce is that of %s, which is %s", transfer.ID, transfer.Status)
 		return
 	}
-	if !pays(transfer, f.Outflow) || last.Cancels || last.Amount != f.recovered.Version.Amount {
+	if !pays(transfer, f.Outflow) || last.Cancels || !last.Amount.Is(f.recovered.Version.Amount) {
 		f.Why = "its nonce is that of " + transfer.ID + ", which pays something else"
 		return
 	}
@@ -179,44 +198,32 @@ func (f *finding) isVersionOf(transfer storage.Transfer) {
 	f.recovered.Version.Fee, f.recovered.Version.Destination = last.Fee, last.Destination
 }
 
-// fee returns what the merchant paid for the network when the version paid the payout, "" when it paid too
+// fee returns what the merchant paid for the network when the version paid the payout, none when it paid too
 // much for that. It fits when that is not more than the version could cost, at the present price: the
 // payout's row does not know the fee before the transfer is signed.
 func (r *recovery) fee(
 	ctx context.Context, p checkout.Payout, v checkout.TransferVersion,
-) (fee string, fits bool, err error) {
-	gross, err := storage.GrossPayout(p)
+) (fee checkout.Crypto, fits bool, err error) {
+	gross := p.Gross()
+	if gross.Cmp(v.Amount) < 0 {
+		return checkout.Crypto{}, false, nil
+	}
+	fee = gross.Sub(v.Amount)
+	burnt, err := r.Store.Burnt(ctx, p)
 	if err != nil {
-		return "", false, err
+		return fee, false, err
 	}
-	has, err := p.Currency.Units(gross)
-	if err != nil {
-		return "", false, err
-	}
-	paid, err := p.Currency.Units(v.Amount)
-	if err != nil {
-		return "", false, err
-	}
-	less := new(big.Int).Sub(has, paid)
-	if less.Sign() < 0 {
-		return "", false, nil
-	}
-	most, err := r.costIn(ctx, p, v.MaxCost)
-	return checkout.FormatUnits(less, p.Currency.Places()), err == nil && less.Cmp(most) <= 0, err
+	most, err := r.costIn(ctx, p, v.MaxCost.Add(burnt))
+	return fee, err == nil && fee.Cmp(most) <= 0, err
 }
 
-// costIn returns a fee of the network in smallest units of the payout's currency.
-func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost string) (*big.Int, error) {
-	text, err := r.feeRate(ctx, p)
+// costIn returns what the network takes, in the payout's currency.
+func (r *recovery) costIn(ctx context.Context, p checkout.Payout, cost checkout.Crypto) (checkout.Crypto, error) {
+	rate, err := r.feeRate(ctx, p)
 	if err != nil {
-		return nil, err
+		return checkout.Crypto{}, err
 	}
-	rate, err := decimal.NewFromString(text)
-	if err != nil {
-		return nil, err
-	}
-	inNetworks, err := decimal.NewFromString(cost)
-	return inNetworks.Mul(rate).Shift(p.Currency.Places()).Ceil().BigInt(), err
+	return checkout.CeilCrypto(new(big.Rat).Mul(cost.Coins(), rate.Rat()), p.Currency), nil
 }
 
 // judge says whether the outflow is clear.
@@ -231,9 +238,14 @@ func (r *recovery) judge(ctx context.Context, f *finding) (err error) {
 		f.Why = "several payouts fit"
 	case p.Status == checkout.PayoutFailed:
 		f.Why = "the payout has failed: retry it, and run this again"
+		refunded, err := r.Store.FindPaid(ctx, p.Ref, f.Name()+" paid "+p.ID)
+		if refunded {
+			f.Why = "its payment is refunded too: the customer and the merchant both have the money"
+		}
+		return err
 	default:
 		f.Payout = p.ID
-		f.recovered.Value, err = r.value(ctx, p)
+		f.recovered.Value, err = value(ctx, r.Rates, p)
 	}
 	return err
 }

@@ -14,7 +14,8 @@ import (
 // backup keeps the rows that a payout and its transfer change. What it returns brings them back.
 func (f onAnvil) backup(t *testing.T) (restore func()) {
 	t.Helper()
-	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_version", "payout", "event", "ledger_entry", "ledger_posting"}
+	tables := []string{"treasury_account", "transfer", "transfer_payout", "transfer_version", "payout", "event", "ledger_entry",
+		"ledger_posting", "checkout_session", "transaction"}
 	for _, table := range tables {
 		f.exec(t, "CREATE TABLE backup_"+table+" AS TABLE "+table)
 	}
@@ -65,9 +66,7 @@ func (f onAnvil) requireChain(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	books := f.ledger(t)
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC} {
-		units, err := currency.Units(now.Balances[string(currency)])
-		require.NoError(t, err)
-		require.Equal(t, units.String(), books["wallet "+string(currency)])
+		require.Equal(t, now.Balances[currency].Units().String(), books["wallet "+string(currency)])
 		require.Contains(t, []string{"", "0"}, books["transit "+string(currency)])
 	}
 	return books
@@ -119,9 +118,9 @@ func TestRecover_AnOldBackupPaysNobodyTwice(t *testing.T) {
 	}
 	require.NotEqual(t, "0", f.ledger(t)["suspense USDC"])
 	_, err = f.Store.RefundPayout(t.Context(), token)
-	require.ErrorIs(t, err, checkout.ErrChainAhead, "it is paid")
+	require.ErrorIs(t, err, storage.ErrFrozen, "it is paid")
 	_, err = f.Store.RefundPayout(t.Context(), unpaid)
-	require.ErrorIs(t, err, checkout.ErrChainAhead, "nobody knows that it is not")
+	require.ErrorIs(t, err, storage.ErrFrozen, "nobody knows that it is not")
 
 	got := f.recover(t, nil)
 	require.Len(t, got.Found, 3)
@@ -228,4 +227,66 @@ func TestRecover_LeavesTheRestToAPerson(t *testing.T) {
 	require.Equal(t, 1, f.sync(t).Confirmed)
 	f.thaw(t)
 	require.NotEqual(t, "0", f.requireChain(t)["suspense USDC"], "nobody has explained the other one")
+}
+
+// What a transaction that no payout fits cost is booked with it. The thaw need not wait for the transfers that
+// were recovered a moment before.
+func TestThaw_RightAfterARecoveryStaysThawed(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	known := f.payout(t, f.owner, 4_000, checkout.USDC)
+	restore := f.backup(t)
+	lost := f.payout(t, f.owner, 90_000, checkout.USDC) // its row is lost too
+	for _, ref := range []checkout.Ref{known, lost} {
+		f.send(t, ref)
+	}
+	f.mine(t, 3)
+	restore()
+	f.sync(t)
+	got := f.recover(t, nil)
+	require.Equal(t, []string{known.ID, ""}, []string{got.Found[0].Payout, got.Found[1].Payout})
+	f.thaw(t)
+	for range 3 {
+		f.mine(t, 1)
+		require.Empty(t, f.sync(t).Frozen)
+	}
+	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	f.requireChain(t)
+}
+
+// A payment that the backup knows as undecided has no payout yet, so no payout fits the transaction that paid it. It is
+// decided again after the restore. A thaw before that would let its payout be paid a second time.
+func TestThaw_WaitsForPaymentsOfBeforeTheRestore(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	session, id := f.begin(t, f.owner, 10_000, checkout.USDC)
+	restore := f.backup(t)
+	f.send(t, f.complete(t, session, id))
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	paid := f.received(t)
+	restore()
+	f.sync(t)
+
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, accounts[0].FrozenAt)
+	require.Equal(t, "no payout fits", f.recover(t, nil).Found[0].Why)
+	err = f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID})
+	require.ErrorIs(t, err, treasury.ErrUnrecovered)
+	require.ErrorContains(t, err, id)
+	f.exec(t, `UPDATE transaction SET status = 'created'`) // the backup is from before it began, and it can begin again
+	require.ErrorContains(t, f.Thaw(t.Context(), treasury.ThawOrder{AccountID: accounts[0].ID}), id)
+	f.exec(t, `UPDATE transaction SET status = 'processing'`)
+
+	payout := f.complete(t, session, id)
+	require.True(t, f.recover(t, nil).Found[0].Done)
+	f.thaw(t)
+	f.mine(t, 3)
+	f.sync(t)
+	require.Equal(t, checkout.PayoutSent, f.read(t, payout).Status)
+	require.Equal(t, paid, f.received(t))
+	f.requireChain(t)
 }

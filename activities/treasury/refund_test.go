@@ -23,11 +23,12 @@ func operators(ref checkout.Ref) checkout.AuditEntry {
 func TestRefundPayout_NothingIsSignedAfterwards(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
 	ref := f.usdc(t)
 	f.Limits.Payout = 1
 	_, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.HoldLimit, f.read(t, ref).Hold)
+	require.Equal(t, checkout.HoldLarge, f.read(t, ref).Hold)
 	f.Limits = generous
 
 	first, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
@@ -81,6 +82,7 @@ func TestRefundPayout_IsRefusedOnceATransferIsSigned(t *testing.T) {
 func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
 	f.chain.reverts["0xMerchant"] = true
 	ref := f.usdc(t)
 	f.send(t, ref)
@@ -96,11 +98,42 @@ func TestRefundPayout_OfAFailedPayout(t *testing.T) {
 
 	// The card network refuses: the merchant is owed its money again, and may get it.
 	for range 2 {
-		require.NoError(t, f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed}))
+		_, err := f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
+		require.NoError(t, err)
 	}
 	require.Equal(t, "-9900", f.requireBooked(t)["merchant:payable EUR"])
-	f.chain.reverts = map[string]bool{}
+	f.retry(t, ref, "0xNew")
+	f.send(t, ref)
+	f.settle(t)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+}
+
+// TestRefundPayout_OneThatExistsAfterAllHoldsTheRetry: the network refused a refund, the payout was retried, and then
+// the network shows the refund.
+func TestRefundPayout_OneThatExistsAfterAllHoldsTheRetry(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
+	ref := f.usdc(t)
+	r, err := f.Store.RefundPayout(t.Context(), ref, operators(ref))
+	require.NoError(t, err)
+	_, err = f.Store.RecordRefund(t.Context(), r, checkout.RefundResult{Status: checkout.RefundFailed})
+	require.NoError(t, err)
 	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	made := checkout.RefundResult{Status: checkout.RefundSucceeded, Reference: "re_1", Amount: r.Amount}
+	_, err = f.Store.RecordRefund(t.Context(), r, made)
+	require.NoError(t, err)
+	for range 2 {
+		got, err := f.Transfer(t.Context(), ref)
+		require.NoError(t, err)
+		require.Equal(t, checkout.HoldRisk, got.Held)
+		require.NoError(t, f.Store.ReleasePayout(t.Context(), ref), "it does not help")
+	}
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM transfer`))
+
+	made.Status = checkout.RefundFailed // the bank returns it
+	_, err = f.Store.RecordRefund(t.Context(), r, made)
 	require.NoError(t, err)
 	f.send(t, ref)
 	f.settle(t)
@@ -115,6 +148,7 @@ func TestRefundPayout_RacesASignature(t *testing.T) {
 	var refunded, signed int
 	delay := 4 * time.Millisecond
 	for round := range 150 {
+		require.NoError(t, f.Compare(t.Context()))
 		ref := f.usdc(t)
 		var (
 			group     errgroup.Group

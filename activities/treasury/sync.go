@@ -74,22 +74,38 @@ type round struct {
 	report  AccountReport
 }
 
-func (r *round) run(ctx context.Context) (err error) {
-	if r.now, err = r.chain.Standing(ctx); err != nil {
-		return fmt.Errorf("read the account: %w", err)
-	}
-	if r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now); err != nil {
-		return err
-	}
-	r.report.ID = r.account.ID
-	for _, step := range []func(context.Context) error{
-		r.checkNonce, r.checkOutflows, r.reopen, r.follow, r.checkBalances,
-	} {
+func (r *round) run(ctx context.Context) error {
+	return r.take(ctx, r.open, r.checkNonce, r.checkOutflows, r.reopen, r.follow, r.checkBalances)
+}
+
+func (r *round) take(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Compare compares the nonces and outflows of every chain with the transfers, as a round does first. It sends
+// and ends nothing. An account of which the transfers lack something is frozen.
+func (t *Treasury) Compare(ctx context.Context) error {
+	for network, chain := range t.Chains {
+		r := round{Treasury: t, chain: chain}
+		if err := r.take(ctx, r.open, r.checkNonce, r.checkOutflows); err != nil {
+			return fmt.Errorf("compare %s: %w", network, err)
+		}
+	}
+	return nil
+}
+
+func (r *round) open(ctx context.Context) (err error) {
+	if r.now, err = r.chain.Standing(ctx); err != nil {
+		return fmt.Errorf("read the account: %w", err)
+	}
+	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
+	r.report.ID = r.account.ID
+	return err
 }
 
 func (r *round) checkNonce(ctx context.Context) error {
@@ -119,14 +135,17 @@ const maxRanges = 20
 func (r *round) checkOutflows(ctx context.Context) error {
 	from := r.account.NextBlock
 	for range maxRanges {
-		out, err := r.chain.Outflows(ctx, from)
+		out, err := r.chain.Outflows(ctx, from, r.now.FinalHeight)
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
 		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
 		r.froze(why)
-		if err != nil || out.Next <= from {
+		if err != nil {
 			return err
+		}
+		if out.Next <= from {
+			return r.Store.NoteCompared(ctx, r.account.ID, r.now)
 		}
 		from = out.Next
 	}
@@ -173,7 +192,10 @@ func (r *round) follow(ctx context.Context) error {
 		return err
 	}
 	r.report.Live = len(live)
-	var faults []error
+	var (
+		faults []error
+		ended  []sighted
+	)
 	blocked := false
 	for _, transfer := range live {
 		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
@@ -184,13 +206,40 @@ func (r *round) follow(ctx context.Context) error {
 		}
 		switch {
 		case final(seen.State):
-			err = r.end(ctx, transfer, seen)
+			ended = append(ended, sighted{transfer, seen})
 		case seen.State != checkout.SightingMined:
 			err = r.push(ctx, transfer, seen, !blocked)
 			blocked = true
 		}
 		if err != nil {
 			faults = append(faults, err)
+		}
+	}
+	return errors.Join(errors.Join(faults...), r.endAll(ctx, ended))
+}
+
+// sighted is a transfer with a final state.
+type sighted struct {
+	storage.Transfer
+	seen checkout.Sighting
+}
+
+// endAll writes final states: first those of the transfers that paid, so that the balances tell of the others.
+func (r *round) endAll(ctx context.Context, all []sighted) error {
+	var (
+		faults []error
+		burnt  []storage.BurntGas
+	)
+	for _, t := range all {
+		if t.seen.State != checkout.SightingConfirmed {
+			burnt = append(burnt, storage.BurntGas{TransferID: t.ID, Cost: t.seen.Cost})
+		}
+	}
+	for _, confirmed := range []bool{true, false} {
+		for _, t := range all {
+			if (t.seen.State == checkout.SightingConfirmed) == confirmed {
+				faults = append(faults, r.end(ctx, t, burnt))
+			}
 		}
 	}
 	return errors.Join(faults...)
@@ -228,10 +277,7 @@ func (r *round) replace(
 	if err != nil {
 		return fmt.Errorf("price a version of %s: %w", transfer.ID, err)
 	}
-	v, added, err := r.Store.AddVersion(ctx, transfer, plan,
-		func(ctx context.Context) (checkout.TransferVersion, error) {
-			return r.chain.Sign(ctx, plan, transfer.Nonce)
-		})
+	v, added, err := r.Store.AddVersion(ctx, transfer, plan, r.chain.Sign)
 	if errors.Is(err, storage.ErrFrozen) {
 		r.alarm("%s is stuck, and its account is frozen", transfer.ID)
 		return nil
@@ -246,8 +292,10 @@ func (r *round) replace(
 
 // end writes a final state. A receipt alone proves nothing: nodes show receipts of blocks that a
 // reorganization has removed. So the final nonce must be above the transfer's too. That a transfer
-// paid nobody lets a payout be sent again, so the list of outflows must agree as well.
-func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkout.Sighting) error {
+// paid nobody lets a payout be sent again, so the list of outflows and the balances must agree as well:
+// a node may have lost a block and know its state. burnt is what the transfers took that paid nothing.
+func (r *round) end(ctx context.Context, t sighted, burnt []storage.BurntGas) error {
+	transfer, seen := t.Transfer, t.seen
 	if r.now.FinalNonce <= transfer.Nonce {
 		return nil // the next round knows more
 	}
@@ -262,7 +310,12 @@ func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkou
 		}
 	}
 
-	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now.Height)
+	failed, ended, err := r.Store.EndTransfer(ctx, transfer, seen, r.now, burnt...)
+	var missing storage.MissingError
+	if errors.As(err, &missing) {
+		r.alarm("the chain says that %s is %s, and %v: nothing is decided", transfer.ID, seen.State, missing)
+		return nil
+	}
 	if err != nil || !ended {
 		return err
 	}
@@ -277,7 +330,7 @@ func (r *round) end(ctx context.Context, transfer storage.Transfer, seen checkou
 		r.report.Canceled++
 	case checkout.SightingDead:
 		r.report.Dead++
-		r.froze(fmt.Sprintf("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID))
+		r.alarm("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID)
 	}
 	return nil
 }
@@ -289,14 +342,14 @@ const deepestReorganization = 128
 func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, error) {
 	from := transfer.Base - min(transfer.Base, deepestReorganization)
 	for {
-		out, err := r.chain.Outflows(ctx, from)
+		out, err := r.chain.Outflows(ctx, from, r.now.FinalHeight)
 		if err != nil {
 			return false, fmt.Errorf("read the outflows: %w", err)
 		}
 		if slices.ContainsFunc(out.All, func(o checkout.Outflow) bool { return pays(transfer, o) }) {
 			return true, nil
 		}
-		if out.Next <= from || out.Next > r.now.Height {
+		if out.Next <= from {
 			return false, nil
 		}
 		from = out.Next
@@ -307,8 +360,8 @@ func (r *round) paid(ctx context.Context, transfer storage.Transfer) (bool, erro
 // with its nonce that pays the same. After the restore of an old backup PostgreSQL lacks the versions that
 // were signed since. A version that cancels pays nobody.
 func pays(transfer storage.Transfer, o checkout.Outflow) bool {
-	return slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
-		if v.Cancels || v.Currency != o.Currency {
+	return o.Moved() && slices.ContainsFunc(transfer.Versions, func(v checkout.TransferVersion) bool {
+		if v.Cancels || v.Amount.Currency() != o.Amount.Currency() {
 			return false
 		}
 		return v.TxHash == o.TxHash || o.Nonce == transfer.Nonce && strings.EqualFold(v.Destination, o.Destination)

@@ -1,13 +1,14 @@
 package treasury_test
 
 import (
-	"context"
+	"math/big"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/treasury"
+	"example.com/checkout/deploy/chains"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"
@@ -179,15 +180,48 @@ func TestThaw_AtALossThatAPersonNames(t *testing.T) {
 func TestSync_MissingMoneyFreezesWhenItStaysMissing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.sync(t)
+	f.settle(t)
 	f.chain.take(checkout.USDT, 3)
-	f.chain.mine(1)
 	got := f.sync(t)
 	require.Equal(t, map[checkout.PayoutCurrency]string{checkout.USDT: "3"}, got.Short)
 	require.Empty(t, got.Frozen, "once may be a reorganization")
 	require.Empty(t, f.sync(t).Frozen, "of the same height")
 	f.chain.mine(1)
-	require.Contains(t, f.sync(t).Frozen, "the balance is below the ledger by 3 of the smallest unit of USDT")
+	require.Contains(t, f.sync(t).Frozen, "the balance is below the ledger by 0.000003 USDT")
+
+	f = newFixture(t)
+	f.settle(t)
+	f.chain.take(checkout.USDT, 3)
+	f.chain.mine(4)
+	require.Contains(t, f.sync(t).Frozen, "below the ledger by 0.000003 USDT", "at once when it is final")
+}
+
+// A gift is booked when it is final. A reorganization that takes it back freezes nothing.
+func TestSync_AGiftThatAReorganizationTakesBackFreezesNothing(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.booked(t)
+	gift := func() {
+		_, err := f.anvil.Send(t.Context(), chains.Transaction{
+			From: f.anvil.Accounts[3], To: &f.anvil.Accounts[1], Value: big.NewInt(7_000_000)})
+		require.NoError(t, err)
+	}
+	gift()
+	f.mine(t, 1)
+	before := f.ledger(t)["funding ETH"]
+	f.sync(t)
+	require.Equal(t, before, f.ledger(t)["funding ETH"], "not yet")
+	require.NoError(t, f.anvil.Reorg(t.Context(), 1))
+	require.NoError(t, f.anvil.Call(t.Context(), nil, "anvil_dropAllTransactions"))
+	for range 4 {
+		f.mine(t, 1)
+		require.Empty(t, f.sync(t).Frozen)
+	}
+	require.Equal(t, before, f.ledger(t)["funding ETH"])
+	gift()
+	f.mine(t, 3)
+	require.Empty(t, f.sync(t).Frozen)
+	require.NotEqual(t, before, f.requireChain(t)["funding ETH"])
 }
 
 func TestSync_LiveTransfersAreNoMissingMoney(t *testing.T) {
@@ -353,15 +387,18 @@ func TestSync_AReorganizationBelowTheFinalBlockReopens(t *testing.T) {
 func TestSync_AReorganizationThatUndoesARevertFreezes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
 	f.chain.reverts["0xMerchant"] = true
 	ref := f.usdc(t)
 	f.send(t, ref)
 	f.chain.mine(5)
 	require.Equal(t, 1, f.sync(t).Reverted)
+	require.NoError(t, f.refund(t.Context(), ref))
 	f.chain.undo(len(f.chain.blocks) - 1)
 	got := f.sync(t)
 	require.Equal(t, 0, got.Reopened, "its payout may have another transfer by now")
 	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a reorganization undid it")
+	require.Equal(t, f.paidBy(t, ref), f.query(t, `SELECT subject FROM finding WHERE kind = 'refunded_and_paid'`))
 }
 
 // Two rounds run at once, and both find the same transfer stuck.
@@ -377,9 +414,7 @@ func TestSync_TwoRoundsRaiseTheFeeOnce(t *testing.T) {
 	for _, want := range []bool{true, false} {
 		plan, err := f.chain.Bump(t.Context(), live[0].Newest())
 		require.NoError(t, err)
-		_, added, err := f.Store.AddVersion(t.Context(), live[0], plan, func(ctx context.Context) (checkout.TransferVersion, error) {
-			return f.chain.Sign(ctx, plan, live[0].Nonce)
-		})
+		_, added, err := f.Store.AddVersion(t.Context(), live[0], plan, f.chain.Sign)
 		require.NoError(t, err)
 		require.Equal(t, want, added)
 	}

@@ -18,17 +18,21 @@ var (
 	ErrUnrecovered = errors.New("a transaction that no transfer explains may have paid a payout")
 )
 
-// ThawOrder asks for signatures after a freeze.
+// ThawOrder asks for signatures after a freeze. A person says what is known about what is lost.
 type ThawOrder struct {
 	AccountID string
-	Losses    []string // transactions that paid no payout: a person has looked
+	Losses    []string            // transactions that paid no payout
+	Paid      []string            // payouts that were paid by money that is missing
+	Missing   checkout.Purse      // what is missing besides, which paid no payout
+	By        checkout.AuditEntry // of each payout in Paid
 }
 
-// Thaw lets an account sign again. A person must have explained what froze it: the nonces and the
-// balances are then taken as they are, and what is missing is booked to suspense. It refuses while a
-// payout could be paid a second time, as after the restore of an old backup: Recover comes first.
+// Thaw lets an account sign again. A person must have explained what froze it: the nonces are then taken as they
+// are. It first writes what the chain shows: outflows of nobody, and the ends of transfers. It refuses while a
+// payout could be paid a second time: when a transaction may have paid one, as after the restore of an old
+// backup, where Recover comes first; and when money is missing that the order does not name.
 //
-// It returns checkout.ErrNotFound, ErrNotFinal and ErrUnrecovered.
+// It returns checkout.ErrNotFound, ErrNotFinal, ErrUnrecovered, and the errors of storage.Thaw.
 func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	account, chain, err := t.account(ctx, o.AccountID)
 	if err != nil {
@@ -43,20 +47,46 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 		return ErrNotFinal
 	}
 	r := recovery{Treasury: t, chain: chain, account: account}
-	if err := r.noteAll(ctx); err != nil {
+	if err := r.noteAll(ctx, now.FinalHeight); err != nil {
 		return err
 	}
 	if err := r.requireExplained(ctx, o.Losses); err != nil {
 		return err
 	}
-	return t.Store.Thaw(ctx, o.AccountID, now)
+	if err := (&round{Treasury: t, chain: chain, account: account, now: now}).endFinal(ctx); err != nil {
+		return err
+	}
+	return t.Store.Thaw(ctx, storage.ThawOrder{
+		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, By: o.By})
 }
 
-// noteAll books the outflows up to the last final block. What Thaw books as missing would otherwise be
+// endFinal writes the ends of the transfers whose nonce is final, and no other.
+func (r *round) endFinal(ctx context.Context) error {
+	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
+	if err != nil {
+		return err
+	}
+	var ended []sighted
+	for _, transfer := range live {
+		if transfer.Nonce >= r.now.FinalNonce {
+			break
+		}
+		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", transfer.ID, err)
+		}
+		if final(seen.State) {
+			ended = append(ended, sighted{transfer, seen})
+		}
+	}
+	return r.endAll(ctx, ended)
+}
+
+// noteAll books the outflows up to the block last. What Thaw books as missing would otherwise be
 // booked once more when the next round sees the outflow.
-func (r *recovery) noteAll(ctx context.Context) error {
+func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 	for from := r.account.NextBlock; ; {
-		out, err := r.chain.Outflows(ctx, from)
+		out, err := r.chain.Outflows(ctx, from, last)
 		if err != nil {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
@@ -89,8 +119,11 @@ func (r *recovery) requireExplained(ctx context.Context, losses []string) error 
 }
 
 // mayHavePaid returns the first payout or transfer that Recover could give the outflow to, whatever its
-// amount is; "" when there is none.
+// amount is, or a payment whose payout is not made yet; "" when there is none. What moved nothing paid nobody.
 func (r *recovery) mayHavePaid(ctx context.Context, o checkout.Outflow) (string, error) {
+	if !o.Moved() {
+		return "", nil
+	}
 	taken, err := r.Store.TransfersOf(ctx, r.account.ID, o.Nonce)
 	if err != nil {
 		return "", err
@@ -101,8 +134,11 @@ func (r *recovery) mayHavePaid(ctx context.Context, o checkout.Outflow) (string,
 		}
 	}
 	payouts, err := r.Store.PayoutsTo(ctx, r.account, o)
-	if err != nil || len(payouts) == 0 {
+	if err != nil {
 		return "", err
 	}
-	return payouts[0].ID, nil
+	if len(payouts) > 0 {
+		return payouts[0].ID, nil
+	}
+	return r.Store.UndecidedPayment(ctx, r.account, o)
 }

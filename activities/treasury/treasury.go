@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"example.com/checkout/storage"
@@ -47,17 +48,17 @@ var (
 // ErrNoChain and ErrNotTaken, among others.
 func (t *Treasury) Transfer(ctx context.Context, p storage.PayoutToSend) (checkout.TransferOutcome, error) {
 	out, err := t.transfer(ctx, p.Payout)
+	if err != nil {
+		out, err = t.putOff(ctx, p.Payout, err)
+	}
 	out.Generation = p.Generation
 	return out, err
 }
 
-func (t *Treasury) transfer(
-	ctx context.Context, p checkout.Payout,
-) (checkout.TransferOutcome, error) {
+func (t *Treasury) transfer(ctx context.Context, p checkout.Payout) (checkout.TransferOutcome, error) {
 	if p.Status != checkout.PayoutPending || p.Failure != "" {
 		return checkout.TransferOutcome{Failure: p.Failure}, nil
 	}
-
 	chain := t.Chains[p.Network]
 	if chain == nil || p.Mode != t.Mode {
 		return checkout.TransferOutcome{}, ErrNoChain
@@ -77,6 +78,28 @@ func (t *Treasury) transfer(
 	return checkout.TransferOutcome{}, send(ctx, chain, v)
 }
 
+// sign checks, prices and signs the transfer of a payout. The result has no version when the facts
+// under the lock of the account hold the payout or end it.
+func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Payout) (storage.Signed, error) {
+	if err := t.check(ctx, chain, p); err != nil {
+		return storage.Signed{}, err
+	}
+	order, err := t.price(ctx, chain, p)
+	if err != nil {
+		return storage.Signed{}, err
+	}
+	order.Chain, err = chain.Standing(ctx)
+	if err != nil {
+		return storage.Signed{}, fmt.Errorf("read the account: %w", err)
+	}
+	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), order.Chain)
+	if err != nil {
+		return storage.Signed{}, err
+	}
+	order.AccountID, order.Sign = account.ID, chain.Sign
+	return t.Store.SignTransfer(ctx, order)
+}
+
 // send gives a stored version to the network. It returns ErrNotTaken unless a node has it.
 func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion) error {
 	if chain.Send(ctx, v) == nil {
@@ -93,62 +116,58 @@ func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion)
 	return nil
 }
 
-// sign checks, prices and signs the transfer of a payout. The result has no version when the payout
-// is held or failed.
-func (t *Treasury) sign(
-	ctx context.Context, chain checkout.Chain, p checkout.Payout,
-) (storage.Signed, error) {
-	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
-	if held := holdFor(err); held != "" {
-		return t.hold(ctx, p, held)
+// putOff holds or fails the payout when that is what the error of transfer asks for. It returns any
+// other error.
+func (t *Treasury) putOff(ctx context.Context, p checkout.Payout, why error) (out checkout.TransferOutcome, err error) {
+	var (
+		held    checkout.HeldError
+		refused refusedError
+	)
+	switch {
+	case errors.As(why, &held):
+		slog.WarnContext(ctx, "payout on hold", "payout_id", p.ID, "mode", p.Mode, "hold", held.Why, "error", why)
+		out, err = t.Store.HoldPayout(ctx, p, held.Why, t.patience())
+	case errors.As(why, &refused):
+		out, err = t.Store.RefusePayout(ctx, p, refused.failure, refused.found...)
+	default:
+		return out, why
 	}
+	if err == nil && out == (checkout.TransferOutcome{}) {
+		err = ErrNotTaken // another process signed meanwhile: a repeat sends its transfer
+	}
+	return out, err
+}
+
+// refusedError is why nothing may ever be signed for a payout. found tells operators more.
+type refusedError struct {
+	failure checkout.PayoutFailure
+	found   []checkout.Finding
+}
+
+func (e refusedError) Error() string { return e.failure.Message() }
+
+// check returns a refusedError when nothing may be paid to the destination. The merchant of a sanctioned
+// one reads that the address is not valid, and the finding tells operators why.
+func (t *Treasury) check(ctx context.Context, chain checkout.Chain, p checkout.Payout) error {
+	sanctioned, err := t.sanctioned(ctx, chain, p.Destination)
 	if err != nil {
-		return storage.Signed{}, fmt.Errorf("ask for sanctions: %w", err)
+		return fmt.Errorf("ask for sanctions: %w", err)
 	}
 	if sanctioned {
-		return t.refuseSanctioned(ctx, p)
+		return refusedError{checkout.PayoutInvalidAddress, []checkout.Finding{{
+			Mode: p.Mode, Kind: checkout.FindingPayoutSanctioned, Subject: p.ID,
+			Detail: "The destination " + p.Destination + " is a sanctioned address. Nothing was signed.",
+		}}}
 	}
 
 	why, err := chain.Check(ctx, p.Currency, p.Destination)
-	if held := holdFor(err); held != "" {
-		return t.hold(ctx, p, held)
-	}
 	if err != nil {
-		return storage.Signed{}, fmt.Errorf("check the destination: %w", err)
+		return fmt.Errorf("check the destination: %w", err)
 	}
 	if why != "" {
-		out, err := t.Store.RefusePayout(ctx, p, why)
-		return unsigned(out, err)
+		return refusedError{failure: why}
 	}
-
-	order, held, err := t.price(ctx, chain, p)
-	if err != nil {
-		return storage.Signed{}, err
-	}
-	if held != "" {
-		return t.hold(ctx, p, held)
-	}
-
-	now, err := chain.Standing(ctx)
-	if err != nil {
-		return storage.Signed{}, fmt.Errorf("read the account: %w", err)
-	}
-	account, err := t.Store.OpenTreasury(ctx, t.Mode, chain.Account(), now)
-	if err != nil {
-		return storage.Signed{}, err
-	}
-
-	var refused error
-	order.AccountID, order.Chain = account.ID, now
-	order.Sign = func(ctx context.Context, nonce uint64) (v checkout.TransferVersion, err error) {
-		v, refused = chain.Sign(ctx, order.Plan, nonce)
-		return v, refused
-	}
-	signed, err := t.Store.SignTransfer(ctx, order)
-	if refused != nil && ctx.Err() == nil {
-		return t.hold(ctx, p, checkout.HoldSigner)
-	}
-	return signed, err
+	return nil
 }
 
 // sanctioned reports whether the destination is on the list of the settings or of the chain.
@@ -157,32 +176,6 @@ func (t *Treasury) sanctioned(ctx context.Context, chain checkout.Chain, destina
 		return true, nil
 	}
 	return chain.Sanctioned(ctx, destination)
-}
-
-// refuseSanctioned fails the payout. Its merchant reads that the address is not valid, and the finding
-// tells operators why.
-func (t *Treasury) refuseSanctioned(ctx context.Context, p checkout.Payout) (storage.Signed, error) {
-	out, err := t.Store.RefusePayout(ctx, p, checkout.PayoutInvalidAddress, checkout.Finding{
-		Mode: p.Mode, Kind: checkout.FindingPayoutSanctioned, Subject: p.ID,
-		Detail: "The destination " + p.Destination + " is a sanctioned address. Nothing was signed.",
-	})
-	return unsigned(out, err)
-}
-
-func (t *Treasury) hold(
-	ctx context.Context, p checkout.Payout, why checkout.PayoutHold,
-) (storage.Signed, error) {
-	out, err := t.Store.HoldPayout(ctx, p, why, t.patience())
-	return unsigned(out, err)
-}
-
-// unsigned is the result when this call signed nothing. Without a hold and a failure, another process
-// signed meanwhile: a repeat of the call sends its transfer.
-func unsigned(out checkout.TransferOutcome, err error) (storage.Signed, error) {
-	if err == nil && out.Held == "" && out.Failure == "" {
-		err = ErrNotTaken
-	}
-	return storage.Signed{TransferOutcome: out}, err
 }
 
 func (t *Treasury) patience() time.Duration {

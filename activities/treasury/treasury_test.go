@@ -28,8 +28,8 @@ func TestTransfer_IsStoredBeforeItIsSent(t *testing.T) {
 	f.send(t, ref)
 	p := f.read(t, ref)
 	require.Equal(t, []string{p.TxHash}, sent)
-	require.Equal(t, "106.670000", p.Amount, "100 EUR less 1 %, at 1.08, less 0.25 for the network")
-	require.Equal(t, "0.25", p.Fee)
+	require.Equal(t, "106.670000", p.Amount.String(), "100 EUR less 1 %, at 1.08, less 0.25 for the network")
+	require.Equal(t, "0.250000", p.Fee.String())
 	require.Equal(t, checkout.PayoutSent, p.Status)
 	require.EqualValues(t, 8, f.query(t, `SELECT next_nonce FROM treasury_account`))
 	f.settle(t)
@@ -95,16 +95,16 @@ func TestTransfer_HoldsWhatCannotBeSentNow(t *testing.T) {
 			func(f *fixture) { f.chain.fund(checkout.ETH, "1") }, checkout.HoldFloat},
 		"above the limit of a payout": {
 			func(f *fixture) { f.Limits.Payout = 10_691 },
-			func(f *fixture) { f.Limits.Payout = 10_692 }, checkout.HoldLimit},
+			func(f *fixture) { f.Limits.Payout = 10_692 }, checkout.HoldLarge},
 		"above the merchant's limit": {
 			func(f *fixture) { f.Limits.MerchantDay = 10_691 },
-			func(f *fixture) { f.Limits.MerchantDay = 10_692 }, checkout.HoldLimit},
+			func(f *fixture) { f.Limits.MerchantDay = 10_692 }, checkout.HoldLarge},
 		"above the account's limit": {
 			func(f *fixture) { f.Limits.Day = 10_691 },
-			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLimit},
+			func(f *fixture) { f.Limits.Day = 10_692 }, checkout.HoldLarge},
 		"no limits are set": {
 			func(f *fixture) { f.Limits = checkout.PayoutLimits{MerchantUnsettled: 10_692} },
-			func(f *fixture) { f.Limits = generous }, checkout.HoldLimit},
+			func(f *fixture) { f.Limits = generous }, checkout.HoldLarge},
 		"above what may be unsettled": {
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_691 },
 			func(f *fixture) { f.Limits.MerchantUnsettled = 10_692 }, checkout.HoldUnsettled},
@@ -165,8 +165,8 @@ func TestTransfer_StoresNothingThatTheSignerChanged(t *testing.T) {
 	for name, change := range map[string]func(v *checkout.TransferVersion){
 		"nonce":       func(v *checkout.TransferVersion) { v.Nonce++ },
 		"destination": func(v *checkout.TransferVersion) { v.Destination = "0xThief" },
-		"amount":      func(v *checkout.TransferVersion) { v.Amount = "107" },
-		"currency":    func(v *checkout.TransferVersion) { v.Currency = checkout.ETH },
+		"amount":      func(v *checkout.TransferVersion) { v.Amount = checkout.MustCrypto("107", checkout.USDC) },
+		"currency":    func(v *checkout.TransferVersion) { v.Amount = checkout.NewCrypto(v.Amount.Units(), checkout.ETH) },
 		"terms":       func(v *checkout.TransferVersion) { v.Terms = []byte(`{"Tip":9}`) },
 		"no bytes":    func(v *checkout.TransferVersion) { v.Raw = nil },
 	} {
@@ -186,21 +186,21 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ref := f.usdc(t)
-	f.Limits.Payout = 1
+	f.chain.planErr = checkout.ErrFeeTooHigh
 	got, err := f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.HoldLimit, got.Held)
+	require.Equal(t, checkout.HoldFee, got.Held)
 	f.exec(t, `UPDATE payout SET held_at = held_at - interval '23:59'`)
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.HoldLimit, got.Held)
+	require.Equal(t, checkout.HoldFee, got.Held)
 	f.exec(t, `UPDATE payout SET held_at = held_at - interval '1 minute'`)
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
 
 	// The same call again, of a run that was believed dead, signs nothing although it now could.
-	f.Limits = generous
+	f.chain.planErr = nil
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
 	require.Equal(t, checkout.TransferOutcome{Failure: checkout.PayoutInsufficientLiquidity, Generation: 1}, got)
@@ -211,10 +211,10 @@ func TestTransfer_FailsWhenItsPatienceIsOver(t *testing.T) {
 	// A retry has a patience of its own.
 	_, err = f.Store.RetryPayout(t.Context(), ref)
 	require.NoError(t, err)
-	f.Limits.Payout = 1
+	f.chain.planErr = checkout.ErrFeeTooHigh
 	got, err = f.Transfer(t.Context(), ref)
 	require.NoError(t, err)
-	require.Equal(t, checkout.HoldLimit, got.Held)
+	require.Equal(t, checkout.HoldFee, got.Held)
 }
 
 func TestTransfer_AnInvalidAddressFailsBeforeAnythingIsSigned(t *testing.T) {
@@ -349,4 +349,58 @@ func TestHoldPayout_ComesTooLateForASignedPayout(t *testing.T) {
 	require.Equal(t, checkout.TransferOutcome{}, held)
 	p := f.read(t, ref)
 	require.Equal(t, []any{checkout.PayoutFailure(""), checkout.PayoutHold("")}, []any{p.Failure, p.Hold})
+}
+
+// TestTransfer_APayoutAboveTheLimitWaitsForAPerson: time does not make it smaller.
+func TestTransfer_APayoutAboveTheLimitWaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]checkout.PayoutLimits{
+		"of a payout":      {Payout: 10_691, MerchantDay: 1_000_000, Day: 1_000_000, MerchantUnsettled: 1_000_000},
+		"of any day":       {Payout: 1_000_000, MerchantDay: 1_000_000, Day: 10_691, MerchantUnsettled: 1_000_000},
+		"of a merchant":    {Payout: 1_000_000, MerchantDay: 10_691, Day: 1_000_000, MerchantUnsettled: 1_000_000},
+		"nothing is large": {MerchantUnsettled: 1_000_000},
+	} {
+		f := newFixture(t)
+		ref := f.usdc(t)
+		f.Limits = limits
+		large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+		for range 2 {
+			got, err := f.Transfer(t.Context(), ref)
+			require.NoError(t, err)
+			require.Equal(t, large, got, name)
+			f.exec(t, `UPDATE payout SET held_at = held_at - interval '25 hours'`)
+		}
+		entry := checkout.AuditEntry{
+			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: f.owner.MerchantID, Actor: "operator",
+			Action: "payout.released", Subject: ref.ID,
+		}
+		require.NoError(t, f.Store.ReleasePayout(t.Context(), ref, entry))
+		require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE subject = $1`, ref.ID))
+		require.Equal(t, true, f.due(t, ref))
+		f.send(t, ref)
+		require.ErrorIs(t, f.Store.ReleasePayout(t.Context(), ref), checkout.ErrConflict, "it is sent")
+	}
+}
+
+// TestTransfer_ARetriedPayoutIsReleasedAnew: its destination may be another one by then.
+func TestTransfer_ARetriedPayoutIsReleasedAnew(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.usdc(t)
+	f.Limits.Payout = 10_691
+	large := checkout.TransferOutcome{Held: checkout.HoldLarge, Generation: 1}
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, large, got)
+	require.NoError(t, f.Store.ReleasePayout(t.Context(), ref))
+	_, err = f.Store.RefusePayout(t.Context(), f.read(t, ref), checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	_, err = f.Store.FinishPayout(t.Context(), ref, 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	large.Generation = 2
+	got, err = f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, large, got)
 }

@@ -9,7 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 
 	"example.com/checkout/api/web"
 	"example.com/checkout/storage"
@@ -40,12 +45,23 @@ type Config struct {
 	Verify func(payload []byte, signature string) (storage.AcquirerEvent, error)
 }
 
+// reportsCame counts the reports. An error here means a bad instrument name: a bug.
+var reportsCame, _ = otel.Meter("example.com/checkout/api/acquirer").Int64Counter("checkout.acquirer.reports",
+	metric.WithUnit("{report}"), metric.WithDescription("Reports of the card network, by what became of them."))
+
+const outcomeKey = attribute.Key("checkout.acquirer.report.outcome")
+
+// count counts a report: "taken", "refused" because its signature is wrong, or "unread".
+func count(ctx context.Context, outcome string) {
+	reportsCame.Add(ctx, 1, metric.WithAttributes(outcomeKey.String(outcome)))
+}
+
 // signalTimeout is short: the card network waits for the answer, and the session looks by itself.
 const signalTimeout = 3 * time.Second
 
-// New returns the handler of Path. It answers 200 when the report is stored, 400 when the report is
-// not the network's, 413 when it is too large, and 503 when it cannot be stored; the network then
-// sends it again for days.
+// New returns the handler of Path. It answers 200 when the report is stored or can never be, 400 when the
+// report is not the network's, 413 when it is too large, and 503 when PostgreSQL does not take it now. The
+// network sends again for days what gets no 200.
 func New(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		web.SetDataHeaders(w.Header())
@@ -72,17 +88,28 @@ func (c Config) take(w http.ResponseWriter, r *http.Request) (int, error) {
 	}
 	event, err := c.Verify(payload, r.Header.Get("Stripe-Signature"))
 	if err != nil {
+		count(r.Context(), "refused")
 		return http.StatusBadRequest, err
 	}
 	if _, err := c.Note(r.Context(), event); err != nil {
 		return http.StatusServiceUnavailable, err
 	}
+	if !event.Unread {
+		count(r.Context(), "taken")
+	}
 	return http.StatusOK, nil
 }
 
 // Note stores a report, and makes the session look when the report is new. It returns whether it is. A
-// report about a risk is followed by the worker, because only the worker may ask the card network.
+// report about a risk is followed by the worker, because only the worker may ask the card network. A report
+// that cannot be read is counted and logged, and never stored: the network's own state is asked anyway.
 func (n Reports) Note(ctx context.Context, event storage.AcquirerEvent) (fresh bool, err error) {
+	if event.Unread {
+		count(ctx, "unread")
+		n.Log.ErrorContext(ctx, "a signed report of the card network cannot be read", "mode", event.Mode,
+			"id", strconv.QuoteToASCII(event.ID[:min(len(event.ID), 64)]))
+		return false, nil
+	}
 	if fresh, err = n.Store.NoteAcquirerEvent(ctx, event); fresh { // one that comes three times asks once
 		n.hurry(ctx, event)
 	}

@@ -12,10 +12,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"example.com/checkout/activities/stripe"
 	"example.com/checkout/api/acquirer"
@@ -55,7 +59,7 @@ func newDesk(t *testing.T) *desk {
 	}}, func(context.Context, checkout.Session) error { return nil })
 	require.NoError(t, err)
 	require.NoError(t, store.CreatePayment(t.Context(), storage.NewPayment{ID: d.payment, SessionID: d.session.ID, CardToken: "ctoken_1"}))
-	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: "1.08"}, reference)
+	_, err = store.BeginPayment(t.Context(), d.session.Ref, d.payment, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
 	require.NoError(t, err)
 	d.handler = acquirer.New(acquirer.Config{
 		Reports: acquirer.Reports{
@@ -69,6 +73,7 @@ func newDesk(t *testing.T) *desk {
 			e, err := stripe.VerifyEvent(payload, signature, []string{"whsec_old", secret})
 			return storage.AcquirerEvent{
 				ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, CreatedAt: e.CreatedAt,
+				Unread: e.Unread,
 			}, err
 		},
 	})
@@ -76,8 +81,13 @@ func newDesk(t *testing.T) *desk {
 }
 
 func report(id string) string {
-	return fmt.Sprintf(`{"id": %q, "object": "event", "type": "payment_intent.succeeded", "created": %d, "livemode": true,
-		"data": {"object": {"id": %q, "object": "payment_intent"}}}`, id, time.Now().Unix(), reference)
+	return fmt.Sprintf(`{"id": %s, "object": "event", "type": "payment_intent.succeeded", "created": %d, "livemode": true,
+		"data": {"object": {"id": %q, "object": "payment_intent"}}}`, quoted(id), time.Now().Unix(), reference)
+}
+
+// quoted writes a text of ASCII in JSON.
+func quoted(text string) string {
+	return `"` + strings.ReplaceAll(text, "\x00", `\u0000`) + `"`
 }
 
 func sign(body, key string, at time.Time) string {
@@ -120,20 +130,49 @@ func TestReports_DecideNothing(t *testing.T) {
 	require.Equal(t, checkout.StatusPending, got.Status, "a report of success completes nothing")
 }
 
-func TestReports_OfSomebodyElseAreRefused(t *testing.T) {
+// counted returns how many reports this process has counted as refused.
+func counted(t *testing.T) (n int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, collect().Collect(t.Context(), &all))
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if sum, ok := m.Data.(metricdata.Sum[int64]); ok && m.Name == "checkout.acquirer.reports" {
+				for _, p := range sum.DataPoints {
+					if outcome, _ := p.Attributes.Value("checkout.acquirer.report.outcome"); outcome.AsString() == "refused" {
+						n += p.Value
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+// collect returns the reader of this process's metrics. The global meter can be set once only.
+var collect = sync.OnceValue(func() *metric.ManualReader {
+	reader := metric.NewManualReader()
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	return reader
+})
+
+func TestReports_OfSomebodyElseAreRefusedAndCounted(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
+	before := counted(t)
 	body := report("evt_3")
 	for name, signature := range map[string]string{
 		"none":          "",
 		"wrong secret":  sign(body, "whsec_wrong", time.Now()),
 		"another body":  sign(body+" ", secret, time.Now()),
 		"old":           sign(body, secret, time.Now().Add(-6*time.Minute)),
+		"of the future": sign(body, secret, time.Now().Add(6*time.Minute)),
 		"no hex":        "t=1,v1=zz",
 		"a header of 1": "1",
 	} {
 		require.Equal(t, http.StatusBadRequest, d.send(body, signature), name)
 	}
+	require.Equal(t, before+7, counted(t))
 	large := strings.Repeat(" ", 1<<20) + body
 	require.Equal(t, http.StatusRequestEntityTooLarge, d.send(large, sign(large, secret, time.Now())))
 	require.Empty(t, d.told)
@@ -142,6 +181,31 @@ func TestReports_OfSomebodyElseAreRefused(t *testing.T) {
 	w := httptest.NewRecorder()
 	d.handler.ServeHTTP(w, r)
 	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
+
+// TestReports_ThatCanNeverBeStoredDoNotComeAgain: the network sends again what gets no 2xx, for days.
+func TestReports_ThatCanNeverBeStoredDoNotComeAgain(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	good := report("evt_5")
+	for name, body := range map[string]string{
+		"NUL in the id":        report("evt_\x00"),
+		"NUL in the type":      strings.Replace(good, "succeeded\"", `succeeded\u0000"`, 1),
+		"NUL in the object":    strings.Replace(good, reference, reference+`\u0000`, 1),
+		"an id of 4,000 bytes": report("evt_" + strings.Repeat("a", 4000)),
+		"no event":             `{}`,
+		"no JSON":              `x`,
+	} {
+		require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())), name)
+	}
+	require.Empty(t, d.told)
+
+	for i, created := range []int64{-1 << 62, -1, 1 << 40, 1 << 62} {
+		body := fmt.Sprintf(`{"id": "evt_at_%d", "object": "event", "type": "payment_intent.succeeded", "created": %d,
+			"livemode": true, "data": {"object": {"id": %q, "object": "payment_intent"}}}`, i, created, reference)
+		require.Equal(t, http.StatusOK, d.send(body, sign(body, secret, time.Now())), created)
+		require.Len(t, d.told, i+1, "a wrong time hides no payment: %d", created)
+	}
 }
 
 func TestReports_ThatCannotBeStoredComeAgain(t *testing.T) {

@@ -134,7 +134,8 @@ func sessionCells(s checkout.Session) []string {
 	return []string{
 		s.ID, string(s.Status), checkout.FormatTime(s.CreatedAt), optionalTime(s.EndedAt), s.Amount.String(),
 		string(s.Currency), fee, net, string(s.PayoutCurrency), customerOf(s), orderID(s.Metadata), t.ID,
-		string(t.Failure), t.PaymentMethod.Brand, t.PaymentMethod.Last4, p.ID, string(p.Status), p.Amount, string(s.Metadata),
+		string(t.Failure), t.PaymentMethod.Brand, t.PaymentMethod.Last4, p.ID, string(p.Status), p.Amount.String(),
+		string(s.Metadata),
 	}
 }
 
@@ -161,9 +162,9 @@ func (s *server) exportPayouts(v visit, w http.ResponseWriter) error {
 func payoutCells(p checkout.Payout) []string {
 	return []string{
 		p.ID, string(p.Status), checkout.FormatTime(p.CreatedAt), optionalTime(p.SentAt), optionalTime(p.ConfirmedAt),
-		optionalTime(p.FailedAt), p.Amount, string(p.Currency), p.Fee, p.Network, p.Destination, p.TxHash,
-		p.SourceAmount.String(), string(p.SourceCurrency), p.ExchangeRate, string(p.Failure), p.SessionID, p.TransactionID,
-		orderID(p.Metadata),
+		optionalTime(p.FailedAt), p.Amount.String(), string(p.Currency), p.Fee.String(), p.Network, p.Destination, p.TxHash,
+		p.SourceAmount.String(), string(p.SourceCurrency), p.ExchangeRate.String(), string(p.Failure), p.SessionID,
+		p.TransactionID, orderID(p.Metadata),
 	}
 }
 

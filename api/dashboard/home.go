@@ -13,8 +13,9 @@ import (
 // homePage shows a merchant's numbers in one mode.
 type homePage struct {
 	storage.Summary
-	Failing    []failing
-	Ranges     []choice // of the charts
+	Failing    []failing // at most maxAlarms
+	Folded     int       // how many more there are
+	Ranges     []choice  // of the charts
 	Currencies []choice
 	Reload     string // address of this page
 	Title      string // of the charts
@@ -29,6 +30,9 @@ type homePage struct {
 	TodayURL   string              // address of the list of today's sessions
 }
 
+// maxAlarms leaves the figures in sight.
+const maxAlarms = 3
+
 // choice is a link that shows the same page in another way.
 type choice struct {
 	Text    string
@@ -39,7 +43,7 @@ type choice struct {
 // failing is a registration whose last attempts all failed.
 type failing struct {
 	storage.FailingEndpoint
-	Host  string
+	Name  string // the URL without its query
 	Today bool   // Since is of the day in UTC
 	Again string // address of the form that sends again what was missed
 }
@@ -78,9 +82,11 @@ func (s *server) showHome(v visit) (answer, error) {
 	p.Ended = sessionsChart("ended", "Sessions that ended, by "+of.each, of.layout, sum.Periods)
 	p.Paid = paidChart("paid", "Paid in "+string(p.Currency)+", by "+of.each, of.layout, p.Currency, sum.Periods)
 	p.link(v, of.span)
-	for _, e := range sum.Failing {
+	shown := min(len(sum.Failing), maxAlarms)
+	p.Folded = len(sum.Failing) - shown
+	for _, e := range sum.Failing[:shown] {
 		p.Failing = append(p.Failing, failing{
-			FailingEndpoint: e, Host: webhook.HostPortOf(e.URL),
+			FailingEndpoint: e, Name: webhook.PlainURL(e.URL),
 			Today: !e.Since.Before(now.Truncate(24 * time.Hour)),
 			Again: addressOf(v.Path("/webhooks/"+e.ID+"/replay"), map[string]string{
 				"since": e.Oldest.UTC().Format(minute), "status": string(webhook.DeliveryFailed),

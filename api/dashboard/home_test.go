@@ -104,7 +104,7 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 		s.attempt("run", n+1, 500, "")
 	}
 	shown := viewer.get("/test/").text()
-	require.Contains(t, shown, "<strong>shop.example</strong></a> has failed since")
+	require.Contains(t, shown, "<strong>https://shop.example/hook</strong></a> has failed since")
 	require.Contains(t, shown, "The attempts go on")
 	require.NotContains(t, shown, "/hold")
 	_, err := s.store.EndDelivery(t.Context(), s.ref, "", webhook.DeliveryFailed)
@@ -120,6 +120,29 @@ func TestHome_AnAlarmForARegistrationThatFails(t *testing.T) {
 	require.NotNil(t, again)
 	require.Contains(t, developer.get(again[1]).text(), "One delivery", "it counts them at once")
 	require.NotContains(t, developer.get("/live/").text(), "has failed since")
+}
+
+// Six registrations on one host fail. Each alarm names its own, and three are enough to see above the figures.
+func TestHome_AlarmsNameTheURLAndFoldBeyondThree(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	viewer := d.as(checkout.RoleViewer)
+	for _, path := range []string{"orders", "stock", "mail", "ledger", "crm", "search"} {
+		e := webhook.Endpoint{Ref: checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)),
+			URL: "https://shop.example/" + path + "?token=canary", Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret()}
+		_, err := d.store.CreateEndpoint(t.Context(), e)
+		require.NoError(t, err)
+		d.exec(`INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at) VALUES ($1, now(), now(), now())`, e.ID)
+	}
+	shown := viewer.get("/test/")
+	require.Equal(t, 3, strings.Count(shown.body, `class="alarm"`))
+	names := regexp.MustCompile(`<strong>(https://shop.example/\w+)</strong>`).FindAllStringSubmatch(shown.body, -1)
+	require.Len(t, names, 3)
+	require.NotEqual(t, names[0][1], names[1][1])
+	require.NotContains(t, shown.body, "canary")
+	require.Contains(t, shown.text(), `<a href="/test/webhooks">3 more webhooks fail</a>`)
+	d.exec(`DELETE FROM webhook_endpoint_failure WHERE endpoint_id IN (SELECT endpoint_id FROM webhook_endpoint_failure LIMIT 2)`)
+	require.Contains(t, viewer.get("/test/").text(), "1 more webhook fails")
 }
 
 func TestChart_StacksBarsToScale(t *testing.T) {

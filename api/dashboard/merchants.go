@@ -30,9 +30,12 @@ const membershipField = "membership"
 // membershipHeader is the same for htmx, which loads parts of a page.
 const membershipHeader = "Membership"
 
+// isFor reports whether a page that was made for a member is for the visitor. "" is a request that does not say it.
+func (v visit) isFor(member string) bool { return member == "" || member == v.Member.ID }
+
 // checkMembership returns errOtherMerchant for a form that was shown to another of the person's members.
 func (v visit) checkMembership() error {
-	if of := v.PostFormValue(membershipField); of != "" && of != v.Member.ID {
+	if !v.isFor(v.PostFormValue(membershipField)) {
 		return errOtherMerchant
 	}
 	return nil
@@ -47,12 +50,7 @@ type signedInElse struct {
 
 // otherTokens returns the tokens of the merchants that are not open.
 func (s *server) otherTokens(r *http.Request) []string {
-	cookie, err := r.Cookie(s.cookieName(othersCookie))
-	if err != nil || cookie.Value == "" {
-		return nil
-	}
-	tokens := strings.Split(cookie.Value, ".")
-	return tokens[:min(len(tokens), maxOthers)]
+	return s.valuesOf(r, othersCookie, maxOthers)
 }
 
 // others returns the other merchants to which one person is signed in with tokens. A person is an e-mail address.
@@ -115,6 +113,16 @@ func (s *server) setOthers(w http.ResponseWriter, tokens []string) {
 		return
 	}
 	s.setCookie(w, othersCookie, strings.Join(tokens, "."), 0)
+}
+
+// forget signs the browser out of every merchant.
+func (s *server) forget(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Store.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
+		return err
+	}
+	s.setCookie(w, memberCookie, "", -1)
+	s.setOthers(w, nil)
+	return nil
 }
 
 // openMerchant serves POST /account/merchants/{id}: it opens another merchant to which the browser is signed in. When

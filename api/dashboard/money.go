@@ -80,7 +80,8 @@ func (sessionMoney) Native(t storage.PayoutTransfer) checkout.PayoutCurrency {
 // holdTexts say why a payout waits. Each continues a sentence that ends with the time of the next try.
 var holdTexts = map[checkout.PayoutHold]string{
 	checkout.HoldFloat:  "There is too little of the currency to send at present",
-	checkout.HoldLimit:  "A limit of payouts is reached",
+	checkout.HoldLimit:  "A limit of the payouts of a day is reached",
+	checkout.HoldLarge:  "It is above our largest payout, so a person releases it",
 	checkout.HoldFrozen: "Payouts are stopped at present",
 	checkout.HoldFee:    "The network's fee is too high at present",
 	checkout.HoldRate:   "The network's fee has no price at present",

@@ -21,7 +21,10 @@ func (s *server) retryPayout(v visit) (answer, error) {
 
 	entry := v.audit(checkout.PayoutRetried, p.ID, p.RetryDetail())
 	_, err = s.Workflows.RetryPayout(v.Context(), s.Store, p.Ref, entry, s.leftToReconcile)
+	reverted, isReverted := errors.AsType[*checkout.AddressRevertedError](err)
 	switch {
+	case isReverted:
+		return s.sessionPage(v, "The network reverted a transfer to "+reverted.Address+". "+reverted.Advice())
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
 		return s.sessionPage(v, "The payout has not failed, or it was retried already.")
 	case errors.Is(err, checkout.ErrTransferStands):

@@ -12,13 +12,15 @@ import (
 )
 
 // endedPayout creates a paid session and ends its payout. A failure of "" sends amount.
-func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount string, failure checkout.PayoutFailure) checkout.Ref {
+func (d *desk) endedPayout(merchant string, mode checkout.Mode, amount checkout.Crypto, failure checkout.PayoutFailure) checkout.Ref {
 	d.t.Helper()
 	s := d.newSession(merchant, mode, func(s *checkout.Session) { s.Metadata = []byte(`{}`) })
 	_, settled := d.pay(s, "")
 	ref := s.Owner.Ref(settled.PayoutID)
 	if failure == "" {
-		_, _, err := d.store.RecordTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1}, checkout.Transfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: "0.1"})
+		d.exec(`UPDATE payout SET currency = $2 WHERE id = $1`, ref.ID, amount.Currency())
+		_, _, err := d.store.RecordTransfer(d.t.Context(), checkout.Payout{Ref: ref, Generation: 1},
+			checkout.Transfer{Signed: []byte("x"), TxHash: "0x" + ref.ID, Amount: amount, Fee: amount})
 		require.NoError(d.t, err)
 	}
 	_, err := d.store.FinishPayout(d.t.Context(), ref, 1, failure)
@@ -41,12 +43,11 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 	viewer := d.as(checkout.RoleViewer)
 	require.Contains(t, viewer.get("/test/payouts").text(), "There is no payout yet")
 	const test = checkout.ModeTest
-	first := d.endedPayout(d.merchant, test, "0.100000000000000001", "")
-	second := d.endedPayout(d.merchant, test, "0.200000000000000002", "")
-	failed := d.endedPayout(d.merchant, test, "", checkout.PayoutInvalidAddress)
-	d.endedPayout(d.other, test, "7", "")
-	d.endedPayout(d.merchant, checkout.ModeLive, "8", checkout.PayoutNetworkError)
-	d.exec(`UPDATE payout SET currency = 'ETH' WHERE id = ANY ($1)`, []string{first.ID, second.ID})
+	first := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.100000000000000001", checkout.ETH), "")
+	second := d.endedPayout(d.merchant, test, checkout.MustCrypto("0.200000000000000002", checkout.ETH), "")
+	failed := d.endedPayout(d.merchant, test, checkout.Crypto{}, checkout.PayoutInvalidAddress)
+	d.endedPayout(d.other, test, checkout.MustCrypto("7", checkout.USDC), "")
+	d.endedPayout(d.merchant, checkout.ModeLive, checkout.MustCrypto("8", checkout.USDC), checkout.PayoutNetworkError)
 
 	today := func(days int) string { return time.Now().UTC().AddDate(0, 0, days).Format(time.DateOnly) }
 	for query, want := range map[string][]string{
@@ -76,7 +77,7 @@ func TestPayouts_FiltersAndSums(t *testing.T) {
 func TestPayouts_OlderKeepsTheFilter(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	ref := d.endedPayout(d.merchant, checkout.ModeTest, "1", "")
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, checkout.MustCrypto("1", checkout.USDC), "")
 	d.exec(`DO $$ BEGIN SET LOCAL session_replication_role = replica;
 		INSERT INTO checkout_session SELECT (jsonb_populate_record(s, jsonb_build_object('id', 'cs_' || lpad(i::text, 26, '0')))).* FROM checkout_session s, generate_series(1, 60) i;
 		INSERT INTO payout SELECT (jsonb_populate_record(p, jsonb_build_object('id', 'po_' || lpad(i::text, 26, '0'), 'session_id', 'cs_' || lpad(i::text, 26, '0')))).* FROM payout p, generate_series(1, 60) i; END $$`)
@@ -94,7 +95,7 @@ func TestPayouts_OlderKeepsTheFilter(t *testing.T) {
 func TestPayouts_AFailedOneIsMendedAndSentAgain(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	ref := d.endedPayout(d.merchant, checkout.ModeTest, "", checkout.PayoutInvalidAddress)
+	ref := d.endedPayout(d.merchant, checkout.ModeTest, checkout.Crypto{}, checkout.PayoutInvalidAddress)
 	owner, developer := d.as(checkout.RoleOwner), d.as(checkout.RoleDeveloper)
 	shown := owner.get("/test/payouts").text()
 	require.Contains(t, shown, "still the one that was refused: <code>sandbox:shop</code>")
@@ -130,8 +131,8 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
 	_, _, err = d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
-		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: "0.000345",
-	}, 21_000_071)
+		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
+	}, checkout.AccountStanding{Height: 21_000_071})
 	require.NoError(t, err)
 	require.Contains(t, viewer.get("/live/payouts").text(), `href="https://etherscan.io/tx/0xsecond"`)
 	require.NotContains(t, viewer.get("/live/payouts").text(), "too little")

@@ -62,6 +62,7 @@ var functions = template.FuncMap{
 	"words":  func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
 	"roles":  func() []checkout.Role { return checkout.Roles },
 	"string": func(v any) string { return fmt.Sprint(v) },
+	"now":    time.Now,
 	"ago":    func(t *time.Time) string { return showAgo(t, time.Now()) },
 
 	"currencies":       func() []checkout.Currency { return checkout.Currencies },

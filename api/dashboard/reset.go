@@ -91,11 +91,9 @@ func (s *server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Store.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
+	if err := s.forget(w, r); err != nil {
 		return err
 	}
-	s.setCookie(w, memberCookie, "", -1)
-	s.setOthers(w, nil)
 	http.Redirect(w, r, "/signin?reset=1", http.StatusSeeOther)
 	return nil
 }

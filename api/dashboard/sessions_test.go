@@ -49,7 +49,7 @@ func (d *desk) beginPayment(s checkout.Session) (id string) {
 	d.t.Helper()
 	id = checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(d.t, d.store.CreatePayment(d.t.Context(), storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "tok", Method: visa}))
-	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, checkout.Quote{Rate: "1.08"}, id)
+	_, err := d.store.BeginPayment(d.t.Context(), s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id)
 	require.NoError(d.t, err)
 	return id
 }
@@ -190,7 +190,7 @@ func TestSession_ShowsItsWholeTree(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.store.FinishAttempt(t.Context(), delivery, webhook.Attempt{Run: 1, Number: 1, Duration: 1234 * time.Millisecond, ErrorKind: webhook.ErrorTimeout}, time.Minute))
 	payout := checkout.Owner{MerchantID: d.merchant, Mode: checkout.ModeTest}.Ref(settled.PayoutID)
-	_, _, err = d.store.RecordTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: "1319.913333", Fee: "0.001"})
+	_, _, err = d.store.RecordTransfer(t.Context(), checkout.Payout{Ref: payout, Generation: 1}, checkout.Transfer{Signed: []byte("s"), TxHash: "0xfeed", Amount: checkout.MustCrypto("1319.913333", checkout.USDC), Fee: checkout.MustCrypto("0.001", checkout.USDC)})
 	require.NoError(t, err)
 	run := `href="https://temporal.example/namespaces/shop.a1b2c/workflows/` + payout.ID + `"`
 	require.Contains(t, d.as(checkout.RoleViewer).get("/test/sessions/"+s.ID).body, run, "a payout on the way may have a run")
@@ -317,12 +317,12 @@ func TestSession_EverythingIsText(t *testing.T) {
 		_, settled := d.pay(s, checkout.FailureCardDeclined)
 		require.Empty(t, settled.Deliveries)
 		d.pay(s, "")
-		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, amount = $5, status = 'failed'`, "d"+payload, "n"+payload, "x"+payload, "f"+payload, "a"+payload)
+		d.exec(`UPDATE payout SET destination = $1, network = $2, tx_hash = $3, failure = $4, status = 'failed'`, "d"+payload, "n"+payload, "x"+payload, "f"+payload)
 		d.exec(`UPDATE transaction SET payment_method = $1, failure = $2 WHERE status = 'failed'`, fmt.Sprintf(`{"brand": %q, "last4": %q, "country": %q}`, "b"+payload, "l"+payload, "c"+payload), "w"+payload)
 		d.exec(`UPDATE checkout_session SET webhook_url = $1 WHERE id = $2`, "u"+payload, s.ID)
 		page := viewer.get("/test/sessions/" + s.ID)
 		require.Equal(t, 200, page.status)
-		for _, prefix := range []string{"", "k", "e", "r", "d", "n", "x", "f", "a", "l", "c", "w", "u"} {
+		for _, prefix := range []string{"", "k", "e", "r", "d", "n", "x", "f", "l", "c", "w", "u"} {
 			requireText(t, page, prefix+payload)
 		}
 		list := viewer.get("/test/sessions")
@@ -346,15 +346,15 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	d.t.Helper()
 	ctx := d.t.Context()
 	standing := checkout.AccountStanding{
-		NextNonce: 7, FinalNonce: 7, Height: 21_000_000, Balances: map[string]string{"ETH": "5", "USDC": "900000", "USDT": "0"},
+		NextNonce: 7, FinalNonce: 7, Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
 	}
 	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
 	require.NoError(d.t, err)
 	p, _, err := d.store.Payout(ctx, ref)
 	require.NoError(d.t, err)
-	plan := checkout.TransferPlan{Currency: p.Currency, Destination: p.Destination, Amount: "1319.000000", Fee: "0.913333", MaxCost: "0.000700000000000000"}
-	version := func(hash string) func(context.Context, uint64) (checkout.TransferVersion, error) {
-		return func(_ context.Context, nonce uint64) (checkout.TransferVersion, error) {
+	plan := checkout.TransferPlan{Destination: p.Destination, Amount: checkout.MustCrypto("1319.000000", checkout.USDC), Fee: checkout.MustCrypto("0.913333", checkout.USDC), MaxCost: checkout.MustCrypto("0.000700000000000000", checkout.ETH)}
+	version := func(hash string) storage.Sign {
+		return func(_ context.Context, plan checkout.TransferPlan, nonce uint64) (checkout.TransferVersion, error) {
 			return checkout.TransferVersion{TransferPlan: plan, Nonce: nonce, TxHash: hash, Raw: []byte("bytes that move money")}, nil
 		}
 	}
@@ -366,7 +366,7 @@ func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	require.Equal(d.t, checkout.SigningGo, got.Step)
 	live, err := d.store.LiveTransfers(ctx, account.ID, 1)
 	require.NoError(d.t, err)
-	_, added, err := d.store.AddVersion(ctx, live[0], plan, func(ctx context.Context) (checkout.TransferVersion, error) { return version("0xsecond")(ctx, 7) })
+	_, added, err := d.store.AddVersion(ctx, live[0], plan, version("0xsecond"))
 	require.NoError(d.t, err)
 	require.True(d.t, added)
 	return live[0]
@@ -423,8 +423,8 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NotContains(t, got.text(), "Waits")
 
 	_, ended, err := d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
-		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: "0.000345",
-	}, 21_000_071)
+		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
+	}, checkout.AccountStanding{Height: 21_000_071})
 	require.NoError(t, err)
 	require.True(t, ended)
 	got = viewer.get(path)
@@ -476,6 +476,59 @@ func TestRetryPayout_OnlyOwnersAndItIsNoted(t *testing.T) {
 	require.Equal(t, []string{payout.ID}, started)
 	require.Equal(t, int64(1), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried' AND subject = $1 AND mode = 'test'
 		AND detail LIKE '%invalid_address'`, payout.ID))
+}
+
+// What a retry pays is said before it is asked for, and after it was signed.
+func TestRetryPayout_SaysWhichRateItHas(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	_, settled := d.pay(s, "")
+	_, err := d.store.FinishPayout(t.Context(), s.Owner.Ref(settled.PayoutID), 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
+	require.NotContains(t, owner.get(path).text(), "locked", "rates of the sandbox are fixed")
+	d.exec(`UPDATE transaction SET rate_until = now() + interval '1 hour'`)
+	require.Contains(t, owner.get(path).text(), "Its exchange rate is locked until")
+	d.exec(`UPDATE transaction SET rate_until = now() - interval '1 hour'`)
+	require.Contains(t, owner.get(path).text(), "The lock of its exchange rate has ended: it has the rate 1.08, or a lower one")
+	d.exec(`UPDATE payout SET exchange_rate = '1.02'`)
+	require.Contains(t, owner.get(path).text(), "at 1.02 (1.08 when the customer paid)")
+}
+
+// revertedTransfer stores that the network reverted a transfer of payout $1 to its merchant's present address.
+const revertedTransfer = `
+	WITH account AS (
+		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block, seen_height, created_at)
+		VALUES ('tre_1', 'test', 'ethereum', 'eip155:1', '0x1', 1, 1, 1, now())
+	), signed AS (
+		INSERT INTO transfer (id, account_id, nonce, status, base, created_at, ended_at, proved, height, block_hash, tx_hash, cost)
+		VALUES ('tr_1', 'tre_1', 0, 'reverted', 1, now(), now(), 3, 2, '0xb', '0xt', 0)
+	), version AS (
+		INSERT INTO transfer_version (tx_hash, transfer_id, number, currency, destination, amount, fee, max_cost, terms, raw, created_at)
+		SELECT '0xt', 'tr_1', 1, p.currency, a.address, 1, 0, 0, '{}', '', now()
+		FROM payout p JOIN payout_address a USING (merchant_id, mode, currency) WHERE p.id = $1
+	)
+	INSERT INTO transfer_payout (transfer_id, payout_id, merchant_id, mode, currency, amount, fee, value, standing, created_at)
+	SELECT 'tr_1', id, merchant_id, mode, currency, 1, 0, 100, false, now() FROM payout WHERE id = $1`
+
+// The network reverted a transfer: the person reads what to do, and when the announced address holds.
+func TestRetryPayout_AfterARevertedTransferNeedsAnotherAddress(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	s := d.newSession(d.merchant, checkout.ModeTest)
+	_, settled := d.pay(s, "")
+	payout := s.Owner.Ref(settled.PayoutID)
+	_, err := d.store.FinishPayout(t.Context(), payout, 1, checkout.PayoutInvalidAddress)
+	require.NoError(t, err)
+	d.exec(revertedTransfer, payout.ID)
+	owner, path := d.as(checkout.RoleOwner), "/test/sessions/"+s.ID
+	got := owner.post(path + "/retry_payout")
+	require.Equal(t, 422, got.status)
+	require.Contains(t, got.text(), "The network reverted a transfer to sandbox:shop. Set another payout address in the settings")
+	d.exec(`UPDATE payout_address SET next_network = network, next_address = 'sandbox:new', next_by = 'ann', next_at = '2100-01-02T03:04:05Z'`)
+	require.Contains(t, owner.post(path+"/retry_payout").text(), "The payout address changes at 2100-01-02T03:04:05.000Z. Retry the payout then.")
+	require.Equal(t, int64(0), value[int64](d, `SELECT count(*) FROM audit_entry WHERE action = 'payout.retried'`))
 }
 
 func TestSession_CallsADeliveryAsTheLogDoes(t *testing.T) {

@@ -126,13 +126,27 @@ var payloads = []string{
 	`--><script>alert(1)</script>`, `<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>`, `\"><script>x</script>`, `<div hx-get="/signout" hx-trigger="load">`,
 }
 
+func TestPayoutAddresses_NoDoorTakesOneThatCannotBePaid(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	owner := d.as(checkout.RoleOwner)
+	for _, mode := range []string{"/live", "/test"} {
+		for _, address := range []string{"0x0000000000000000000000000000000000000001", "0x000000000000000000000000000000000000fFfF"} {
+			refused := owner.form(mode+"/settings", mode+"/settings/payout").send("address_ETH", address, "password", password)
+			require.Equal(t, 422, refused.status)
+			require.Contains(t, refused.text(), "The address is below 0x10000, where the network's own contracts are")
+		}
+	}
+	require.Zero(t, value[int](d, `SELECT count(*) FROM payout_address WHERE merchant_id = $1 AND currency = 'ETH'`, d.merchant))
+}
+
 func TestPayoutAddresses_LiveModeRefusesReservedAddresses(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(c *Config) { c.Addresses.Reserved = []string{goodAddress} })
+	d := newDesk(t, func(c *Config) { c.Addresses.Reserved = map[checkout.Mode][]string{checkout.ModeLive: {goodAddress}} })
 	owner := d.as(checkout.RoleOwner)
 	refused := owner.form("/live/settings", "/live/settings/payout").send("address_ETH", goodAddress, "password", password)
 	require.Equal(t, 422, refused.status)
-	require.Contains(t, refused.text(), "The address is the treasury's or a token's")
+	require.Contains(t, refused.text(), "The address is the treasury's or a contract's")
 	require.Zero(t, value[int](d, `SELECT count(*) FROM payout_address WHERE merchant_id = $1 AND mode = 'live'`, d.merchant))
 	require.Equal(t, 303, owner.form("/test/settings", "/test/settings/payout").send("address_ETH", goodAddress, "password", password).status)
 }

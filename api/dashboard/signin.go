@@ -148,12 +148,7 @@ func (s *server) guesser(r *http.Request, account, hash string) string {
 
 // knownBrowsers returns the values that a browser keeps, one for each account that signed in.
 func (s *server) knownBrowsers(r *http.Request) []string {
-	cookie, err := r.Cookie(s.cookieName(knownCookie))
-	if err != nil {
-		return nil
-	}
-	values := strings.Split(cookie.Value, ".")
-	return values[:min(len(values), maxKnown)]
+	return s.valuesOf(r, knownCookie, maxKnown)
 }
 
 // addKnown makes a browser keep the value for the account with the password of hash, and those for the others.
@@ -209,11 +204,9 @@ func (s *server) startSession(
 
 // signOut serves POST /signout. It signs the browser out of every merchant.
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) error {
-	if err := s.Store.SignOut(r.Context(), hashesOf(s.tokens(r))...); err != nil {
+	if err := s.forget(w, r); err != nil {
 		return err
 	}
-	s.setCookie(w, memberCookie, "", -1)
-	s.setOthers(w, nil)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 	return nil
 }
@@ -244,6 +237,16 @@ func (s *server) cookieName(name string) string {
 		return "__Host-" + name
 	}
 	return name
+}
+
+// valuesOf returns the values, joined by points, of a cookie: most of them at most.
+func (s *server) valuesOf(r *http.Request, name string, most int) []string {
+	cookie, err := r.Cookie(s.cookieName(name))
+	if err != nil || cookie.Value == "" {
+		return nil
+	}
+	values := strings.Split(cookie.Value, ".")
+	return values[:min(len(values), most)]
 }
 
 func (s *server) setCookie(w http.ResponseWriter, name, value string, maxAge int) {

@@ -41,7 +41,7 @@ func (s *server) streamDeliveries(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 
-	if of := r.URL.Query().Get("of"); of != "" && of != v.Member.ID { // another merchant is open meanwhile
+	if !v.isFor(r.URL.Query().Get("of")) { // another merchant is open meanwhile
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, err := io.WriteString(w, changed) // makes the page load, and so become that merchant's
 		return err

@@ -107,7 +107,7 @@ func (s *server) signedIn(needs checkout.Role, h handler) web.Handler {
 		if err != nil {
 			return err
 		}
-		if of := r.Header.Get(membershipHeader); of != "" && of != v.Member.ID {
+		if !v.isFor(r.Header.Get(membershipHeader)) {
 			w.Header().Set("HX-Refresh", "true") // the whole page becomes that of the merchant that is open
 			return errOtherMerchant
 		}

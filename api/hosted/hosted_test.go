@@ -136,7 +136,7 @@ func (f fakeHandle) Get(_ context.Context, into any) error {
 func decides(result checkout.ChargeResult) func(*harness, checkout.Ref, string) (workflows.PaymentResult, error) {
 	return func(h *harness, ref checkout.Ref, id string) (workflows.PaymentResult, error) {
 		ctx := h.t.Context()
-		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: "1.08"}, id); err != nil {
+		if _, err := h.store.BeginPayment(ctx, ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, id); err != nil {
 			return workflows.PaymentResult{}, refused(workflows.ErrTypePaymentNotFound)
 		}
 		result.Method = checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}

@@ -126,7 +126,7 @@ func TestLive_TheCardIsLeftOutWhileItIsUnknown(t *testing.T) {
 	h, id := newLiveHarness(t)
 	var stored checkout.PaymentMethod
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: "1.08"}, txn)
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		_, _, err = h.store.RecordCharge(t.Context(), ref, txn, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 		require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestTestNetworks_TheReturnAsksTheNetworkOfThePayment(t *testing.T) {
 		}
 		id, txn := h.session(), checkout.NewID(checkout.PrefixTransaction)
 		require.NoError(t, h.store.CreatePayment(t.Context(), storage.NewPayment{ID: txn, SessionID: id, CardToken: "t", Acquirer: acquirer}))
-		_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn)
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		h.requireRedirect(h.get("/"+id+"/return"), "/checkout/"+id)
 		require.Equal(t, want, asked, acquirer)

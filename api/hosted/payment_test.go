@@ -228,7 +228,7 @@ func TestPay_UnknownOutcomeThatHadBegunShowsProcessing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.pay = func(h *harness, ref checkout.Ref, txn string) (workflows.PaymentResult, error) {
-		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: "1.08"}, txn)
+		_, err := h.store.BeginPayment(t.Context(), ref, txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		require.NoError(t, err)
 		return workflows.PaymentResult{}, context.DeadlineExceeded
 	}
@@ -249,7 +249,7 @@ func TestCancel_MakesAPaymentOfUnknownOutcomeImpossible(t *testing.T) {
 	w := h.post("/"+id+"/cancel", url.Values{"payment": {txn}})
 	h.requireRedirect(w, "/checkout/"+id)
 	require.Contains(t, h.follow(w), `name="card_number"`)
-	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn) // the message arrives late
+	_, err := h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn) // the message arrives late
 	require.ErrorIs(t, err, checkout.ErrNotFound)
 	h.pay = succeeds
 	require.Contains(t, h.follow(h.post("/"+id, goodCard())), "Payment successful")
@@ -265,7 +265,7 @@ func TestCancel_RacesTheBeginning(t *testing.T) {
 		var wg sync.WaitGroup
 		var beginErr error
 		wg.Go(func() {
-			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: "1.08"}, txn)
+			_, beginErr = h.store.BeginPayment(t.Context(), h.refs[id], txn, checkout.Quote{Rate: checkout.MustRate("1.08")}, txn)
 		})
 		wg.Go(func() { h.post("/"+id+"/cancel", url.Values{"payment": {txn}}) })
 		wg.Wait()
@@ -291,7 +291,7 @@ func TestPay_RefusedIsDropped(t *testing.T) {
 		h.paid, h.pay = nil, refuses(errType)
 		id := h.session()
 		h.requireRedirect(h.post("/"+id, goodCard()), "/checkout/"+id+want)
-		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: "1.08"}, h.paid[0])
+		_, err := h.store.BeginPayment(t.Context(), h.refs[id], h.paid[0], checkout.Quote{Rate: checkout.MustRate("1.08")}, h.paid[0])
 		require.ErrorIs(t, err, checkout.ErrNotFound, errType)
 		require.Contains(t, h.get("/"+id+"?processing").Body.String(), "is being processed")
 	}

@@ -707,6 +707,21 @@ func (e PaymentRefundedError) Valid() bool {
 	}
 }
 
+// Defines values for PayoutAddressRevertedError.
+const (
+	PayoutAddressRevertedErrorPayoutAddressReverted PayoutAddressRevertedError = "payout_address_reverted"
+)
+
+// Valid indicates whether the value is a known member of the PayoutAddressRevertedError enum.
+func (e PayoutAddressRevertedError) Valid() bool {
+	switch e {
+	case PayoutAddressRevertedErrorPayoutAddressReverted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PayoutCurrency.
 const (
 	BTC  PayoutCurrency = "BTC"
@@ -2118,10 +2133,15 @@ type Payout struct {
 	// Destination Your payout address.
 	Destination string `json:"destination"`
 
-	// ExchangeRate `currency` for one unit of `source_currency`.
+	// ExchangeRate `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, it falls to the rate of that time if that is lower. It never rises.
 	//
 	// Examples: 161.726300
 	ExchangeRate Decimal `json:"exchange_rate"`
+
+	// ExchangeRateLockedUntil Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. Events of earlier versions lack it.
+	//
+	// Examples: 2026-11-03T09:14:05.391Z
+	ExchangeRateLockedUntil *OptionalTime `json:"exchange_rate_locked_until,omitempty"`
 
 	// FailedAt RFC 3339 in UTC with milliseconds, or null.
 	//
@@ -2141,6 +2161,11 @@ type Payout struct {
 
 	// Livemode True in live mode, false in test mode.
 	Livemode Livemode `json:"livemode"`
+
+	// LockedExchangeRate The `exchange_rate` when the customer paid. Events of earlier versions lack it.
+	//
+	// Examples: 161.726300
+	LockedExchangeRate *Decimal `json:"locked_exchange_rate,omitempty"`
 
 	// Metadata Your own pairs, as they were sent: at most 50, keys of 1 to 40 characters, values strings of at most 500 characters,
 	// numbers or booleans; 16 KiB altogether. They come back in every event of the session. `order_id`, when there is one, names
@@ -2190,6 +2215,24 @@ type PayoutAddress struct {
 	// Network The chain of a payout.
 	Network Network `json:"network"`
 }
+
+// PayoutAddressReverted defines model for PayoutAddressReverted.
+type PayoutAddressReverted struct {
+	// AddressChangesAt When the change of the payout address that you announced holds; absent when you announced none.
+	//
+	// Examples: 2026-11-03T09:12:44.218Z
+	AddressChangesAt *Time                      `json:"address_changes_at,omitempty"`
+	Error            PayoutAddressRevertedError `json:"error"`
+
+	// Message Words for people, which may change.
+	Message string `json:"message"`
+
+	// RequestId Examples: req_06gt1bnbpcf2f2kacfp29vf6mg
+	RequestId RequestId `json:"request_id"`
+}
+
+// PayoutAddressRevertedError defines model for PayoutAddressReverted.Error.
+type PayoutAddressRevertedError string
 
 // PayoutConflict defines model for PayoutConflict.
 type PayoutConflict struct {
@@ -4208,6 +4251,40 @@ func (t *PayoutConflict) MergePaymentRefunded(v PaymentRefunded) error {
 	return err
 }
 
+// AsPayoutAddressReverted returns the union data inside the PayoutConflict as a PayoutAddressReverted
+func (t PayoutConflict) AsPayoutAddressReverted() (PayoutAddressReverted, error) {
+	var body PayoutAddressReverted
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromPayoutAddressReverted overwrites any union data inside the PayoutConflict as the provided PayoutAddressReverted
+func (t *PayoutConflict) FromPayoutAddressReverted(v PayoutAddressReverted) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_address_reverted"}`))
+	t.union = b
+	return err
+}
+
+// MergePayoutAddressReverted performs a merge with any union data inside the PayoutConflict, using the provided PayoutAddressReverted
+func (t *PayoutConflict) MergePayoutAddressReverted(v PayoutAddressReverted) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	b, err = runtime.JSONMerge(b, []byte(`{"error":"payout_address_reverted"}`))
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
 // AsIdempotencyConflict returns the union data inside the PayoutConflict as a IdempotencyConflict
 func (t PayoutConflict) AsIdempotencyConflict() (IdempotencyConflict, error) {
 	var body IdempotencyConflict
@@ -4260,6 +4337,8 @@ func (t PayoutConflict) ValueByDiscriminator() (interface{}, error) {
 		return t.AsIdempotencyConflict()
 	case "payment_refunded":
 		return t.AsPaymentRefunded()
+	case "payout_address_reverted":
+		return t.AsPayoutAddressReverted()
 	case "payout_not_failed":
 		return t.AsPayoutNotFailed()
 	case "transfer_not_final":

@@ -115,38 +115,11 @@ func (a *Acquirer) charge(ctx context.Context, tx pgx.Tx, q request, i, method o
 		return answer{}, err
 	}
 	if c.disputed {
-		if err := a.dispute(ctx, tx, ch, "fraudulent"); err != nil {
+		if err := a.dispute(ctx, tx, ch, "fraudulent", "needs_response"); err != nil {
 			return answer{}, err
 		}
 	}
 	return ok(i), a.emit(ctx, tx, q, "payment_intent.succeeded", i)
-}
-
-// settlesAfter is how long the money of a charge is pending, as Stripe's is by default in the USA.
-const settlesAfter = 2 * 24 * time.Hour
-
-// settle books a charge that succeeded. It costs 2.9 % and 0.30.
-func (a *Acquirer) settle(ctx context.Context, tx pgx.Tx, ch object) error {
-	ch["balance_transaction"] = nil
-	if ch.text("status") != succeeded {
-		return nil
-	}
-	id := newID("txn_")
-	b, err := a.mock.fixture(ctx, "/v1/balance_transactions/"+id)
-	if err != nil {
-		return err
-	}
-	amount := ch.number("amount")
-	cost := (amount*29+500)/1000 + 30
-	b["id"], b["type"], b["reporting_category"], b["status"] = id, kindCharge, kindCharge, "pending"
-	b["source"], b["currency"], b["exchange_rate"] = ch.text("id"), ch.text("currency"), nil
-	b["amount"], b["fee"], b["net"], b["created"] = amount, cost, amount-cost, ch["created"]
-	b["available_on"] = ch.number("created") + int64(settlesAfter.Seconds())
-	b["fee_details"] = []any{object{
-		"amount": cost, "currency": ch.text("currency"), "type": "stripe_fee", "description": "Stripe processing fees", "application": nil,
-	}}
-	ch["balance_transaction"] = id
-	return insert(ctx, tx, b, "", "")
 }
 
 // refuse records the bank's no.

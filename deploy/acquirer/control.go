@@ -60,15 +60,18 @@ func (a *Acquirer) control() http.Handler {
 		return nil, err
 	})
 	handle("POST /disputes/{intent}", func(r *http.Request) (any, error) {
-		return nil, a.disputeIntent(r.Context(), r.PathValue("intent"), "fraudulent")
+		return nil, a.setDispute(r.Context(), r.PathValue("intent"), "needs_response")
 	})
 	handle("POST /disputes/{intent}/{status}", func(r *http.Request) (any, error) {
-		return nil, a.endDispute(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+		return nil, a.setDispute(r.Context(), r.PathValue("intent"), r.PathValue("status"))
 	})
 	handle("POST /warnings/{intent}", func(r *http.Request) (any, error) {
 		return nil, a.warn(r.Context(), r.PathValue("intent"))
 	})
 	handle("POST /refunds/settle", func(r *http.Request) (any, error) { return nil, a.settleRefunds(r.Context()) })
+	handle("POST /refunds/{intent}/{status}", func(r *http.Request) (any, error) {
+		return nil, a.setRefund(r.Context(), r.PathValue("intent"), r.PathValue("status"))
+	})
 	handle("GET /facts", func(r *http.Request) (any, error) { return a.facts(r.Context()) })
 	handle("GET /addresses", func(*http.Request) (any, error) {
 		return Addresses{API: a.APIURL(), Script: a.ScriptURL()}, nil
@@ -86,6 +89,8 @@ type Addresses struct {
 type Facts struct {
 	Intents []IntentFact `json:"intents"` // oldest first
 	Charges []ChargeFact `json:"charges"` // oldest first; the failed ones too
+	// Balance is what all balance transactions add up to before fees, by currency.
+	Balance map[string]int64 `json:"balance"`
 }
 
 // An IntentFact is one payment intent.
@@ -111,10 +116,10 @@ type ChargeFact struct {
 
 // facts reads everything. It belongs to tests, which compare it with what the service says.
 func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
-	f := Facts{Intents: []IntentFact{}, Charges: []ChargeFact{}}
+	f := Facts{Intents: []IntentFact{}, Charges: []ChargeFact{}, Balance: map[string]int64{}}
 	rows, err := a.db.Query(ctx, `
 		SELECT id, kind, coalesce(intent_id, ''), body FROM acquirer.object
-		WHERE kind IN ('payment_intent', 'charge') ORDER BY number`)
+		WHERE kind IN ('payment_intent', 'charge', 'balance_transaction') ORDER BY number`)
 	if err != nil {
 		return f, err
 	}
@@ -124,6 +129,10 @@ func (a *Acquirer) facts(ctx context.Context) (Facts, error) {
 		o, err := readObject(bytes.NewReader(body))
 		if err != nil {
 			return err
+		}
+		if kind == kindBalance {
+			f.Balance[o.text("currency")] += o.number("amount")
+			return nil
 		}
 		transaction := o.part("metadata").text("transaction_id")
 		if kind == kindIntent {
@@ -177,8 +186,9 @@ func (c Control) Dispute(ctx context.Context, intentID string) error {
 	return c.call(ctx, "POST", "/disputes/"+intentID, nil, nil)
 }
 
-// EndDispute decides the dispute of an intent: "won" or "lost".
-func (c Control) EndDispute(ctx context.Context, intentID, status string) error {
+// SetDispute gives the dispute of an intent one of Stripe's statuses. It opens one when there is none. The status
+// "resolution" is "prevented" by giving the customer the money.
+func (c Control) SetDispute(ctx context.Context, intentID, status string) error {
 	return c.call(ctx, "POST", "/disputes/"+intentID+"/"+status, nil, nil)
 }
 
@@ -190,6 +200,11 @@ func (c Control) Warn(ctx context.Context, intentID string) error {
 // SettleRefunds lets the banks decide the refunds that wait for them.
 func (c Control) SettleRefunds(ctx context.Context) error {
 	return c.call(ctx, "POST", "/refunds/settle", nil, nil)
+}
+
+// SetRefund gives the youngest refund of an intent one of Stripe's statuses.
+func (c Control) SetRefund(ctx context.Context, intentID, status string) error {
+	return c.call(ctx, "POST", "/refunds/"+intentID+"/"+status, nil, nil)
 }
 
 // Facts returns what happened.

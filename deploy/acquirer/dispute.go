@@ -8,8 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// dispute charges a payment back: the customer told the bank that it was not theirs.
-func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason string) error {
+// disputes says for each status of a dispute whether the card network holds the money, and whether the charge can
+// be refunded meanwhile. Source: docs.stripe.com/disputes/how-disputes-work.
+var disputes = map[string]struct{ holds, refundable, closed bool }{
+	"warning_needs_response": {refundable: true},
+	"warning_under_review":   {refundable: true},
+	"warning_closed":         {refundable: true, closed: true},
+	"needs_response":         {holds: true},
+	"under_review":           {holds: true},
+	"won":                    {refundable: true, closed: true},
+	"lost":                   {holds: true, closed: true},
+	// A block keeps the dispute away. A resolution gives the customer the money instead.
+	"prevented":  {refundable: true, closed: true},
+	"resolution": {holds: true, closed: true},
+}
+
+// disputeFee is what a chargeback costs, in minor units. It is not given back.
+const disputeFee = 15_00
+
+// dispute lets the bank dispute a charge, for the first time or once more.
+func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason, status string) error {
 	id := newID("du_")
 	d, err := a.mock.fixture(ctx, "/v1/disputes/"+id)
 	if err != nil {
@@ -17,8 +35,8 @@ func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason str
 	}
 	d["id"], d["charge"], d["payment_intent"] = id, ch.text("id"), ch.text("payment_intent")
 	d["amount"], d["currency"], d["created"] = ch.number("amount"), ch.text("currency"), time.Now().Unix()
-	d["livemode"], d["reason"], d["status"] = a.options.Livemode, reason, "needs_response"
-	d["is_charge_refundable"], d["metadata"] = false, object{}
+	d["livemode"], d["reason"], d["metadata"] = a.options.Livemode, reason, object{}
+	d["balance_transactions"], d["status"], d["payment_method_details"] = []any{}, "", object{"card": object{}}
 	ch["disputed"] = true
 	if err := update(ctx, tx, ch); err != nil {
 		return err
@@ -26,44 +44,93 @@ func (a *Acquirer) dispute(ctx context.Context, tx pgx.Tx, ch object, reason str
 	if err := insert(ctx, tx, d, ch.text("payment_intent"), ""); err != nil {
 		return err
 	}
-	return a.emit(ctx, tx, request{}, "charge.dispute.created", d)
+	return a.moveDispute(ctx, tx, d, status, "charge.dispute.created")
 }
 
-// disputeIntent disputes the charge of an intent, on command.
-func (a *Acquirer) disputeIntent(ctx context.Context, intentID, reason string) error {
+// moveDispute gives a dispute a status and moves its money.
+func (a *Acquirer) moveDispute(ctx context.Context, tx pgx.Tx, d object, status, event string) error {
+	card := d.part("payment_method_details").part("card")
+	from, to := disputes[d.text("status")], disputes[status]
+	if card.text("case_type") == "resolution" {
+		from = disputes["resolution"]
+	}
+	d["status"], d["is_charge_refundable"] = status, to.refundable
+	card["case_type"] = "chargeback"
+	switch status {
+	case "prevented":
+		card["case_type"] = "block"
+	case "resolution":
+		d["status"], card["case_type"] = "prevented", status
+	case "warning_needs_response", "warning_under_review", "warning_closed":
+		card["case_type"] = "inquiry"
+	}
+	d["payment_method_details"] = object{"type": "card", "card": card}
+	amount, fee := int64(0), int64(0)
+	switch {
+	case to.holds && !from.holds:
+		amount, fee = -d.number("amount"), disputeFee
+	case !to.holds && from.holds:
+		amount = d.number("amount")
+	}
+	if amount != 0 {
+		b, err := a.book(ctx, tx, d, "adjustment", amount, fee)
+		if err != nil {
+			return err
+		}
+		moved, _ := d["balance_transactions"].([]any) // none before the first
+		d["balance_transactions"] = append(moved, b)
+	}
+	if to.holds {
+		if err := a.failPending(ctx, tx, d.text("payment_intent")); err != nil {
+			return err
+		}
+	}
+	if err := update(ctx, tx, d); err != nil {
+		return err
+	}
+	return a.emit(ctx, tx, request{}, event, d)
+}
+
+// setDispute gives the youngest dispute of an intent a status, on command. When there is none, or it was decided
+// and is opened again, the bank disputes the charge.
+func (a *Acquirer) setDispute(ctx context.Context, intentID, status string) error {
+	to, known := disputes[status]
+	if !known {
+		return fmt.Errorf("%q is no status of a dispute", status)
+	}
 	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		i, _, err := find(ctx, tx, kindIntent, intentID)
 		if err != nil {
 			return err
 		}
-		ch, _, err := find(ctx, tx, kindCharge, i.text("latest_charge"))
-		if err != nil {
-			return err
-		}
-		return a.dispute(ctx, tx, ch, reason)
-	})
-}
-
-// endDispute decides the open dispute of an intent: "won" or "lost".
-func (a *Acquirer) endDispute(ctx context.Context, intentID, status string) error {
-	if status != "won" && status != "lost" {
-		return fmt.Errorf("a dispute is won or lost, not %q", status)
-	}
-	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
 		all, _, err := list(ctx, tx, page{kind: kindDispute, intentID: intentID, limit: 1})
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 {
-			return errMissing
+		if len(all) > 0 && (to.closed || !disputes[all[0].text("status")].closed) {
+			event := "charge.dispute.updated"
+			if to.closed {
+				event = "charge.dispute.closed"
+			}
+			return a.moveDispute(ctx, tx, all[0], status, event)
 		}
-		d := all[0]
-		d["status"] = status
-		if err := update(ctx, tx, d); err != nil {
+		ch, _, err := find(ctx, tx, kindCharge, i.text("latest_charge"))
+		if err != nil {
 			return err
 		}
-		return a.emit(ctx, tx, request{}, "charge.dispute.closed", d)
+		return a.dispute(ctx, tx, ch, "fraudulent", status)
 	})
+}
+
+// refundable reports whether no dispute of the intent forbids a refund.
+func refundable(ctx context.Context, tx pgx.Tx, intentID string) (bool, error) {
+	all, _, err := list(ctx, tx, page{kind: kindDispute, intentID: intentID, limit: 100})
+	for _, d := range all {
+		if !d.flag("is_charge_refundable") {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 // warn tells of an early fraud warning: the customer's bank believes that the charge is a fraud.

@@ -3,6 +3,7 @@ package acquirer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,6 +16,10 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 	if err != nil || no.status != 0 {
 		return no, err
 	}
+	mayRefund, err := refundable(ctx, tx, ch.text("payment_intent"))
+	if err != nil {
+		return answer{}, err
+	}
 	left := ch.number("amount") - ch.number("amount_refunded")
 	amount := number(q.form.Get("amount"))
 	if amount == 0 {
@@ -25,8 +30,8 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 		return refusal(http.StatusForbidden, "invalid_request_error", "secret_key_required", "Use a secret key."), nil
 	case !ch.flag("paid"):
 		return invalid("charge_not_refundable", "This charge was not paid."), nil
-	case ch.flag("disputed"):
-		return invalid("charge_disputed", "This charge has been charged back."), nil
+	case !mayRefund:
+		return invalid("charge_disputed", "This charge has been charged back; it cannot be refunded."), nil
 	case left == 0:
 		return invalid("charge_already_refunded", "This charge has already been refunded."), nil
 	case amount > left:
@@ -39,10 +44,15 @@ func (a *Acquirer) createRefund(ctx context.Context, tx pgx.Tx, q request) (answ
 	r := q.fixture
 	r["id"], r["amount"], r["currency"], r["charge"] = newID("re_"), amount, ch.text("currency"), ch.text("id")
 	r["payment_intent"], r["created"], r["metadata"] = ch.text("payment_intent"), time.Now().Unix(), metadata(q)
-	r["status"] = succeeded
+	r["status"], r["failure_reason"], r["failure_balance_transaction"] = succeeded, nil, nil
 	if cardNamed(cardName).refund == refundLater {
-		r["status"] = "pending"
+		r["status"] = pending
 	}
+	b, err := a.book(ctx, tx, r, kindRefund, -amount, 0)
+	if err != nil {
+		return answer{}, err
+	}
+	r["balance_transaction"] = b.text("id")
 	ch["amount_refunded"] = ch.number("amount_refunded") + amount
 	ch["refunded"] = ch.number("amount_refunded") == ch.number("amount")
 	if err := update(ctx, tx, ch); err != nil {
@@ -106,32 +116,82 @@ func (a *Acquirer) settleRefund(ctx context.Context, tx pgx.Tx, id string) error
 	if err != nil {
 		return err
 	}
-	kind := "refund.updated"
 	switch {
-	case cardNamed(cardName).refund == refundLater && r.text("status") == "pending":
-		r["status"] = succeeded
+	case cardNamed(cardName).refund == refundLater && r.text("status") == pending:
+		return a.moveRefund(ctx, tx, r, succeeded, "")
 	case cardNamed(cardName).refund == refundFails && r.text("status") == succeeded:
-		kind, r["status"], r["failure_reason"] = "refund.failed", "failed", "lost_or_stolen_card"
-	default:
-		return nil
+		return a.moveRefund(ctx, tx, r, failed, "lost_or_stolen_card")
+	}
+	return nil
+}
+
+// Statuses of a refund, beside succeeded and canceled.
+const (
+	pending = "pending"
+	failed  = "failed"
+)
+
+// moveRefund gives a refund a status. What does not reach the customer comes back to the account, and the charge
+// can be refunded again. A refund that has failed or was canceled stays so.
+func (a *Acquirer) moveRefund(ctx context.Context, tx pgx.Tx, r object, status, why string) error {
+	kind := "refund.updated"
+	switch r.text("status") {
+	case failed, canceled:
+		return fmt.Errorf("the refund %s has ended: it is %s", r.text("id"), r.text("status"))
+	}
+	r["status"] = status
+	if status == failed || status == canceled {
+		ch, _, err := find(ctx, tx, kindCharge, r.text("charge"))
+		if err != nil {
+			return err
+		}
+		ch["amount_refunded"], ch["refunded"] = ch.number("amount_refunded")-r.number("amount"), false
+		if err := update(ctx, tx, ch); err != nil {
+			return err
+		}
+		b, err := a.book(ctx, tx, r, "refund_failure", r.number("amount"), 0)
+		if err != nil {
+			return err
+		}
+		r["failure_reason"], r["failure_balance_transaction"] = why, b.text("id")
+	}
+	if status == failed {
+		kind = "refund.failed"
 	}
 	if err := update(ctx, tx, r); err != nil {
 		return err
 	}
-	if r.text("status") == "failed" {
-		if err := takeBack(ctx, tx, r); err != nil {
-			return err
-		}
-	}
 	return a.emit(ctx, tx, request{}, kind, r)
 }
 
-// takeBack makes the charge of a failed refund as it was before. It can be refunded again.
-func takeBack(ctx context.Context, tx pgx.Tx, r object) error {
-	ch, _, err := find(ctx, tx, kindCharge, r.text("charge"))
-	if err != nil {
-		return err
+// setRefund gives the youngest refund of an intent a status, on command.
+func (a *Acquirer) setRefund(ctx context.Context, intentID, status string) error {
+	reasons := map[string]string{
+		pending: "", needsAction: "", succeeded: "", failed: "expired_or_canceled_card", canceled: "merchant_request",
 	}
-	ch["amount_refunded"], ch["refunded"] = ch.number("amount_refunded")-r.number("amount"), false
-	return update(ctx, tx, ch)
+	why, known := reasons[status]
+	if !known {
+		return fmt.Errorf("%q is no status of a refund", status)
+	}
+	return pgx.BeginFunc(ctx, a.db, func(tx pgx.Tx) error {
+		all, _, err := list(ctx, tx, page{kind: kindRefund, intentID: intentID, limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return errMissing
+		}
+		return a.moveRefund(ctx, tx, all[0], status, why)
+	})
+}
+
+// failPending ends the refunds of an intent that wait, because its charge is charged back.
+func (a *Acquirer) failPending(ctx context.Context, tx pgx.Tx, intentID string) error {
+	all, _, err := list(ctx, tx, page{kind: kindRefund, intentID: intentID, limit: 100})
+	for _, r := range all {
+		if err == nil && r.text("status") == pending {
+			err = a.moveRefund(ctx, tx, r, failed, "charge_for_pending_refund_disputed")
+		}
+	}
+	return err
 }

@@ -30,7 +30,8 @@ func (c *call) deliveryFailedCommand() *cobra.Command {
 		Long: `Lists the deliveries of all merchants that are permanently failed now, the last that ended first.
 
 A delivery that was replayed is in the list only if the replay failed too. Temporal's UI cannot tell:
-a run that failed stays Failed there, whatever a later run did. checkout replay whd_… starts one again.`,
+a run that failed stays Failed there, whatever a later run did. checkout replay whd_… starts one again.
+A URL is shown without its query, which often holds a secret.`,
 		Example: "  checkout delivery failed --limit 10",
 		Args:    words(),
 		RunE: c.operator(func([]string) (accountAction, error) {
@@ -52,6 +53,7 @@ type listedDelivery struct {
 	Mode       checkout.Mode     `json:"mode"`
 	EventType  webhook.EventType `json:"event_type"`
 	Host       string            `json:"host"`
+	URL        string            `json:"url"`
 	Runs       int               `json:"runs"`
 	FailedAt   string            `json:"failed_at"`
 }
@@ -62,14 +64,15 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 		return err
 	}
 	listed := make([]listedDelivery, 0, len(failed))
-	rows := [][]string{{"ID", "MERCHANT", "MODE", "EVENT", "HOST", "RUNS", "FAILED"}}
+	rows := [][]string{{"ID", "MERCHANT", "MODE", "EVENT", "URL", "RUNS", "FAILED"}}
 	for _, d := range failed {
 		l := listedDelivery{
 			d.ID,
 			d.MerchantID,
 			d.Mode,
 			d.EventType,
-			d.Host,
+			webhook.HostOf(d.URL),
+			d.URL,
 			d.Runs,
 			checkout.FormatTime(d.FailedAt),
 		}
@@ -81,7 +84,7 @@ func (c console) listFailed(ctx context.Context, limit int, asJSON bool) error {
 				l.MerchantID,
 				string(l.Mode),
 				string(l.EventType),
-				l.Host,
+				l.URL,
 				strconv.Itoa(l.Runs),
 				l.FailedAt,
 			},

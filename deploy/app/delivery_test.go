@@ -18,7 +18,7 @@ func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
 	merchant := o.merchant()
 	store := o.store()
 	e, err := store.CreateEndpoint(t.Context(), webhook.Endpoint{
-		Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example/a",
+		Ref: checkout.Owner{MerchantID: merchant, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: "https://shop.example:8443/a?token=canary",
 		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
 	})
 	require.NoError(t, err)
@@ -46,5 +46,9 @@ func TestDeliveryFailed_DoesNotListWhatWasReplayedAndArrived(t *testing.T) {
 	require.Len(t, listed, 1)
 	require.Equal(t, failed.ID, listed[0]["id"])
 	require.Equal(t, "shop.example", listed[0]["host"])
+	require.Equal(t, "https://shop.example:8443/a", listed[0]["url"])
+	shown := o.must("delivery", "failed")
+	require.Contains(t, shown, "https://shop.example:8443/a ", "three registrations may share a host")
+	require.NotContains(t, shown, "canary")
 	o.refused("--limit must be 1 or more", "delivery", "failed", "--limit", "0")
 }

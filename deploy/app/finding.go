@@ -17,7 +17,7 @@ func (c *call) findingCommand() *cobra.Command {
 		Use:   "finding",
 		Short: "Look at what differs from the card network, and close what is settled",
 		Long: `A finding is a difference between the books and the card network that a person should explain. Most close
-by themselves when the difference is gone. A lost dispute and a refused refund stay until an operator closes them.`,
+by themselves when the difference is gone. A lost dispute and a failed refund stay until an operator closes them.`,
 	}
 	command.AddCommand(c.findingListCommand(), c.findingCloseCommand())
 	return command

@@ -113,9 +113,11 @@ func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing
 	o.environment = append(o.environment, "CHECKOUT_ETHEREUM_TREASURY="+ethereumAddress)
 	const usdcContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
 	for _, address := range []string{ethereumAddress, strings.ToLower(ethereumAddress), usdcContract} {
-		o.refused("the treasury's or a token's", "merchant", "create", "--name", "Shop", "--mode", "both", "--payout", "ETH=ethereum:"+address)
+		o.refused("the treasury's or a contract's", "merchant", "create", "--name", "Shop", "--mode", "both", "--payout", "ETH=ethereum:"+address)
 		o.must("merchant", "create", "--name", "Shop", "--payout", "ETH=ethereum:"+address)
 	}
+	o.refused("the address is below 0x10000", "merchant", "create", "--name", "Shop", "--payout",
+		"ETH=ethereum:0x0000000000000000000000000000000000000001")
 	require.Len(t, decode[[]shownMerchant](t, o.must("merchant", "list", "--json")), 3, "a refused command stores nothing")
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,9 +30,11 @@ func (c *call) payoutRetryCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry po_…",
 		Short: "Send a failed payout again",
-		Long: `Makes a failed payout pending again and starts its run: the same id, source amount and exchange rate, and
-the merchant's payout address as it is now. It is refused while a signed transfer may still pay the
-payout. The merchant's audit log gets an entry.`,
+		Long: `Makes a failed payout pending again and starts its run: the same id and source amount, and the
+merchant's payout address as it is now. Once the lock of its exchange rate has ended, the transfer has
+the lower one of that rate and of the rate at the signature. It is refused while a signed transfer may
+still pay the payout, and after a reverted transfer until the payout address is another one. The
+merchant's audit log gets an entry.`,
 		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -61,7 +64,7 @@ func retryPayout(
 	flows := &runs.Client{Temporal: temporal}
 	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
 	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
-		begun = "its run starts within a minute, because Temporal did not answer"
+		begun = "its run starts within two minutes, because Temporal did not answer"
 	})
 	switch {
 	case errors.Is(err, checkout.ErrPayoutNotFailed):
@@ -74,5 +77,9 @@ func retryPayout(
 		return err
 	}
 	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
+	if !p.RateHolds(time.Now()) {
+		_, err = fmt.Fprintf(out, "The lock of its exchange rate has ended: the transfer has the rate %s, or a lower one "+
+			"if the price is worse when it is signed.\n", p.ExchangeRate)
+	}
 	return err
 }

@@ -31,10 +31,17 @@ func (c *call) payoutShowCommand() *cobra.Command {
 func (c *call) payoutReleaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release po_…",
-		Short: "Pay although the charge may go back to the customer",
-		Long: `Lets a payout go on that is held because its charge may go back: a dispute, a warning of fraud, or a
-refund that somebody made at the card network. The loss is then ours. What changes at the card network
-afterwards holds the payout again. The merchant's audit log gets an entry.`,
+		Short: "Pay although the charge may go back or the payout is very large",
+		Long: `Lets a payout go on that only a person may release, after a look at checkout payout show.
+
+HELD risk: its charge may go back, because of a dispute, a warning of fraud, or a refund that somebody
+made at the card network. The loss is then ours. What changes at the card network afterwards holds the
+payout again.
+
+HELD large: it is above CHECKOUT_LIVE_MAX_PAYOUT, or above what a whole day may pay. It is then paid
+whatever these limits are. If it fails and is retried, it must be released again.
+
+Every other hold ends by itself. The merchant's audit log gets an entry.`,
 		Example: "  checkout payout release po_06gztkasqmwac4tmdh4b4ta89w",
 		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
 		RunE: c.configured(ends, func(args []string) serviceAction {
@@ -81,14 +88,15 @@ func (c *call) releasePayout(ctx context.Context, store *storage.Store, id strin
 	if err != nil {
 		return err
 	}
-	err = store.ReleasePayout(ctx, p.Ref, operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, ""))
+	entry := operatorsEntry(p.MerchantID, &p.Mode, "payout.released", p.ID, "it was held: "+string(p.Hold))
+	err = store.ReleasePayout(ctx, p.Ref, entry)
 	if errors.Is(err, checkout.ErrConflict) {
-		return fmt.Errorf("payout %s is not held for a risk; checkout payout show %s says how it is", id, id)
+		return fmt.Errorf("payout %s is not held for a risk or for its size; checkout payout show %s says how it is", id, id)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s is released; it is tried again within a minute\n", id)
+	_, err = fmt.Fprintf(c.out, "%s is released; it is tried again within two minutes\n", id)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasur
 	clear, written := 0, 0
 	for _, r := range report.Found {
 		rows = append(rows, []string{
-			r.TxHash, fmt.Sprint(r.Nonce), r.Amount + " " + string(r.Currency), r.Destination, recoveredPayout(r),
+			cmp.Or(r.TxHash, "not shown"), fmt.Sprint(r.Nonce), r.Amount.Named(), r.Destination, recoveredPayout(r),
 			recoveryStep(r),
 		})
 		if r.Why == "" {

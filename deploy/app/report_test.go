@@ -25,7 +25,7 @@ func (o operator) charge(merchantID string) {
 	require.NoError(o.t, err)
 	id := checkout.NewID(checkout.PrefixTransaction)
 	require.NoError(o.t, store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: "ctoken_1"}))
-	_, err = store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+	_, err = store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	require.NoError(o.t, err)
 	_, _, err = store.RecordCharge(ctx, s.Ref, id, checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded})
 	require.NoError(o.t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"example.com/checkout/deploy/service"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
 )
 
 // listsTreasury is the command that shows the ids of accounts.
@@ -70,36 +72,88 @@ func (c *call) treasuryFreezeCommand() *cobra.Command {
 }
 
 func (c *call) treasuryThawCommand() *cobra.Command {
-	var o treasury.ThawOrder
+	var (
+		o      treasury.ThawOrder
+		losses []string
+	)
 	command := &cobra.Command{
 		Use:   "thaw tre_…",
 		Short: "Let an account sign again",
-		Long: `Lets an account sign again. Explain first what froze it: the account's nonce and balances are then taken
-as the chain has them, and what is missing is booked as a loss. It refuses while a transaction that the
-database does not know may have paid a payout: run checkout treasury recover first. It asks the chain, so
-it needs the settings of the account's mode.`,
+		Long: `Lets an account sign again. Explain first what froze it: the account's nonce is then taken as the chain
+has it. It refuses while a transaction that the database does not know may have paid a payout: run checkout
+treasury recover first. It refuses while the chain has less than the ledger says, names what is missing and the
+payouts that may have been paid with it, and asks what it was: --paid for a payout that its merchant has got,
+--loss for what paid nobody. It asks the chain, so it needs the settings of the account's mode.`,
+		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
 		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
 		RunE: c.configured(ends, func(args []string) serviceAction {
 			return func(ctx context.Context, cfg config.Config) error {
-				o.AccountID = args[0]
+				o.AccountID, o.Missing = args[0], checkout.Purse{}
+				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+				for _, loss := range losses {
+					if err := addLoss(&o, loss); err != nil {
+						return err
+					}
+				}
 				return c.thawTreasury(ctx, cfg, o)
 			}
 		}),
 	}
-	command.Flags().StringSliceVar(&o.Losses, "loss", nil, "a transaction that paid no payout: it is booked as a loss")
+	command.Flags().StringSliceVar(&losses, "loss", nil,
+		"what paid no payout: a transaction, or an amount that is missing, as CURRENCY=AMOUNT")
+	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that was paid by what is missing: it is sent")
 	return command
+}
+
+// addLoss reads a value of --loss.
+func addLoss(o *treasury.ThawOrder, text string) error {
+	name, amount, isAmount := strings.Cut(text, "=")
+	if !isAmount {
+		o.Losses = append(o.Losses, strings.ToLower(text))
+		return nil
+	}
+	lost, err := checkout.ParseCrypto(amount, checkout.PayoutCurrency(strings.ToUpper(name)))
+	if err != nil {
+		return fmt.Errorf("--loss %s is not CURRENCY=AMOUNT, such as USDT=165.317450", text)
+	}
+	o.Missing[lost.Currency()] = lost
+	return nil
 }
 
 func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
 	err := service.ThawTreasury(ctx, cfg, o)
+	var short storage.ShortageError
 	switch {
+	case errors.As(err, &short):
+		return c.explainShortage(short)
 	case errors.Is(err, treasury.ErrUnrecovered):
 		return fmt.Errorf("%w. Run checkout treasury recover %s. If the transaction paid no payout, "+
 			"thaw with --loss and its hash", err, o.AccountID)
 	case errors.Is(err, treasury.ErrNotFinal):
 		return fmt.Errorf("%w; wait some minutes, and run this again", err)
 	}
+	if err == nil {
+		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
+	}
 	return c.said(err, o.AccountID, "signs again")
+}
+
+// explainShortage shows what is missing, and what a person can do.
+func (c *call) explainShortage(short storage.ShortageError) error {
+	rows := [][]string{{"PAYOUT", "IS", "TRANSFER", "PAYS", "TO"}}
+	for _, p := range short.Payments {
+		rows = append(rows, []string{
+			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
+	}
+	said := fmt.Errorf("%w. Name what it was: thaw with --loss and each amount if it paid nobody", short)
+	if len(short.Payments) > 0 {
+		said = fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
+			"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
+	}
+	shown := console{out: c.out}
+	return errors.Join(shown.printTable(rows...), said)
 }
 
 func (c *call) treasuryCancelCommand() *cobra.Command {
@@ -184,9 +238,16 @@ func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode chec
 			string(h.Hold), fmt.Sprint(h.Count), h.Since.UTC().Format(time.RFC3339), h.Next.UTC().Format(time.RFC3339),
 		})
 	}
-	ledger := [][]string{{"LEDGER", "ASSET", "SMALLEST UNITS"}}
+	ledger := [][]string{{"LEDGER", "ASSET", "AMOUNT"}}
 	for _, b := range balances {
-		ledger = append(ledger, []string{b.Account, b.Asset, b.Amount})
+		amount, credit, err := b.Decimal()
+		if err != nil {
+			return err
+		}
+		if credit {
+			amount = "-" + amount
+		}
+		ledger = append(ledger, []string{b.Account, b.Asset, amount})
 	}
 	shown := console{out: c.out}
 	return errors.Join(shown.printTable(rows...), shown.printTable(under...),
@@ -210,7 +271,7 @@ func underWay(ctx context.Context, store *storage.Store, accounts []storage.Trea
 				canceled = "asked for"
 			}
 			rows = append(rows, []string{
-				t.ID, fmt.Sprint(t.Nonce), fmt.Sprint(len(t.Versions)), first.Amount + " " + string(first.Currency),
+				t.ID, fmt.Sprint(t.Nonce), fmt.Sprint(len(t.Versions)), first.Amount.Named(),
 				first.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
 			})
 		}

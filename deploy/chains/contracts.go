@@ -91,15 +91,14 @@ func (a *Anvil) Deploy(ctx context.Context, name string, args ...any) (common.Ad
 // Invoke calls a method of a contract in a transaction, from the first account, and waits until it is
 // mined. name is the contract's in deploy/chains/contracts.
 func (a *Anvil) Invoke(ctx context.Context, name string, at common.Address, method string, args ...any) error {
-	_, parsed, err := compiled(name)
-	if err != nil {
-		return err
-	}
-	data, err := parsed.Pack(method, args...)
-	if err != nil {
-		return fmt.Errorf("%s.%s: %w", name, method, err)
-	}
-	hash, err := a.Send(ctx, Transaction{From: a.Accounts[0], To: &at, Data: data})
+	return a.InvokeFrom(ctx, a.Accounts[0], name, at, method, args...)
+}
+
+// InvokeFrom is Invoke from another unlocked account.
+func (a *Anvil) InvokeFrom(
+	ctx context.Context, from common.Address, name string, at common.Address, method string, args ...any,
+) error {
+	hash, err := a.SendCall(ctx, from, name, at, method, args...)
 	if err == nil {
 		_, err = a.Receipt(ctx, hash)
 	}
@@ -107,6 +106,21 @@ func (a *Anvil) Invoke(ctx context.Context, name string, at common.Address, meth
 		return fmt.Errorf("%s.%s: %w", name, method, err)
 	}
 	return nil
+}
+
+// SendCall is InvokeFrom that does not wait until the transaction is mined. It returns its hash.
+func (a *Anvil) SendCall(
+	ctx context.Context, from common.Address, name string, at common.Address, method string, args ...any,
+) (txHash string, err error) {
+	_, parsed, err := compiled(name)
+	if err != nil {
+		return "", err
+	}
+	data, err := parsed.Pack(method, args...)
+	if err != nil {
+		return "", err
+	}
+	return a.Send(ctx, Transaction{From: from, To: &at, Data: data})
 }
 
 // Read calls a method of a contract that returns one value and changes nothing.

@@ -20,6 +20,7 @@ const (
 	opCreate  = invariant.OpCreate
 	opCancel  = invariant.OpCancel
 	opSteer   = "steer" // hold, resume, retry_now or replay of a delivery
+	opRetry   = "retry" // a failed payout
 	opPage    = "page"  // read the customer's page
 	opConfirm = "3-D Secure"
 )

@@ -31,6 +31,8 @@ type faultKind struct {
 	inject func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool
 }
 
+func (k faultKind) often() int { return k.weight }
+
 // faultKinds are all kinds, by name.
 var faultKinds = []faultKind{
 	{"api-kill", 3, "api", killed},                          // A1, A2
@@ -67,11 +69,11 @@ var faultKinds = []faultKind{
 }
 
 // kindsNamed returns the kinds with these names, separated by commas; "" means all kinds. Only a run
-// with live mode has the kinds of liveFaultKinds.
+// with live mode has the kinds of liveFaultKinds, and the enemy's moves.
 func kindsNamed(names string, live bool) ([]faultKind, error) {
 	all := faultKinds
 	if live {
-		all = slices.Concat(faultKinds, liveFaultKinds)
+		all = slices.Concat(faultKinds, liveFaultKinds, enemyKinds)
 	}
 	if names == "" {
 		return all, nil

@@ -58,10 +58,10 @@ func newPart(name, kind string) *fakePart {
 
 func TestDraw_AKindComesAsOftenAsItsWeightSays(t *testing.T) {
 	t.Parallel()
-	c := &chaos{runOptions: runOptions{kinds: []faultKind{{name: "rare", weight: 1}, {name: "often", weight: 3}, {name: "never"}}}}
+	kinds := []faultKind{{name: "rare", weight: 1}, {name: "often", weight: 3}, {name: "never"}}
 	drawn, random := map[string]int{}, newRandom()
 	for range 4000 {
-		drawn[c.draw(random).name]++
+		drawn[draw(kinds, random).name]++
 	}
 	require.InDelta(t, 1000, drawn["rare"], 150)
 	require.InDelta(t, 3000, drawn["often"], 150)

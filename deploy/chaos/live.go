@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -50,11 +51,23 @@ type world struct {
 	control   acquirer.Control
 	frame     string // origin of the form's frame
 
-	toppedUp time.Time // at the end of the load
+	looked, toppedUp time.Time // at the end of the load
 
-	mu     sync.Mutex
-	frozen []string // why the treasury was frozen, each time
-	thefts []invariant.Theft
+	enemy    enemy
+	besieged atomic.Bool // the enemy acts
+
+	backup sync.RWMutex // an operator makes and restores it: nobody is given money back meanwhile
+	chosen []string     // flags of treasury recover
+
+	mu    sync.Mutex
+	siege invariant.Siege
+}
+
+// note changes what the run knows of attacks.
+func (w *world) note(change func(*invariant.Siege)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.siege)
 }
 
 // sources returns the witnesses of live mode; nil without it.
@@ -62,13 +75,14 @@ func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
 	if d == nil {
 		return nil
 	}
-	return &invariant.LiveSources{Double: d, Destinations: w.addresses, Thefts: w.thefts}
-}
-
-func (w *world) freezes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.frozen)
+	return &invariant.LiveSources{Double: d, Destinations: w.addresses, Siege: w.siege}
+}
+
+// anyAddress is a payout address of a merchant.
+func (w *world) anyAddress(random *rand.Rand) common.Address {
+	return common.HexToAddress(w.addresses[random.IntN(len(w.addresses))])
 }
 
 // addLiveMerchants creates merchants with a live key. They have no registrations: live deliveries
@@ -79,6 +93,7 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 	if err != nil {
 		return err
 	}
+	c.world.siege.Known = map[string]invariant.LostPayout{}
 	c.world.control, c.world.frame = d.Acquirer.Control(), "http://"+script.Host
 	c.canaries = append(c.canaries,
 		invariant.Canary{Name: "key of the card network", Value: devstack.AcquirerKey},
@@ -93,38 +108,42 @@ func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) erro
 		}
 	}
 	for i := range liveMerchants {
-		if err := c.addLiveMerchant(ctx, store, i); err != nil {
+		// Nobody has the keys of these addresses, and every run has new ones.
+		to := common.BytesToAddress(crypto.Keccak256(fmt.Append(nil, c.seed, i, c.began))).Hex()
+		c.world.addresses = append(c.world.addresses, to)
+		if _, err := c.addLiveMerchant(ctx, store, fmt.Sprintf("Live shop %d", i+1), to); err != nil {
 			return err
 		}
 	}
-	return nil
+	return c.addEnemy(ctx, store)
 }
 
-func (c *chaos) addLiveMerchant(ctx context.Context, store *storage.Store, i int) error {
+// addLiveMerchant creates a merchant with a live key, who gets all payouts at one address.
+func (c *chaos) addLiveMerchant(
+	ctx context.Context, store *storage.Store, name, to string,
+) (*merchant, error) {
 	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeLive), live: true}
-	// Nobody has the keys of these addresses, and every run has new ones.
-	to := common.BytesToAddress(crypto.Keccak256([]byte(m.id))).Hex()
 	var addresses []checkout.PayoutAddress
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for _, currency := range invariant.LiveCurrencies {
 		addresses = append(addresses, checkout.PayoutAddress{Currency: currency, Network: currency.Network(), Address: to})
 	}
 	err := store.CreateMerchant(ctx, checkout.Merchant{
-		ID: m.id, Name: fmt.Sprintf("Live shop %d", i+1), Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
 		PaymentAttempts: checkout.DefaultPaymentAttempts,
 	}, checkout.ModeLive, addresses)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	owner := checkout.Owner{MerchantID: m.id, Mode: checkout.ModeLive}
 	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}
 	if err := store.CreateAPIKey(ctx, key, m.key); err != nil {
-		return err
+		return nil, err
 	}
 	c.canaries = append(
 		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
 	)
-	c.world.merchants, c.world.addresses = append(c.world.merchants, m), append(c.world.addresses, to)
-	return nil
+	c.world.merchants = append(c.world.merchants, m)
+	return m, nil
 }
 
 // liveScripts are the stories of live sessions. No live session can be advanced, and its time of one
@@ -174,7 +193,7 @@ var liveScripts = []script{
 func (c *chaos) liveSession(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
-	c.playLive(ctx, drawScript(liveScripts, random), random)
+	c.playLive(ctx, draw(liveScripts, random), random)
 }
 
 // playLive creates a live session and plays a script with it.

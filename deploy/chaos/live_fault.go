@@ -29,6 +29,7 @@ var liveFaultKinds = []faultKind{
 	{"chain-base-fee", 2, "", raiseBaseFee},
 	{"chain-reorganization", 4, "", reorganize},
 	{"treasury-top-up", 6, "", topUp},
+	{"treasury-freeze", 1, "", freeze},
 	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
 	{"worker-dies-after-commit", 2, "", dies((*chaos).commits)},
 	{"worker-dies-after-send", 2, "", dies((*chaos).sends)},
@@ -122,10 +123,12 @@ func reorganize(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool 
 	}) == nil
 }
 
+// topUp gives the treasury more, which lasts longer in a long run.
 func topUp(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	some := float * max(1, int64(c.payouts)/30)
 	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
-		return topUpAll(ctx, d, float+random.Int64N(3*float))
+		return topUpAll(ctx, d, some+random.Int64N(3*some))
 	}) == nil
 }

@@ -3,17 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/big"
 	"math/rand/v2"
 	"time"
 
-	"example.com/checkout/deploy/app"
+	"github.com/jackc/pgx/v5"
+
 	"example.com/checkout/deploy/chains"
 	"example.com/checkout/deploy/chaos/invariant"
 	"example.com/checkout/deploy/devstack"
-	"example.com/checkout/workflows/checkout"
 )
 
 // addLiveParts adds the card network and the chain's node.
@@ -55,12 +54,16 @@ func (c *chaos) onChain(ctx context.Context, do func(d *devstack.LiveDouble) err
 // superviseTreasury is the operator who looks at the treasury until ctx ends.
 func (c *chaos) superviseTreasury(ctx context.Context) {
 	for c.live && ctx.Err() == nil {
-		_ = c.thaw(ctx) // PostgreSQL or the node may be away; the next look is soon
+		if c.world.backup.TryLock() {
+			_ = c.thaw(ctx) // PostgreSQL or the node may be away; the next look is soon
+			c.world.backup.Unlock()
+		}
 		pause(ctx, 5*time.Second)
 	}
 }
 
-// thaw lets frozen accounts sign again, as an operator does.
+// thaw lets a frozen account sign again, as an operator does. Once a backup was restored, the database first
+// gets to know what the chain has: a lost transaction may be mined long after that.
 func (c *chaos) thaw(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -73,21 +76,53 @@ func (c *chaos) thaw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = c.onChain(ctx, func(*devstack.LiveDouble) error {
-		return app.Main(ctx, []string{"treasury", "thaw", id}, c.rig.stack.OperatorsEnvironment(), io.Discard, io.Discard)
-	})
+	at, err := query[time.Time](ctx, c.rig, `SELECT frozen_at FROM treasury_account WHERE id = $1`, id)
 	if err != nil {
-		return fmt.Errorf("thaw: %w", err)
+		return err
+	}
+	args := []string{"thaw", id}
+	if c.restored.Load() > 0 {
+		losses, err := c.recover(ctx, id)
+		if err != nil {
+			return err
+		}
+		args = append(args, losses...)
+	}
+	if err := c.treasury(ctx, io.Discard, args...); err != nil {
+		return err
 	}
 	c.say("the treasury was frozen and thawed: %s", why)
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
-	c.world.frozen = append(c.world.frozen, why)
+	c.world.note(func(s *invariant.Siege) {
+		s.Frozen = append(s.Frozen, why)
+		if why == invariant.OperatorsFreeze {
+			s.Halts = append(s.Halts, invariant.Span{From: at, To: time.Now()})
+		}
+	})
 	return nil
 }
 
+// treasury runs an operator's command for the treasury. While the enemy acts, a reorganization comes just
+// before.
+func (c *chaos) treasury(ctx context.Context, out io.Writer, args ...string) error {
+	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		if c.world.besieged.Load() {
+			_ = d.Anvil.Reorg(ctx, 1+rand.Uint64N(3)) //nolint:gosec // a node that fails has none
+		}
+		return c.operator(ctx, out, append([]string{"treasury"}, args...)...)
+	})
+}
+
+// freeze stops the treasury for a while, as an operator does. Who supervises it thaws it.
+func freeze(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	id, err := query[string](ctx, c.rig, `SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NULL`)
+	return err == nil && id != "" &&
+		c.operator(ctx, io.Discard, "treasury", "freeze", id, "--reason", invariant.OperatorsFreeze) == nil
+}
+
 // keepTreasury acts for the operator at the end of the load: it repairs the card network, thaws the
-// account, and tops it up while payouts wait for that.
+// account, makes failed payouts good, and tops the account up while payouts wait for that.
 func (c *chaos) keepTreasury(ctx context.Context) error {
 	if !c.live {
 		return nil
@@ -96,8 +131,13 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.thaw(ctx); err != nil {
-		return err
+	if time.Since(c.world.looked) < 3*time.Second {
+		return nil
+	}
+	c.world.looked = time.Now()
+	// The chain may not be final yet: the next look is soon.
+	if err := errors.Join(c.thaw(ctx), c.endAttack(ctx), c.refundUnknown(ctx)); err != nil {
+		c.say("the operator waits: %s", err)
 	}
 	waiting, err := query[int](ctx, c.rig, `SELECT count(*) FROM payout WHERE status = 'pending' AND hold = 'float'`)
 	if err != nil || waiting == 0 || time.Since(c.world.toppedUp) < time.Minute {
@@ -110,7 +150,7 @@ func (c *chaos) keepTreasury(ctx context.Context) error {
 // topUpAll gives the treasury more of every currency, and waits until this is final: a node here
 // forgets what a reorganization removes, and the operator would have to send it again.
 func topUpAll(ctx context.Context, d *devstack.LiveDouble, dollars int64) error {
-	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
+	for _, currency := range invariant.LiveCurrencies {
 		if err := d.Fund(ctx, currency, dollars); err != nil {
 			return err
 		}
@@ -132,17 +172,22 @@ func (c *chaos) robTreasury(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.world.thefts = append(c.world.thefts, theft)
+	c.world.note(func(s *invariant.Siege) { s.Thefts = append(s.Thefts, theft) })
 	if theft.Froze == "" {
 		return nil // invariant 25 tells
 	}
 	if err := c.payWhileFrozen(ctx); err != nil {
 		return err
 	}
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
 	rest := ""
 	c.until(ctx, 4*time.Minute, func() bool {
 		if err = c.keepTreasury(ctx); err == nil {
-			rest, err = query[string](ctx, c.rig, restlessMoney)
+			rest, err = restless(ctx, conn)
 		}
 		return err != nil || rest == ""
 	})
@@ -186,14 +231,6 @@ func (c *chaos) payWhileFrozen(ctx context.Context) (err error) {
 	}
 	return err
 }
-
-// restlessMoney tells of live payouts and transfers that are under way.
-const restlessMoney = `
-	SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
-		SELECT count(*) AS n, 'pending payouts' AS what FROM payout WHERE status = 'pending'
-		UNION ALL SELECT count(*), 'live transfers' FROM transfer WHERE status = 'live'
-		UNION ALL SELECT count(*), 'frozen accounts' FROM treasury_account WHERE frozen_at IS NOT NULL
-	) u WHERE n > 0`
 
 // until waits until done, for some time at most.
 func (c *chaos) until(ctx context.Context, longest time.Duration, done func() bool) {

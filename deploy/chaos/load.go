@@ -146,18 +146,23 @@ func (c *chaos) work(ctx context.Context) {
 	all.Wait()
 }
 
-// drawScript chooses a script by its weight.
-func drawScript(from []script, random *rand.Rand) script {
+// weighted is chosen by its weight, relative to the others.
+type weighted interface{ often() int }
+
+func (s script) often() int { return s.weight }
+
+// draw chooses by weight.
+func draw[T weighted](from []T, random *rand.Rand) T {
 	sum := 0
-	for _, s := range from {
-		sum += s.weight
+	for _, one := range from {
+		sum += one.often()
 	}
 	chosen, at := from[0], random.IntN(sum)
-	for _, s := range from {
-		if chosen = s; at < s.weight {
+	for _, one := range from {
+		if chosen = one; at < one.often() {
 			break
 		}
-		at -= s.weight
+		at -= one.often()
 	}
 	return chosen
 }
@@ -166,7 +171,7 @@ func drawScript(from []script, random *rand.Rand) script {
 func (c *chaos) session(random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
 	defer cancel()
-	chosen := drawScript(scripts, random)
+	chosen := draw(scripts, random)
 	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
 	orderID, own := "", ""
 	if random.IntN(3) == 0 {

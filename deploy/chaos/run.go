@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -27,7 +28,7 @@ receivers that misbehave and customers with cards of every outcome work on it, a
 breaks it meanwhile, about once in 4 s: processes are killed, stopped and paused,
 connections are cut, delayed and lost, rows locked, runs terminated, canceled and
 reset by operators, also while they decide a payment. With -live, live sessions are paid too, and the
-card network, the chain and the treasury break as well. When as much has happened as
+card network, the chain and the treasury break as well, and an enemy attacks it. When as much has happened as
 was asked for, it waits until everything has come to rest and checks every
 invariant, as "check" does and with what its clients were told.
 
@@ -47,9 +48,10 @@ type runOptions struct {
 	deliveries       int
 	live             bool
 	payouts          int // in live mode
+	restores         int // likewise
 	limit            time.Duration
 	every            time.Duration
-	kinds            []faultKind
+	kinds, moves     []faultKind // of faults, and of the enemy
 	customers        int
 	think            time.Duration
 	within, wait     time.Duration
@@ -77,6 +79,8 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 		&o.live, "live", false, "with live mode: a double of the card network, a node of Ethereum and a treasury",
 	)
 	flags.IntVar(&o.payouts, "payouts", 1000, "with -live: go on until there are so many live payouts")
+	flags.IntVar(&o.restores, "restores", 0,
+		"with -live: restore so many backups of PostgreSQL in the middle, at even parts of -payouts")
 	flags.DurationVar(&o.limit, "for", 40*time.Minute, "load the stack no longer than this, whatever has happened")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "how long from one fault to the next, on average")
 	names := flags.String(
@@ -122,6 +126,13 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 	if o.kinds, err = kindsNamed(*names, o.live); err != nil {
 		return o, fmt.Errorf("-kinds: %w; there are\n%s", err, kindNames())
 	}
+	isMove := func(k faultKind) bool { return strings.HasPrefix(k.name, enemyPrefix) }
+	for _, k := range o.kinds {
+		if isMove(k) {
+			o.moves = append(o.moves, k)
+		}
+	}
+	o.kinds = slices.DeleteFunc(slices.Clone(o.kinds), isMove)
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano())
 	}
@@ -130,7 +141,7 @@ func parseRun(args []string, help io.Writer) (runOptions, error) {
 
 func kindNames() string {
 	names := make([]string, 0, len(faultKinds))
-	for _, k := range slices.Concat(faultKinds, liveFaultKinds) {
+	for _, k := range slices.Concat(faultKinds, liveFaultKinds, enemyKinds) {
 		names = append(names, k.name)
 	}
 	return strings.Join(names, ", ")
@@ -154,6 +165,7 @@ type chaos struct {
 
 	keys, created, delivered, injected atomic.Int64 // delivered counts deliveries of any status
 	paidOut                            atomic.Int64 // live payouts of any status
+	restored                           atomic.Int64 // backups
 	quietReceivers                     atomic.Bool
 
 	mu     sync.Mutex
@@ -247,6 +259,8 @@ func (c *chaos) breakThings(ctx context.Context) {
 	all.Go(func() { c.steer(working) })
 	all.Go(func() { c.inject(working) })
 	all.Go(func() { c.superviseTreasury(working) })
+	all.Go(func() { c.attack(working) })
+	all.Go(func() { c.restoreInTheMiddle(working) })
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for n := 0; !c.enough() && ctx.Err() == nil; n++ {
@@ -267,8 +281,9 @@ func (c *chaos) enough() bool {
 	if time.Since(c.loadBegan) > c.limit {
 		return true
 	}
-	return int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries &&
-		int(c.injected.Load()) >= c.faults && (!c.live || int(c.paidOut.Load()) >= c.payouts)
+	paid := !c.live || int(c.paidOut.Load()) >= c.payouts && int(c.restored.Load()) >= c.restores
+	return paid && int(c.created.Load()) >= c.sessions && int(c.delivered.Load()) >= c.deliveries &&
+		int(c.injected.Load()) >= c.faults
 }
 
 // countDeliveries counts the deliveries in PostgreSQL. While PostgreSQL is away, the last count
@@ -289,7 +304,7 @@ func (c *chaos) inject(ctx context.Context) {
 	random := rand.New(rand.NewPCG(c.seed, 0)) //nolint:gosec // the same seed must give the same numbers
 	var all sync.WaitGroup
 	for pause(ctx, 3*time.Second); ctx.Err() == nil; pause(ctx, between(random, c.every/2, 3*c.every/2)) {
-		kind := c.draw(random)
+		kind := draw(c.kinds, random)
 		p, ok := c.take(kind, random)
 		if !ok {
 			continue // all of its parts are broken already
@@ -302,29 +317,18 @@ func (c *chaos) inject(ctx context.Context) {
 			// With c.life, a fault is repaired even if the load has ended.
 			if kind.inject(c.life, c, p, own) {
 				c.injected.Add(1)
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.broken[kind.name]++
+				c.noteFault(kind.name)
 			}
 		})
 	}
 	all.Wait()
 }
 
-// draw chooses a kind of fault by its weight.
-func (c *chaos) draw(random *rand.Rand) faultKind {
-	sum := 0
-	for _, k := range c.kinds {
-		sum += k.weight
-	}
-	at := random.IntN(sum)
-	for _, k := range c.kinds {
-		if at < k.weight {
-			return k
-		}
-		at -= k.weight
-	}
-	return c.kinds[0] // not reached
+// noteFault counts a fault, or a move of the enemy.
+func (c *chaos) noteFault(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken[name]++
 }
 
 // take locks an unbroken part for the fault and returns it; nil if the fault needs no part. It
@@ -353,11 +357,21 @@ func (c *chaos) take(kind faultKind, random *rand.Rand) (*part, bool) {
 // then ends, and its supervisor starts it again.
 const gaveUp = "error starting scanner"
 
+// noToken ends the log of a worker that started while the node replaced blocks: anvil then shows a state
+// without contracts.
+const noToken = "is no token"
+
 // ended notes a process that ended by itself.
 func (c *chaos) ended(name string) {
 	c.say("%s ended by itself", name)
 	if name == "Temporal" && strings.Contains(fmt.Sprint(c.rig.stack.Temporal.Err()), gaveUp) {
 		return
+	}
+	if number, isWorker := strings.CutPrefix(name, "worker "); isWorker && c.live {
+		log, _ := os.ReadFile(c.rig.stack.Log("worker" + strings.TrimPrefix(number, "1"))) // without it, it is noted
+		if bytes.HasSuffix(bytes.TrimSpace(log), []byte(noToken)) {
+			return
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -82,7 +82,10 @@ func (c *chaos) count(r *runReport, f *invariant.Facts) {
 		r.Statuses[status[s.ID]]++
 	}
 
-	r.LivePayouts, r.Frozen = map[string]int{}, c.world.freezes()
+	r.LivePayouts = map[string]int{}
+	if f.Live != nil {
+		r.Frozen = f.Live.Frozen
+	}
 	for _, p := range f.Payouts {
 		if p.Mode.Live() {
 			r.LivePayouts[string(p.Status)]++
@@ -157,8 +160,10 @@ func (r *runReport) write(path string, out io.Writer) error {
 // print writes the report as text, with the violations last.
 func (r *runReport) print(out io.Writer) error {
 	faults := 0
-	for _, n := range r.Faults {
-		faults += n
+	for name, n := range r.Faults {
+		if !strings.HasPrefix(name, enemyPrefix) {
+			faults += n
+		}
 	}
 
 	fmt.Fprintf(

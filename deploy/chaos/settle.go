@@ -144,6 +144,9 @@ func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
 			UNION ALL SELECT count(*), 'callbacks of the card network' FROM sandbox_charge WHERE callbacks > 0
 			UNION ALL SELECT count(*), 'deliveries on hold' FROM webhook_delivery WHERE status = 'pending' AND held
 			UNION ALL SELECT count(*), 'transfers that are not final' FROM transfer WHERE status = 'live'
+			UNION ALL SELECT count(*), 'frozen accounts' FROM treasury_account WHERE frozen_at IS NOT NULL
+			UNION ALL SELECT count(*), 'live payouts that failed' FROM payout p WHERE mode = 'live' AND status = 'failed'
+				AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode)
 			UNION ALL SELECT count(*), 'refunds' FROM refund WHERE status = 'pending'
 		) u WHERE n > 0`).Scan(&more)
 	return strings.Trim(words+", "+more, ", "), err

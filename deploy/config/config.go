@@ -288,7 +288,10 @@ func (c *Config) checkAddresses(note func(name string, err error)) {
 // PayoutAddressRules returns what the settings say of payout addresses.
 func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
 	return storage.PayoutAddressRules{
-		TestNetworks: c.Test.Chains, Reserved: c.Live.reserved(),
+		TestNetworks: c.Test.Chains,
+		Reserved: map[checkout.Mode][]string{
+			checkout.ModeLive: c.Live.reserved(), checkout.ModeTest: c.Test.reserved(),
+		},
 		Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
 	}
 }

@@ -80,18 +80,18 @@ type Networks struct {
 	// Chainlink's feeds on another chain than the main network, such as `ETH/USD=0x…`, separated by commas.
 	ChainlinkFeeds []string `env:"CHECKOUT_RATE_CHAINLINK_FEEDS"`
 
-	// The largest payout in US dollars. A larger one waits for an operator. Needed by the worker.
+	// The largest payout in US dollars. What would be larger is not charged. Needed by both.
 	MaxPayout string `env:"CHECKOUT_LIVE_MAX_PAYOUT"`
-	// All payouts of a day together, in US dollars. Needed by the worker.
+	// All payouts of a day together, in US dollars. Needed by both.
 	MaxDay string `env:"CHECKOUT_LIVE_MAX_DAY"`
-	// All payouts of a merchant in a day together, in US dollars. Needed by the worker.
+	// All payouts of a merchant in a day together, in US dollars. Needed by both.
 	MaxMerchantDay string `env:"CHECKOUT_LIVE_MERCHANT_MAX_DAY"`
 	// All payouts of a merchant together, in US dollars, whose charges Stripe has not made available yet. What
-	// is above it waits. Needed by the worker.
+	// is above it waits. Needed by both.
 	MaxMerchantUnsettled string `env:"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED"`
 	// How long a payout waits after its payment, at least.
 	PayoutDelay time.Duration `env:"CHECKOUT_LIVE_PAYOUT_DELAY" envDefault:"0s"`
-	// How long a payout may wait before it fails.
+	// How long a payout may wait before it fails, and how long its exchange rate is locked for a retry.
 	PayoutPatience time.Duration `env:"CHECKOUT_LIVE_PAYOUT_PATIENCE" envDefault:"24h"`
 
 	// File with addresses to which nothing is paid, one a line; `#` begins a comment. It is read at start.
@@ -278,7 +278,8 @@ func (n Networks) ForAPI() error {
 	}
 	if n.Chains {
 		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
-		present["CHECKOUT_ETHEREUM_RPC_URLS"] = len(n.EthereumRPCURLs) > 0 // for chainlink's prices
+		present["CHECKOUT_ETHEREUM_RPC_URLS"] = len(n.EthereumRPCURLs) > 0 // for prices and fees
+		n.needsLimits(present)
 	}
 	return n.needed(present)
 }
@@ -294,14 +295,19 @@ func (n Networks) ForWorker() error {
 		present["CHECKOUT_ETHEREUM_TREASURY"] = n.EthereumTreasury != ""
 		key := "CHECKOUT_ETHEREUM_KEYSTORE or " + n.name("CHECKOUT_ETHEREUM_SIGNER_URL")
 		present[key] = n.EthereumKeystore+n.EthereumSignerURL != ""
-		for name, text := range n.limits() {
-			present[name] = text != ""
-		}
+		n.needsLimits(present)
 		if n.EthereumKeystore != "" {
 			present["CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD_FILE"] = n.EthereumPasswordFile != ""
 		}
 	}
 	return n.needed(present)
+}
+
+// needsLimits notes the limits of payouts: neither process charges what could not be paid out.
+func (n Networks) needsLimits(present map[string]bool) {
+	for name, text := range n.limits() {
+		present[name] = text != ""
+	}
 }
 
 func (n Networks) needed(present map[string]bool) error {
@@ -403,7 +409,7 @@ func hasAnyPrefix(text string, prefixes ...string) bool {
 // reserved returns the addresses that are no merchant's: the treasury's own and those of the tokens'
 // contracts.
 func (n Networks) reserved() []string {
-	return present(n.EthereumTreasury, n.EthereumUSDC, n.EthereumUSDT)
+	return present(n.EthereumTreasury, n.EthereumUSDC, n.EthereumUSDT, n.SanctionsOracle)
 }
 
 // present returns the texts that are not empty.

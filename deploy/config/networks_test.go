@@ -94,7 +94,9 @@ func TestLive_NamesWhatEachProcessNeeds(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(good("CHECKOUT_STRIPE_SECRET_KEY=sk_live_canary", "CHECKOUT_ETHEREUM_KEYSTORE=/tmp/key"))
 	require.NoError(t, err)
-	for _, name := range []string{"CHECKOUT_STRIPE_PUBLISHABLE_KEY", "CHECKOUT_STRIPE_WEBHOOK_SECRETS", "CHECKOUT_ETHEREUM_TREASURY", "CHECKOUT_ETHEREUM_RPC_URLS"} {
+	for _, name := range []string{"CHECKOUT_STRIPE_PUBLISHABLE_KEY", "CHECKOUT_STRIPE_WEBHOOK_SECRETS", "CHECKOUT_ETHEREUM_TREASURY", "CHECKOUT_ETHEREUM_RPC_URLS",
+		"CHECKOUT_LIVE_MAX_PAYOUT", "CHECKOUT_LIVE_MAX_DAY", "CHECKOUT_LIVE_MERCHANT_MAX_DAY",
+	} {
 		require.ErrorContains(t, c.Live.ForAPI(), name)
 	}
 	for _, name := range []string{

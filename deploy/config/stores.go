@@ -18,8 +18,14 @@ type Stores struct {
 	EthereumUSDC     string `env:"CHECKOUT_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
 	EthereumUSDT     string `env:"CHECKOUT_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
 
-	SanctionsFile     string `env:"CHECKOUT_SANCTIONS_FILE"`
-	TestSanctionsFile string `env:"CHECKOUT_TEST_SANCTIONS_FILE"`
+	TestTreasury string `env:"CHECKOUT_TEST_ETHEREUM_TREASURY"`
+	TestUSDC     string `env:"CHECKOUT_TEST_ETHEREUM_USDC" envDefault:"0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"`
+	TestUSDT     string `env:"CHECKOUT_TEST_ETHEREUM_USDT" envDefault:"0xdAC17F958D2ee523a2206206994597C13D831ec7"`
+
+	SanctionsFile       string `env:"CHECKOUT_SANCTIONS_FILE"`
+	TestSanctionsFile   string `env:"CHECKOUT_TEST_SANCTIONS_FILE"`
+	SanctionsOracle     string `env:"CHECKOUT_SANCTIONS_ORACLE"`
+	TestSanctionsOracle string `env:"CHECKOUT_TEST_SANCTIONS_ORACLE"`
 
 	sanctioned map[checkout.Mode]checkout.AddressList
 }
@@ -28,8 +34,11 @@ type Stores struct {
 func (s Stores) PayoutAddressRules() storage.PayoutAddressRules {
 	return storage.PayoutAddressRules{
 		TestNetworks: s.TestChains == chainsNetworks,
-		Reserved:     present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT),
-		Sanctioned:   s.sanctioned,
+		Reserved: map[checkout.Mode][]string{
+			checkout.ModeLive: present(s.EthereumTreasury, s.EthereumUSDC, s.EthereumUSDT, s.SanctionsOracle),
+			checkout.ModeTest: present(s.TestTreasury, s.TestUSDC, s.TestUSDT, s.TestSanctionsOracle),
+		},
+		Sanctioned: s.sanctioned,
 	}
 }
 

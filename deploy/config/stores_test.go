@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/deploy/config"
+	"example.com/checkout/workflows/checkout"
 )
 
 func TestLoadStores_NeedsTheDatabaseOnly(t *testing.T) {
@@ -29,12 +30,15 @@ func TestStores_KnowTheSamePayoutAddressRules(t *testing.T) {
 		nil,
 		{"CHECKOUT_SANCTIONS_FILE=" + file, "CHECKOUT_TEST_SANCTIONS_FILE=" + file},
 		{"CHECKOUT_ETHEREUM_TREASURY=0xa", "CHECKOUT_ETHEREUM_USDC=0xb", "CHECKOUT_ETHEREUM_USDT=0xc"},
+		{"CHECKOUT_TEST_ETHEREUM_TREASURY=0xa", "CHECKOUT_TEST_ETHEREUM_USDC=0xb", "CHECKOUT_TEST_ETHEREUM_USDT=0xc"},
 	} {
 		s, err := config.LoadStores(append(environment, "DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"))
 		require.NoError(t, err)
 		c, err := config.Load(good(environment...))
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, len(s.PayoutAddressRules().Reserved), 2)
+		for _, mode := range []checkout.Mode{checkout.ModeLive, checkout.ModeTest} {
+			require.GreaterOrEqual(t, len(s.PayoutAddressRules().Reserved[mode]), 2)
+		}
 		require.Equal(t, c.PayoutAddressRules(), s.PayoutAddressRules())
 	}
 }

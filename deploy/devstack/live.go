@@ -249,6 +249,8 @@ func (d *LiveDouble) environment(command string) []string {
 		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
 		"CHECKOUT_RATE_COINBASE_URL=" + d.prices[ticker.Coinbase],
 		"CHECKOUT_RATE_CHAINLINK_FEEDS=" + d.feeds(),
+		"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
+		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
 	}
 	switch command {
 	case "api":
@@ -258,8 +260,6 @@ func (d *LiveDouble) environment(command string) []string {
 	case "worker":
 		env = append(env,
 			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL,
-			"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
-			"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
 		)
 	}
 	return env

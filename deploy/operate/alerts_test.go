@@ -42,6 +42,9 @@ var healthy = map[string]string{
 	`checkout_payout_pending{checkout_mode="live",checkout_payout_hold=""}`:                          "3x90",
 	`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="delay"}`:                     "3x90",
 	`checkout_payout_oldest_seconds{checkout_mode="live"}`:                                           "20x90",
+	`checkout_treasury_followed_seconds{checkout_mode="live"}`:                                       "0+60x90",
+	`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="taken"}`:                      "0+1x90",
+	`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="refused"}`:                    "0+1x90",
 	`checkout_event_feed_held_seconds{job="worker"}`:                                                 "0x90",
 }
 
@@ -76,9 +79,12 @@ var faults = map[string]map[string]string{
 	"CheckoutNoRate": {
 		`checkout_rate_available{checkout_mode="live",checkout_rate_from="EUR",checkout_rate_to="USDC"}`: "0x90",
 	},
-	"CheckoutPayoutsFrozen": {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="frozen"}`: "1x90"},
-	"CheckoutPayoutsHeld":   {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="float"}`: "1x90"},
-	"CheckoutPayoutsLate":   {`checkout_payout_oldest_seconds{checkout_mode="live"}`: "1000x90"},
+	"CheckoutMoneyAlarm":     {`checkout_alarm_raised_seconds{checkout_mode="live",checkout_alarm="signer"}`: "3000x90"},
+	"CheckoutTreasuryBlind":  {`checkout_treasury_followed_seconds{checkout_mode="live"}`: "600x90"},
+	"CheckoutReportsRefused": {`checkout_acquirer_reports_total{checkout_acquirer_report_outcome="taken"}`: "5x90"},
+	"CheckoutPayoutsFrozen":  {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="frozen"}`: "1x90"},
+	"CheckoutPayoutsHeld":    {`checkout_payout_pending{checkout_mode="live",checkout_payout_hold="float"}`: "1x90"},
+	"CheckoutPayoutsLate":    {`checkout_payout_oldest_seconds{checkout_mode="live"}`: "1000x90"},
 }
 
 func posts(kind, labels string) string {

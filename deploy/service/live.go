@@ -31,6 +31,8 @@ type modeNetworks struct {
 	cards *stripe.Network
 	payer *lateTreasury
 	rates *rate.Rates
+	// bounds are those of the payouts, known before a card is charged.
+	bounds *payoutBounds
 }
 
 // openNetworks opens the networks of a mode. It returns an error for a wrong setting. Live mode waits for
@@ -65,10 +67,15 @@ func openNetworks(ctx context.Context, n config.Networks, store *storage.Store) 
 	if err != nil {
 		return opened, err
 	}
+	opened.bounds = newPayoutBounds(limits, opened.rates, chain.transferFee)
 	opened.payer = &lateTreasury{chain: chain, ChainName: ethereum.ChainName(n.EthereumChainID), pay: treasury.Treasury{
 		Store: store, Mode: n.Mode, Rates: opened.rates, Limits: limits, Patience: n.PayoutPatience,
 		Delay: n.PayoutDelay, Sanctioned: n.Sanctioned,
 	}}
+	opened.payer.followed.Store(time.Now().Unix())
+	if err := measureTreasury(n.Mode, &opened.payer.followed); err != nil {
+		return opened, err
+	}
 	if n.Mode.Live() {
 		return opened, chain.open(ctx, n, signer)
 	}
@@ -85,6 +92,7 @@ type lateTreasury struct {
 	ChainName string // CAIP-2
 	chain     *lateChain
 	pay       treasury.Treasury // without Chains
+	followed  atomic.Int64      // when a round last ended well, in seconds since 1970
 }
 
 func (l *lateTreasury) opened() (*treasury.Treasury, error) {
@@ -117,7 +125,9 @@ func (n modeNetworks) networks(beside activities.Networks) activities.Networks {
 		all.Cards[checkout.AcquirerStripe] = n.cards
 	}
 	if n.payer != nil {
-		all.Chains[n.payer.ChainName] = activities.Chain{Rates: n.rates, Payouts: n.payer}
+		all.Chains[n.payer.ChainName] = activities.Chain{
+			Rates: n.rates, Payouts: n.payer, Bounds: n.bounds.find,
+		}
 	}
 	return all
 }
@@ -134,6 +144,7 @@ func (n modeNetworks) follow(ctx context.Context, o *worker.Options, note noteRe
 	if n.payer != nil {
 		o.Treasury.Follow[n.mode] = n.payer.follow
 		go n.rates.Run(ctx)
+		go n.bounds.run(ctx)
 	}
 }
 
@@ -163,7 +174,7 @@ func openEthereum(ctx context.Context, n config.Networks, signer ethereum.Signer
 // newRates returns the exchange rates. Run must read them.
 func newRates(n config.Networks, chain rate.Caller) (*rate.Rates, error) {
 	o := rate.Defaults()
-	o.Mode, o.Sources, o.MaxAge, o.Chain = n.Mode, n.RateSources, n.RateMaxAge, chain
+	o.Mode, o.Sources, o.MaxAge, o.Lock, o.Chain = n.Mode, n.RateSources, n.RateMaxAge, n.PayoutPatience, chain
 	if n.Simulated {
 		o.KrakenURL, o.CoinbaseURL = n.KrakenURL, n.CoinbaseURL
 	}
@@ -199,6 +210,9 @@ func (l *lateTreasury) follow(ctx context.Context) (activities.TreasuryReport, e
 		return report, err
 	}
 	got, err := t.Sync(ctx)
+	if err == nil {
+		l.followed.Store(time.Now().Unix())
+	}
 	for _, a := range got.Accounts {
 		report.Live += a.Live
 		report.Resent += a.Resent
@@ -238,23 +252,21 @@ func openNetworksAPI(
 	if err != nil {
 		return nil, err
 	}
-	offered := api.Payouts{NoQuoteSince: rates.NoQuoteSince}
+	limits, err := n.Limits()
+	if err != nil {
+		return nil, err
+	}
+	bounds := newPayoutBounds(limits, rates, chain.transferFee)
 	page.Chains[n.Mode] = map[checkout.PayoutCurrency]string{}
-	for _, c := range checkout.PayoutCurrencies {
-		if c.Network() == checkout.ETH.Network() {
-			offered.Currencies = append(offered.Currencies, c)
-			page.Chains[n.Mode][c] = ethereum.ChainName(n.EthereumChainID)
-		}
+	for _, c := range bounds.currencies {
+		page.Chains[n.Mode][c] = ethereum.ChainName(n.EthereumChainID)
 	}
-	fees := &networkFees{
-		currencies: offered.Currencies, estimate: chain.transferFee, rates: rates, now: time.Now,
-		fees: map[checkout.PayoutCurrency]networkFee{},
+	rest.Payouts[n.Mode] = &api.Payouts{
+		Currencies: bounds.currencies, NoQuoteSince: rates.NoQuoteSince, Bounds: bounds.find,
 	}
-	offered.LeastPayout = fees.leastPayout
-	rest.Payouts[n.Mode] = &offered
 	return func(ctx context.Context) {
 		go chain.openLater(ctx, n, nil)
-		go fees.run(ctx)
+		go bounds.run(ctx)
 		rates.Run(ctx)
 	}, nil
 }
@@ -308,6 +320,19 @@ func ThawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) 
 	})
 }
 
+// CompareTreasury compares the chain of live mode with the transfers, and freezes an account of which they lack
+// something. Its errors say what is wrong with the settings or the node.
+func CompareTreasury(ctx context.Context, n config.Networks, store *storage.Store) error {
+	if n.EthereumTreasury == "" {
+		return errNoTreasury
+	}
+	chain := &lateChain{}
+	if err := chain.try(ctx, n, nil); err != nil {
+		return err
+	}
+	return follower(n, store, chain).Compare(ctx)
+}
+
 // RecoverTreasury finds what the chain knows of an account and PostgreSQL lacks. It waits until there are
 // exchange rates. Its errors are those of treasury.Recover.
 func RecoverTreasury(
@@ -331,6 +356,8 @@ func RecoverTreasury(
 	return report, err
 }
 
+var errNoTreasury = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
+
 // withTreasury calls act with the treasury that has the account. Nothing can be signed with it. It returns
 // checkout.ErrNotFound when the settings are about another account.
 func withTreasury(
@@ -341,7 +368,7 @@ func withTreasury(
 		return err
 	}
 	defer store.Close()
-	err = errors.New("CHECKOUT_ETHEREUM_TREASURY is not set: the chain must be asked")
+	err = errNoTreasury
 	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
 		if n.EthereumTreasury == "" {
 			continue
@@ -373,7 +400,12 @@ func openTreasury(
 	if err := chain.open(ctx, n, nil); err != nil {
 		return nil, err
 	}
+	return follower(n, store, chain), nil
+}
+
+// follower returns the treasury of a chain. Nothing can be signed with it.
+func follower(n config.Networks, store *storage.Store, chain *lateChain) *treasury.Treasury {
 	return &treasury.Treasury{
 		Store: store, Mode: n.Mode, Chains: map[string]checkout.Chain{checkout.ETH.Network(): chain.opened.Load()},
-	}, nil
+	}
 }

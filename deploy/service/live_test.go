@@ -88,8 +88,10 @@ func TestOpenNetworks_LiveModeDoesNotWaitForATestNetwork(t *testing.T) {
 	require.NoError(t, err)
 	_, err = opened.networks(activities.Networks{}).Chains["eip155:31337"].Payouts.Transfer(ctx, storage.PayoutToSend{})
 	require.ErrorIs(t, err, errNoNodeYet)
+	opened.payer.followed.Store(1)
 	_, err = opened.payer.follow(ctx)
 	require.ErrorIs(t, err, errNoNodeYet)
+	require.EqualValues(t, 1, opened.payer.followed.Load(), "an alarm is raised when no round ends well")
 
 	wrong := n
 	wrong.EthereumTreasury = "0x1"

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -28,6 +29,8 @@ var (
 		metric.WithDescription("Number of the newest migration in the database."))
 	feedHeld, _ = meter.Float64ObservableGauge("checkout.event.feed.held", metric.WithUnit("s"),
 		metric.WithDescription("How long one open transaction has held up the feed of events, as far as this process saw."))
+	treasuryFollowed, _ = meter.Int64ObservableGauge("checkout.treasury.followed", metric.WithUnit("s"),
+		metric.WithDescription("When a round of the treasury last ended well, or the process started; since 1970."))
 	certificateDays, _ = meter.Float64ObservableGauge("checkout.temporal.certificate.remaining",
 		metric.WithUnit("d"), metric.WithDescription("How long the client's certificate for Temporal is still valid."))
 )
@@ -145,6 +148,15 @@ func measureCertificate(cfg config.Temporal) error {
 		o.ObserveFloat64(certificateDays, time.Until(end).Hours()/24)
 		return nil
 	}, certificateDays)
+	return err
+}
+
+// measureTreasury exports when a round of a mode's treasury last ended well.
+func measureTreasury(mode checkout.Mode, followed *atomic.Int64) error {
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(treasuryFollowed, followed.Load(), metric.WithAttributes(modeKey.String(string(mode))))
+		return nil
+	}, treasuryFollowed)
 	return err
 }
 

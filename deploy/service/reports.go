@@ -79,11 +79,11 @@ func listed(
 // reported turns a report of Stripe's into the service's words. A report that says that it is of the
 // other mode is refused.
 func reported(mode checkout.Mode, e stripe.Event) (storage.AcquirerEvent, error) {
-	if e.Livemode != mode.Live() {
+	if e.Livemode != mode.Live() && !e.Unread {
 		return storage.AcquirerEvent{}, fmt.Errorf("the report came to %s mode and is of the other mode", mode)
 	}
 	return storage.AcquirerEvent{
 		ID: e.ID, Mode: mode, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk,
-		CreatedAt: e.CreatedAt,
+		CreatedAt: e.CreatedAt, Unread: e.Unread,
 	}, nil
 }

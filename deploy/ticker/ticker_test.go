@@ -39,7 +39,7 @@ func TestServer_SpeaksLikeItsSources(t *testing.T) {
 	}
 	q, err := rates.Quote(t.Context(), checkout.USD, checkout.BTC)
 	require.NoError(t, err)
-	require.Equal(t, "0.000015467203279671", q.Rate) // one dollar at 64000 and 0.01 %, less 1 %
+	require.Equal(t, "0.000015467203279671", q.Rate.String()) // one dollar at 64000 and 0.01 %, less 1 %
 }
 
 func TestServer_Faults(t *testing.T) {

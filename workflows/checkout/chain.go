@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 )
 
 // Chain is a blockchain with the treasury's account on it. No answer of a node decides anything: a
@@ -37,26 +38,29 @@ type Chain interface {
 	Look(ctx context.Context, nonce uint64, versions []TransferVersion) (Sighting, error)
 	// Standing returns the account's state on the chain.
 	Standing(ctx context.Context) (AccountStanding, error)
-	// Outflows returns the transfers out of the account that the chain has from block from on, up to
-	// its last final block, oldest first.
-	Outflows(ctx context.Context, from uint64) (Outflows, error)
+	// Outflows returns the transfers out of the account that the chain has in the blocks from first to last,
+	// oldest first. It looks at no block that is not final.
+	Outflows(ctx context.Context, first, last uint64) (Outflows, error)
 	// Signed returns the transaction of an outflow as the version that Sign made, without its Fee. It
-	// returns an error when Sign makes no such transaction.
+	// returns ErrNotSigned when Sign makes no such transaction.
 	Signed(ctx context.Context, o Outflow) (TransferVersion, error)
 }
+
+// ErrNotSigned: Sign makes no such transaction.
+var ErrNotSigned = errors.New("this service signs no such transaction")
 
 // ChainSandbox is the reference of the sandbox's chain. Those of real chains are CAIP-2 names, such as
 // "eip155:1".
 const ChainSandbox = "sandbox"
 
-// Errors of Chain.
+// Errors of Chain. A payout waits for each.
 var (
-	ErrFeeTooHigh = errors.New("the network's fee is above the limit")
-	ErrTooSmall   = errors.New("the payout is too small for the network's fee")
+	ErrFeeTooHigh error = HeldError{HoldFee, errors.New("the network's fee is above the limit")}
+	ErrTooSmall   error = HeldError{HoldFee, errors.New("the payout is too small for the network's fee")}
 	// ErrFloatTooLow: the treasury's account has too little of the currency, or of what fees are paid in.
-	ErrFloatTooLow = errors.New("the treasury's account has too little")
+	ErrFloatTooLow error = HeldError{HoldFloat, errors.New("the treasury's account has too little")}
 	// ErrNotTransferable: the currency cannot be sent in full at present, such as a token that is paused.
-	ErrNotTransferable = errors.New("the currency cannot be transferred at present")
+	ErrNotTransferable error = HeldError{HoldChain, errors.New("the currency cannot be transferred at present")}
 )
 
 // TreasuryAccount is an account from which payouts are sent.
@@ -68,11 +72,10 @@ type TreasuryAccount struct {
 
 // TransferPlan is a priced transfer, ready to be signed.
 type TransferPlan struct {
-	Currency    PayoutCurrency
 	Destination string
-	Amount      string          // decimal in Currency: what the destination receives
-	Fee         string          // decimal in Currency: what the merchant pays for the network
-	MaxCost     string          // decimal in the chain's own currency: the fee at most
+	Amount      Crypto          // what the destination receives
+	Fee         Crypto          // what the merchant pays for the network, in the currency of Amount
+	MaxCost     Crypto          // in the chain's own currency: the fee at most
 	Terms       json.RawMessage // the chain's own fields: gas, tip, cap, and so on
 	Cancels     bool            // it pays nobody: see Chain.Cancel
 }
@@ -109,27 +112,42 @@ type Sighting struct {
 	Height    uint64 // of that block; of the block that took the nonce when dead
 	BlockHash string
 	Depth     uint64 // blocks on top of it
-	Cost      string // decimal in the chain's own currency: the fee that was paid; "" unless in a block
-	Received  string // decimal: what the chain says the destination received; "" unless confirmed
+	Cost      Crypto // in the chain's own currency: the fee that was paid; none unless in a block
+	Received  Crypto // what the chain says the destination received; none unless confirmed
 }
 
 // AccountStanding is the state of the treasury's account on its chain.
 type AccountStanding struct {
-	NextNonce  uint64            // the first nonce that no mined or pooled transaction has
-	FinalNonce uint64            // the same, of the last final block
-	Balances   map[string]string // decimal by currency: ETH, USDC, USDT; of the latest block
+	NextNonce  uint64 // the first nonce that no mined or pooled transaction has
+	FinalNonce uint64 // the same, of the last final block
+	Balances   Purse  // of the latest block
 	Height     uint64
+
+	// The same of the last final block, as FinalNonce.
+	FinalBalances Purse
+	FinalHeight   uint64
 }
 
-// Outflow is a transfer out of the treasury's account that the chain has, or another use of its key. A
-// reverted transaction is none.
+// Outflow is a transfer out of the treasury's account that the chain has, or another use of its key. What
+// another account sent is one only when it moved something: everybody can transfer nothing.
 type Outflow struct {
 	TxHash      string // "" when a nonce was used up without a transaction of the account
 	Nonce       uint64 // 0 when another account sent the transaction
-	Currency    PayoutCurrency
 	Destination string
-	Amount      string // decimal in Currency
+	Amount      Crypto // 0 for a use of the key that moved nothing
+	Cost        Crypto // in the chain's own currency: the fee that the account paid; none when it paid none
 	Height      uint64
+}
+
+// Moved reports whether the outflow took an amount from the account, beside its cost.
+func (o Outflow) Moved() bool { return o.Amount.Sign() != 0 }
+
+// Name names the outflow in a sentence.
+func (o Outflow) Name() string {
+	if o.TxHash == "" {
+		return fmt.Sprintf("a use of nonce %d without a transaction", o.Nonce)
+	}
+	return "the transaction " + o.TxHash
 }
 
 // Outflows are the transfers out of the account in a range of final blocks.

@@ -32,6 +32,17 @@ const (
 	RiskLost    RiskStatus = "lost"    // the customer has the money
 )
 
+// Refund returns the state of a refund whose money is there.
+func (s RiskStatus) Refund() RefundStatus {
+	switch s {
+	case RiskLost:
+		return RefundSucceeded
+	case RiskWon:
+		return RefundFailed
+	}
+	return RefundPending
+}
+
 // Finding returns the kind of the finding about a risk.
 func (k RiskKind) Finding() FindingKind {
 	switch k {

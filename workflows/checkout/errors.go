@@ -3,6 +3,7 @@ package checkout
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that storage, workflows and the REST front end share. Compare them with errors.Is.
@@ -17,7 +18,11 @@ var (
 	ErrPaymentInFlight = errors.New("a payment is in flight")
 	// ErrPaymentUndecided: no final outcome of the payment is stored.
 	ErrPaymentUndecided = errors.New("payment is undecided")
-	// ErrPaymentNotPossible: there is no exchange rate at present. Nothing was charged.
+	// ErrChargeRefused: the card network understands the request for a charge and refuses it, as with a wrong key
+	// or a fault of ours. Nothing was charged.
+	ErrChargeRefused = errors.New("the card network refuses the charge")
+	// ErrPaymentNotPossible: there is no exchange rate at present, or the amount could not be paid out. Nothing
+	// was charged.
 	ErrPaymentNotPossible = errors.New("no payment is possible at present")
 	// ErrPaymentExists: a payment with this id exists already.
 	ErrPaymentExists = errors.New("payment exists")
@@ -25,14 +30,36 @@ var (
 	ErrOrderIDInUse = errors.New("order id in use")
 	// ErrAPIKey: the API key is missing, malformed, unknown or revoked.
 	ErrAPIKey = errors.New("invalid api key")
-	// ErrConflict: the thing is not in the state that the call needs. The next three are kinds of it.
+	// ErrConflict: the thing is not in the state that the call needs. The next ones are kinds of it.
 	ErrConflict = errors.New("conflict")
 	// ErrPayoutNotFailed: only a failed payout can be retried.
 	ErrPayoutNotFailed = fmt.Errorf("%w: the payout has not failed", ErrConflict)
-	// ErrChainAhead: the chain has transfers of the treasury that the database lacks; one may have paid the payout.
-	ErrChainAhead = fmt.Errorf("%w: the chain knows transfers of the treasury that the database lacks", ErrConflict)
+	// ErrDisputeOpen: the card network refunds nothing of a charge while a dispute of it is open.
+	ErrDisputeOpen = fmt.Errorf("%w: a dispute of the charge is open", ErrConflict)
 	// ErrTransferStands: a signed transfer of the payout may still pay it.
 	ErrTransferStands = fmt.Errorf("%w: a transfer of the payout may still pay it", ErrConflict)
 	// ErrPaymentRefunded: the customer gets the money back, so the merchant does not get it.
 	ErrPaymentRefunded = fmt.Errorf("%w: the payment of the payout is refunded", ErrConflict)
 )
+
+// AddressRevertedError means that the network reverted a transfer of a payout to the merchant's payout address.
+// A retry burns gas again, so it needs another address. It is a kind of ErrConflict.
+type AddressRevertedError struct {
+	Address   string
+	ChangesAt *time.Time // when an announced change of the address holds; nil when none is announced
+}
+
+func (e *AddressRevertedError) Error() string {
+	return "the network reverted a transfer to " + e.Address + ". " + e.Advice()
+}
+
+// Advice tells the merchant the next step, in whole sentences.
+func (e *AddressRevertedError) Advice() string {
+	if e.ChangesAt != nil {
+		return "The payout address changes at " + FormatTime(*e.ChangesAt) + ". Retry the payout then."
+	}
+	return "Set another payout address in the settings of the dashboard. Retry the payout when it holds."
+}
+
+// Unwrap returns ErrConflict.
+func (e *AddressRevertedError) Unwrap() error { return ErrConflict }

@@ -1,6 +1,8 @@
 package checkout_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -61,4 +63,36 @@ func requireCure(t *testing.T, token string, refused error) {
 	if away.Abs(away).Cmp(big.NewRat(1, 200)) > 0 {
 		t.Fatalf("%q: told to send %q", token, cure)
 	}
+}
+
+// FuzzParseCrypto: an accepted amount means the same number to math/big, and survives String, JSON and SQL.
+func FuzzParseCrypto(f *testing.F) {
+	for _, seed := range []string{"1.5", "0", "007", ".5", "5.", "0.000001", "0.0000001", "1.50000000", "1e3", "+1", "-1", "1.2.3", "0x1", "1_0", "", "."} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, c := range checkout.PayoutCurrencies {
+			got, err := checkout.ParseCrypto(text, c)
+			if err != nil {
+				if got.Known() {
+					t.Fatalf("%q: %s with %v", text, got, err)
+				}
+				continue
+			}
+			exact, ok := new(big.Rat).SetString(text)
+			if !ok || exact.Cmp(got.Coins()) != 0 || strings.Trim(text, "0123456789.") != "" {
+				t.Fatalf("%q is read as %s", text, got)
+			}
+			again, err := checkout.ParseCrypto(got.String(), c)
+			var row checkout.Crypto
+			var purse checkout.Purse
+			encoded, _ := json.Marshal(checkout.PurseOf(got))
+			if err = errors.Join(err, row.Scan(got.String()+" "+string(c)), json.Unmarshal(encoded, &purse)); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			if !again.Is(got) || !row.Is(got) || !purse[c].Is(got) {
+				t.Fatalf("%q is %s, and then %s, %s and %s", text, got, again, row, purse[c])
+			}
+		}
+	})
 }

@@ -9,7 +9,8 @@ type PayoutHold string
 // Reasons to hold a payout.
 const (
 	HoldFloat  PayoutHold = "float"  // the treasury has too little of the currency
-	HoldLimit  PayoutHold = "limit"  // a limit of the payout, the merchant or the day
+	HoldLimit  PayoutHold = "limit"  // a limit of the merchant's day or of the account's
+	HoldLarge  PayoutHold = "large"  // above the largest payout: only an operator lets it pass
 	HoldFrozen PayoutHold = "frozen" // payouts are stopped
 	HoldFee    PayoutHold = "fee"    // the network's fee is above its limit, or leaves too little
 	HoldRate   PayoutHold = "rate"   // the network's fee has no price in the payout's currency
@@ -24,8 +25,19 @@ const (
 
 // Patient reports whether a payout may wait without an end: time does not make the reason a failure.
 func (h PayoutHold) Patient() bool {
-	return slices.Contains([]PayoutHold{HoldAway, HoldRisk, HoldDelay, HoldUnsettled}, h)
+	return slices.Contains([]PayoutHold{HoldAway, HoldRisk, HoldLarge, HoldDelay, HoldUnsettled}, h)
 }
+
+// HeldError is why a payout cannot be signed at present.
+type HeldError struct {
+	Why   PayoutHold
+	Cause error
+}
+
+func (e HeldError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e HeldError) Unwrap() error { return e.Cause }
 
 // TransferOutcome says what became of a payout. Failure and Held are empty when it was sent.
 type TransferOutcome struct {

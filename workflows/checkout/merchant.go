@@ -56,6 +56,12 @@ func (f Fee) LeastFor(net Amount) (Amount, bool) {
 	return least, least <= MaxAmount
 }
 
+// MostFor returns the largest amount that can be charged and of which, after the fee, no more than net is left.
+func (f Fee) MostFor(net Amount) Amount {
+	above, _ := f.LeastFor(net + 1)
+	return above - 1
+}
+
 // String formats the fee for people: "0.80 %", or "2.90 % + 0.30" with a fixed part.
 func (f Fee) String() string {
 	percent := fmt.Sprintf("%d.%02d %%", f.BasisPoints/100, f.BasisPoints%100)

@@ -45,6 +45,9 @@ func TestFee_LeastForIsTheLeastAmountThatLeavesEnough(t *testing.T) {
 			require.Less(t, least-1-fee.Of(least-1), net, "%s of %s", fee, net)
 		}
 	}
+	require.EqualValues(t, 10_100, checkout.Fee{BasisPoints: 100}.MostFor(9_999), "of 101.01 there are 100.00 left")
+	require.Equal(t, checkout.MaxAmount, checkout.Fee{BasisPoints: 10_000}.MostFor(1), "nothing is ever left")
+	require.Equal(t, checkout.MaxAmount, checkout.Fee{}.MostFor(checkout.MaxAmount+5))
 	_, ok := checkout.Fee{BasisPoints: 10_000}.LeastFor(1)
 	require.False(t, ok)
 	_, ok = checkout.Fee{}.LeastFor(checkout.MaxAmount + 1)

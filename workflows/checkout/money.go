@@ -3,6 +3,7 @@ package checkout
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
@@ -146,6 +147,15 @@ func (a Amount) String() string {
 // MarshalJSON writes the amount as a JSON number in major units with two
 // decimals. Source: interface document, "amount".
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
+
+// Coins returns the number of whole units of a currency, exactly.
+func (a Amount) Coins(c Currency) *big.Rat { return big.NewRat(int64(a), coin(c.Places()).Int64()) }
+
+// FloorAmount returns a number of whole units of a currency, rounded down to the minor unit.
+func FloorAmount(coins *big.Rat, c Currency) Amount { return Amount(floor(coins, c.Places()).Int64()) }
+
+// CeilAmount returns a number of whole units of a currency, rounded up to the minor unit.
+func CeilAmount(coins *big.Rat, c Currency) Amount { return -FloorAmount(new(big.Rat).Neg(coins), c) }
 
 // Percentage returns basisPoints/10,000 of a, rounded half up to a minor unit.
 func (a Amount) Percentage(basisPoints int64) Amount {

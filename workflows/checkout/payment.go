@@ -83,7 +83,7 @@ type Transaction struct {
 	PayoutCurrency    PayoutCurrency
 	Fee               Amount
 	Net               Amount
-	ExchangeRate      string // payout currency for one unit of Currency, decimal; "" when it failed
+	ExchangeRate      Rate // payout currency for one unit of Currency; none when it failed
 	CustomerEmail     *string
 	Metadata          json.RawMessage
 	PaymentMethod     PaymentMethod
@@ -107,11 +107,6 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 	if t.Failure != "" {
 		f = &failure{t.Failure, t.Failure.Message()}
 	}
-
-	var rate *string
-	if t.ExchangeRate != "" {
-		rate = &t.ExchangeRate
-	}
 	return EncodeJSON(struct {
 		ID                string            `json:"id"`
 		SessionID         string            `json:"session_id"`
@@ -133,7 +128,8 @@ func (t Transaction) MarshalJSON() ([]byte, error) {
 		CreatedAt         string            `json:"created_at"`
 		CompletedAt       *string           `json:"completed_at"`
 	}{
-		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net, rate,
+		t.ID, t.SessionID, t.Status, t.Amount, t.Currency, t.PayoutCurrency, t.Fee, t.Net,
+		orNull(t.ExchangeRate.String()),
 		t.CustomerEmail, t.Metadata, t.PaymentMethod, f, t.Attempt, t.AttemptsRemaining,
 		t.SessionStatus,
 		t.Mode.Live(), FormatTime(t.CreatedAt), FormatOptionalTime(t.CompletedAt),
@@ -230,7 +226,7 @@ type CardNetwork interface {
 	// charged before. Afterwards the reference can never be charged. A declined reference must be
 	// canceled too, because a network may let it be confirmed again.
 	Cancel(ctx context.Context, reference string, reason FailureCode) (ChargeResult, error)
-	// Refund gives a charge back. refundID is the idempotency key.
+	// Refund gives back what is left of a charge. refundID is the idempotency key.
 	Refund(ctx context.Context, reference, refundID string) (RefundResult, error)
 }
 
@@ -243,17 +239,31 @@ type Tokenizer interface {
 // RefundStatus is the state of a refund.
 type RefundStatus string
 
-// A refund is pending until the network has decided.
+// A refund is pending until the network has decided. One that succeeded may fail later: the customer's bank
+// returns it. A failed one stays failed.
 const (
 	RefundPending   RefundStatus = "pending"
 	RefundSucceeded RefundStatus = "succeeded"
 	RefundFailed    RefundStatus = "failed"
 )
 
+// Risk returns where the money of a refund in this state is.
+func (s RefundStatus) Risk() RiskStatus {
+	switch s {
+	case RefundSucceeded:
+		return RiskLost
+	case RefundFailed:
+		return RiskWon
+	}
+	return RiskOpen
+}
+
 // RefundResult is the network's answer about one refund.
 type RefundResult struct {
 	Status    RefundStatus
-	Reference string // the network's name of the refund
+	Reference string // the network's name of the refund; "" when it was refused
+	Amount    Amount // that goes back to the customer; 0 when it was refused
+	Why       string // the network's word for a failure
 }
 
 // Charged is a card that the network has charged, as reconciliation compares it with our

@@ -3,6 +3,7 @@ package checkout
 import (
 	"context"
 	"encoding/json"
+	"math/big"
 	"time"
 )
 
@@ -45,14 +46,17 @@ type Payout struct {
 	SessionID      string
 	TransactionID  string
 	Status         PayoutStatus
-	Amount         string // decimal in Currency; "" until quoted
+	Amount         Crypto // in Currency; none until quoted
 	Currency       PayoutCurrency
 	Network        string
 	Destination    string
 	SourceAmount   Amount
 	SourceCurrency Currency
-	ExchangeRate   string        // Currency for one unit of SourceCurrency, decimal
-	Fee            string        // decimal in Currency; "" until quoted
+	ExchangeRate   Rate          // Currency for one unit of SourceCurrency
+	LockedRate     Rate          // ExchangeRate when the customer paid
+	RateUntil      *time.Time    // when the lock of the rate ends; nil: never
+	Disputed       bool          // the charge was disputed, reported as fraud, or refunded outside, before or now
+	Fee            Crypto        // in Currency; none until quoted
 	TxHash         string        // "" until broadcast
 	Failure        PayoutFailure // set on a pending payout when the network refuses to sign
 	Metadata       json.RawMessage
@@ -64,6 +68,20 @@ type Payout struct {
 	SentAt         *time.Time
 	ConfirmedAt    *time.Time // when the transfer was final on the chain
 	FailedAt       *time.Time
+}
+
+// RateHolds reports whether a transfer that is signed at the time now has the payout's ExchangeRate; of a failed
+// payout, the transfer after a retry. If not, it has the lower one of that and of the rate at the signature: else a
+// merchant whose payout waits could choose the day with the best price. A payout that never failed waits for us,
+// unless its charge is disputed, by a customer who may be the merchant. Source: api/README.md, "A payout that failed".
+func (p Payout) RateHolds(now time.Time) bool {
+	return p.RateUntil == nil || !now.After(*p.RateUntil) ||
+		p.Generation == 1 && p.Status != PayoutFailed && !p.Disputed
+}
+
+// Gross converts the source amount at the rate, before the network's fee. It rounds down to the smallest unit.
+func (p Payout) Gross() Crypto {
+	return FloorCrypto(new(big.Rat).Mul(p.SourceAmount.Coins(p.SourceCurrency), p.ExchangeRate.Rat()), p.Currency)
 }
 
 // RetriedPayout is a generation of a payout that failed and was retried.
@@ -98,14 +116,16 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		SessionID      string          `json:"session_id"`
 		TransactionID  string          `json:"transaction_id"`
 		Status         PayoutStatus    `json:"status"`
-		Amount         *string         `json:"amount"`
+		Amount         Crypto          `json:"amount"`
 		Currency       PayoutCurrency  `json:"currency"`
 		Network        string          `json:"network"`
 		Destination    string          `json:"destination"`
 		SourceAmount   Amount          `json:"source_amount"`
 		SourceCurrency Currency        `json:"source_currency"`
-		ExchangeRate   string          `json:"exchange_rate"`
-		Fee            *string         `json:"fee"`
+		ExchangeRate   Rate            `json:"exchange_rate"`
+		LockedRate     Rate            `json:"locked_exchange_rate"`
+		RateUntil      *string         `json:"exchange_rate_locked_until"`
+		Fee            Crypto          `json:"fee"`
 		TxHash         *string         `json:"tx_hash"`
 		Failure        *failure        `json:"failure"`
 		Metadata       json.RawMessage `json:"metadata"`
@@ -115,9 +135,10 @@ func (p Payout) MarshalJSON() ([]byte, error) {
 		ConfirmedAt    *string         `json:"confirmed_at,omitempty"`
 		FailedAt       *string         `json:"failed_at"`
 	}{
-		p.ID, p.SessionID, p.TransactionID, p.Status, orNull(p.Amount), p.Currency, p.Network,
+		p.ID, p.SessionID, p.TransactionID, p.Status, p.Amount, p.Currency, p.Network,
 		p.Destination,
-		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, orNull(p.Fee), orNull(p.TxHash), f,
+		p.SourceAmount, p.SourceCurrency, p.ExchangeRate, p.LockedRate, FormatOptionalTime(p.RateUntil),
+		p.Fee, orNull(p.TxHash), f,
 		p.Metadata,
 		p.Mode.Live(), FormatTime(p.CreatedAt), FormatOptionalTime(p.SentAt),
 		FormatOptionalTime(p.ConfirmedAt),
@@ -137,11 +158,13 @@ func orNull(s string) *string {
 type TransferRequest struct {
 	PayoutID      string
 	TransactionID string
-	Currency      PayoutCurrency
 	Network       string
 	Destination   string
-	Gross         string // decimal in Currency, before the network's fee
-	FeeRate       string // decimal: Currency for one unit of the chain's own currency; "" in test mode
+	Gross         Crypto // before the network's fee
+	FeeRate       Rate   // the currency of Gross for one unit of the chain's own currency; none in test mode
+	// Burnt is what earlier transfers of the payout cost that were reverted, in the chain's own currency. The payout
+	// pays for it.
+	Burnt Crypto
 }
 
 // Transfer is a signed transfer, ready to send. It is stored before it is sent. So a repeat sends
@@ -149,8 +172,8 @@ type TransferRequest struct {
 type Transfer struct {
 	Signed []byte
 	TxHash string
-	Amount string        // decimal in Currency, after the fee
-	Fee    string        // decimal in Currency
+	Amount Crypto        // after the fee; none when Failed
+	Fee    Crypto        // none when Failed
 	Failed PayoutFailure // set when the network refuses to sign: nothing was or will be sent
 }
 

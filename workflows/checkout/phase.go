@@ -63,7 +63,7 @@ const (
 	RefusedNotPending      Answer = "SessionNotPending"
 	RefusedPaymentInFlight Answer = "PaymentInFlight"
 	RefusedPaymentNotFound Answer = "PaymentNotFound"
-	RefusedNotPossible     Answer = "PaymentNotPossible" // there is no exchange rate; nothing was charged
+	RefusedNotPossible     Answer = "PaymentNotPossible" // no rate, or no payout of this amount
 )
 
 // The answers by short names of one length, so that the table below is one to the eye.

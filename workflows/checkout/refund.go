@@ -11,7 +11,7 @@ const (
 	RefundOperator  RefundReason = "operator"
 )
 
-// Refund is a charge that goes back to the card, whole. It may belong to no transaction.
+// Refund gives back to the card what is left of a charge. The charge may belong to no transaction.
 type Refund struct {
 	ID            string // re_…
 	Mode          Mode
@@ -19,7 +19,8 @@ type Refund struct {
 	TransactionID string // "" when the charge belongs to no transaction
 	Reason        RefundReason
 	Status        RefundStatus
-	NetworkRef    string // the network's name of the refund; "" before it is known
+	Amount        Amount // what was left of the charge when it was ordered, then what the network says
+	NetworkRef    string // the network's name of the refund; "" before it is known, and when nothing was left
 	CreatedAt     time.Time
 	EndedAt       *time.Time
 }
@@ -33,11 +34,15 @@ const (
 	FindingChargeUnknown   FindingKind = "charge_unknown"   // charged for a transaction that is not there
 	FindingChargeDiffers   FindingKind = "charge_differs"   // another amount or currency
 	FindingChargeMissing   FindingKind = "charge_missing"   // completed, and the network knows no charge
-	FindingRefundFailed    FindingKind = "refund_failed"
 	// The subject of these three is the network's dispute, warning or refund.
 	FindingChargeDisputed FindingKind = "charge_disputed"
 	FindingFraudWarning   FindingKind = "fraud_warning"
 	FindingRefundForeign  FindingKind = "refund_foreign" // made at the network, and not by this service
+	// Its subject is our refund. The customer did not get the money.
+	FindingRefundFailed FindingKind = "refund_failed"
+	// The subject of these two is the transaction.
+	FindingRefundShort     FindingKind = "refund_short"      // the payment is given back, but not the whole of it
+	FindingRefundedAndPaid FindingKind = "refunded_and_paid" // the customer and the merchant both have the money
 )
 
 // FindingPayoutSanctioned: the payout's destination is a sanctioned address. Its subject is the payout.

@@ -1,7 +1,5 @@
 package checkout
 
-import "math/big"
-
 // PayoutLimits are the most that a treasury account pays, in US cents. A limit of 0 holds every
 // payout: there is no default.
 type PayoutLimits struct {
@@ -12,6 +10,10 @@ type PayoutLimits struct {
 	MerchantUnsettled Amount
 }
 
+// Largest returns what one payout may be worth that is to be paid without a person, in US cents. A larger one
+// would wait for ever, because no day has room for it.
+func (l PayoutLimits) Largest() Amount { return min(l.Payout, l.MerchantDay, l.Day) }
+
 // Signing holds the facts on which the next signature of a treasury account depends. They are read
 // under the lock of the account.
 type Signing struct {
@@ -20,6 +22,7 @@ type Signing struct {
 	Frozen   bool
 	AtRisk   bool // the charge may go back to the customer, and no operator has released the payout
 	Early    bool // the payment is not old enough
+	Released bool // an operator lets it pass whatever its size
 	Settled  bool // the acquirer has made the charge's money available
 
 	NextNonce  uint64 // of the account's row
@@ -31,9 +34,9 @@ type Signing struct {
 	Unsettled   Amount // of the merchant's standing transfers whose charges are not settled
 	Limits      PayoutLimits
 
-	Takes map[PayoutCurrency]*big.Int // what the transfer takes from the account at most, smallest units
-	Live  map[PayoutCurrency]*big.Int // what the live transfers may still take
-	Has   map[PayoutCurrency]*big.Int // the account's balances on the chain
+	Takes Purse // what the transfer takes from the account at most
+	Live  Purse // what the live transfers may still take
+	Has   Purse // the account's balances on the chain
 }
 
 // SigningStep is what to do with an order to send a payout.
@@ -61,12 +64,13 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 		return SigningFreeze, HoldFrozen
 	case s.AtRisk:
 		return SigningHold, HoldRisk
+	case !s.Released && s.Value > s.Limits.Largest():
+		return SigningHold, HoldLarge
 	case s.Early:
 		return SigningHold, HoldDelay
 	case !s.Settled && s.Unsettled+s.Value > s.Limits.MerchantUnsettled:
 		return SigningHold, HoldUnsettled
-	case s.Value > s.Limits.Payout, s.MerchantDay+s.Value > s.Limits.MerchantDay,
-		s.Day+s.Value > s.Limits.Day:
+	case !s.Released && (s.MerchantDay+s.Value > s.Limits.MerchantDay || s.Day+s.Value > s.Limits.Day):
 		return SigningHold, HoldLimit
 	case !s.affordable():
 		return SigningHold, HoldFloat
@@ -77,14 +81,8 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 // affordable reports whether the account has what this transfer takes beside the live ones.
 func (s Signing) affordable() bool {
 	for currency, takes := range s.Takes {
-		has, live := s.Has[currency], s.Live[currency]
-		if has == nil {
-			return false
-		}
-		if live == nil {
-			live = new(big.Int)
-		}
-		if new(big.Int).Sub(has, live).Cmp(takes) < 0 {
+		has := s.Has[currency]
+		if !has.Known() || has.Sub(s.Live[currency]).Cmp(takes) < 0 {
 			return false
 		}
 	}

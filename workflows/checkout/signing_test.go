@@ -11,8 +11,8 @@ import (
 
 func TestSigning_Decide(t *testing.T) {
 	t.Parallel()
-	units := func(usdc, eth int64) map[checkout.PayoutCurrency]*big.Int {
-		return map[checkout.PayoutCurrency]*big.Int{checkout.USDC: big.NewInt(usdc), checkout.ETH: big.NewInt(eth)}
+	units := func(usdc, eth int64) checkout.Purse {
+		return checkout.PurseOf(checkout.NewCrypto(big.NewInt(usdc), checkout.USDC), checkout.NewCrypto(big.NewInt(eth), checkout.ETH))
 	}
 	for name, c := range map[string]struct {
 		change func(s *checkout.Signing)
@@ -34,10 +34,15 @@ func TestSigning_Decide(t *testing.T) {
 		"no limit of what is not settled": {func(s *checkout.Signing) {
 			s.Unsettled, s.Limits.MerchantUnsettled = 0, 0
 		}, checkout.SigningHold, checkout.HoldUnsettled},
-		"one payout's limit":         {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLimit},
+		"one payout's limit":      {func(s *checkout.Signing) { s.Limits.Payout = 9_999 }, checkout.SigningHold, checkout.HoldLarge},
+		"more than a day's limit": {func(s *checkout.Signing) { s.Limits.Day = 9_999 }, checkout.SigningHold, checkout.HoldLarge},
+		"released": {func(s *checkout.Signing) {
+			s.Released, s.Limits.Payout, s.MerchantDay, s.Day = true, 1, s.Limits.MerchantDay, s.Limits.Day
+		}, checkout.SigningGo, ""},
+		"released, and too young":    {func(s *checkout.Signing) { s.Released, s.Early = true, true }, checkout.SigningHold, checkout.HoldDelay},
 		"the merchant's limit":       {func(s *checkout.Signing) { s.MerchantDay++ }, checkout.SigningHold, checkout.HoldLimit},
 		"the day's limit":            {func(s *checkout.Signing) { s.Day++ }, checkout.SigningHold, checkout.HoldLimit},
-		"no limits":                  {func(s *checkout.Signing) { s.Limits, s.Settled = checkout.PayoutLimits{}, true }, checkout.SigningHold, checkout.HoldLimit},
+		"no limits":                  {func(s *checkout.Signing) { s.Limits, s.Settled = checkout.PayoutLimits{}, true }, checkout.SigningHold, checkout.HoldLarge},
 		"one unit too little":        {func(s *checkout.Signing) { s.Has = units(149, 30) }, checkout.SigningHold, checkout.HoldFloat},
 		"one unit of gas too little": {func(s *checkout.Signing) { s.Has = units(150, 29) }, checkout.SigningHold, checkout.HoldFloat},
 		"nothing is live":            {func(s *checkout.Signing) { s.Has, s.Live = units(100, 10), nil }, checkout.SigningGo, ""},

@@ -23,11 +23,6 @@ func ParseUnits(decimal string, places int32) (*big.Int, error) {
 	return units, nil
 }
 
-// Units converts a decimal amount in c to c's smallest unit.
-func (c PayoutCurrency) Units(decimal string) (*big.Int, error) {
-	return ParseUnits(decimal, c.Places())
-}
-
 // FormatUnits writes a number of smallest units as a decimal with all its places: 1500000 with 6
 // places is "1.500000".
 func FormatUnits(units *big.Int, places int32) string {
@@ -43,4 +38,15 @@ func FormatUnits(units *big.Int, places int32) string {
 	}
 	point := len(digits) - int(places)
 	return digits[:point] + "." + digits[point:]
+}
+
+// coin returns one whole coin in smallest units.
+func coin(places int32) *big.Int {
+	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)
+}
+
+// floor returns a number of whole coins in smallest units, rounded down.
+func floor(coins *big.Rat, places int32) *big.Int {
+	units := new(big.Rat).Mul(coins, new(big.Rat).SetInt(coin(places)))
+	return new(big.Int).Div(units.Num(), units.Denom()) // Div rounds down
 }

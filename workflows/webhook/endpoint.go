@@ -138,6 +138,16 @@ func HostPortOf(address string) string {
 	return u.Host
 }
 
+// PlainURL returns an address without the parts that often hold a secret: user info, query and fragment. It is
+// "" when the address cannot be parsed.
+func PlainURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
 // notInURL reports whether r is a space, a control character, a backslash or invalid UTF-8.
 func notInURL(r rune) bool {
 	return r <= ' ' || r == 0x7f || r == '\\' || (r >= 0x80 && r < 0xa0) || r == 0xfffd

@@ -27,9 +27,10 @@ func Sample(typ EventType, m checkout.Merchant, metadata json.RawMessage, at tim
 // Values of a sample payment and payout.
 const (
 	sampleAmount  checkout.Amount = 10_050
-	sampleRate                    = "1.08"
 	sampleAddress                 = "0x52908400098527886E0F7030069857D2E4169EE7"
 )
+
+var sampleRate = checkout.MustRate("1.08")
 
 func sampleTransaction(
 	m checkout.Merchant, metadata json.RawMessage, at time.Time, failure checkout.FailureCode,
@@ -70,13 +71,14 @@ func samplePayout(
 		Ref:           checkout.Owner{Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixPayout)),
 		SessionID:     checkout.NewID(checkout.PrefixSession),
 		TransactionID: checkout.NewID(checkout.PrefixTransaction), Status: checkout.PayoutSent,
-		Amount: "108.000000", Currency: checkout.USDC, Network: checkout.USDC.Network(),
+		Amount: checkout.MustCrypto("108.000000", checkout.USDC), Currency: checkout.USDC, Network: checkout.USDC.Network(),
 		Destination:  sampleAddress,
 		SourceAmount: sampleAmount, SourceCurrency: checkout.EUR, ExchangeRate: sampleRate,
-		Fee:       "0.540000",
-		TxHash:    "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
-		Metadata:  metadata,
-		CreatedAt: at.Add(-2 * time.Second), SentAt: &at,
+		LockedRate: sampleRate,
+		Fee:        checkout.MustCrypto("0.540000", checkout.USDC),
+		TxHash:     "0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b",
+		Metadata:   metadata,
+		CreatedAt:  at.Add(-2 * time.Second), SentAt: &at,
 	}
 	if failure != "" {
 		p.Status, p.Failure, p.TxHash, p.SentAt, p.FailedAt = checkout.PayoutFailed, failure, "",

@@ -2,7 +2,8 @@
 pragma solidity 0.8.30;
 
 /// A token that behaves like USDC where it matters for a payout: 6 decimals, a pause, a blacklist
-/// that holds for both sides of a transfer. Anybody may call its switches: it is for tests.
+/// that holds for both sides of a transfer and for its caller. As in the real one anybody may transfer
+/// nothing from anybody: it needs no allowance. Anybody may call its switches: it is for tests.
 contract USDC {
     string public constant name = "USD Coin";
     string public constant symbol = "USDC";
@@ -19,7 +20,10 @@ contract USDC {
 
     modifier open(address a, address b) {
         require(!paused, "Pausable: paused");
-        require(!isBlacklisted[a] && !isBlacklisted[b], "Blacklistable: account is blacklisted");
+        require(
+            !isBlacklisted[msg.sender] && !isBlacklisted[a] && !isBlacklisted[b],
+            "Blacklistable: account is blacklisted"
+        );
         _;
     }
 
@@ -49,6 +53,7 @@ contract USDC {
     }
 
     function transferFrom(address from, address to, uint256 value) external open(from, to) returns (bool) {
+        require(value <= allowance[from][msg.sender], "ERC20: transfer amount exceeds allowance");
         allowance[from][msg.sender] -= value;
         move(from, to, value);
         return true;

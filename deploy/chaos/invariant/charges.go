@@ -12,10 +12,14 @@ var charges = Invariant{
 			if c.Outcome != checkout.OutcomeSucceeded {
 				continue
 			}
-			charged[c.SessionID]++
+			if !w.unasked(c.TransactionID) {
+				charged[c.SessionID]++
+			}
 			t, known := w.transactions[c.TransactionID]
 			s := w.sessions[c.SessionID]
 			switch {
+			case w.unasked(c.TransactionID) && w.lostPaid(c.TransactionID):
+				// A restore has taken the payment, and the merchant has the money.
 			case !known:
 				r.violated(c.TransactionID, "was charged and is no transaction")
 			case s == nil:
@@ -28,7 +32,7 @@ var charges = Invariant{
 		}
 		for _, s := range w.Sessions {
 			judged := !s.Mode.Live() || w.Live != nil // only the double says what a live session was charged
-			if n := charged[s.ID]; n > 1 || (n == 0 && s.Status == checkout.StatusCompleted && judged) {
+			if n := charged[s.ID]; n > 1 || (n == 0 && s.Status == checkout.StatusCompleted && judged && !w.givenBack(s.ID)) {
 				r.violated(s.ID, "is %s and was charged %d times", s.Status, n)
 			}
 		}

@@ -84,6 +84,7 @@ func Gather(ctx context.Context, s Sources) (*Facts, error) {
 	}
 
 	s.Progress(fmt.Sprintf("receivers' log: %d lines", len(f.Requests)))
+	f.forget()
 	return f, nil
 }
 

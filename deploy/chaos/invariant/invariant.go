@@ -28,7 +28,7 @@ var All = []Invariant{
 	overdue, transitions, events, expiries, charges,
 	fanOut, workflows, outcomes, acknowledgements, schedule, requests, egress, attempts,
 	answers, idempotency, sessionRuns, payouts, owners, leaks, rest, counts, histories,
-	liveCharges, livePayouts, outflows, ledger,
+	liveCharges, livePayouts, outflows, ledger, given, freezes, waits, burns,
 }
 
 // Violation is one case where an invariant does not hold.

@@ -13,18 +13,19 @@ var ledger = Invariant{
 		for _, words := range w.Unbalanced {
 			r.violated("ledger", "is out of balance: %s", words)
 		}
-		expected := map[string]*big.Int{}
+		expected, gross := map[string]*big.Int{}, map[string]*big.Int{}
 		for c, units := range w.Live.Treasury {
 			expected["wallet "+string(c)] = units
 		}
 		for _, c := range w.Live.Charges {
-			if !c.Paid {
+			if !c.Paid || w.unasked(c.TransactionID) {
 				continue
 			}
 			account := "acquirer:receivable " + strings.ToUpper(c.Currency)
 			if expected[account] == nil {
-				expected[account] = new(big.Int)
+				expected[account], gross[account] = new(big.Int), new(big.Int)
 			}
+			gross[account].Add(gross[account], big.NewInt(c.Amount))
 			expected[account].Add(expected[account], big.NewInt(c.Amount-c.Refunded))
 		}
 
@@ -32,7 +33,7 @@ var ledger = Invariant{
 		for _, b := range w.Ledger {
 			currency, ok := strings.CutPrefix(b.Account+" "+b.Asset, "acquirer:receivable settled ")
 			settled, _ := new(big.Int).SetString(b.Amount, 10)
-			charged := expected["acquirer:receivable "+currency]
+			charged := gross["acquirer:receivable "+currency]
 			if ok && (settled == nil || charged == nil || settled.CmpAbs(charged) > 0 || settled.Sign() > 0) {
 				r.violated("acquirer:receivable "+currency, "has %s settled", b.Amount)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/chains"
 	"example.com/checkout/deploy/devstack"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
@@ -21,7 +22,7 @@ type LiveSources struct {
 	Double *devstack.LiveDouble
 	// Destinations are payout addresses that had nothing before, and that only payouts pay.
 	Destinations []string
-	Thefts       []Theft
+	Siege
 }
 
 // Theft is a transaction that somebody else sent with the treasury's key.
@@ -38,13 +39,15 @@ type Live struct {
 	Nonce    uint64            // the treasury's next one
 	Treasury map[checkout.PayoutCurrency]*big.Int
 	Balances map[string]map[checkout.PayoutCurrency]*big.Int // by LiveSources.Destinations
-	Thefts   []Theft
+	Siege
 }
 
 // SentTransaction is a transaction of the treasury in a block.
 type SentTransaction struct {
-	TxHash string
-	Nonce  uint64
+	TxHash   string
+	Nonce    uint64
+	To       string // the destination, or the token
+	Reverted bool   // it moved nothing
 }
 
 // Transfer is a signed transfer of a live payout.
@@ -101,7 +104,7 @@ func readLive(ctx context.Context, s Sources, f *Facts) error {
 	if s.Live == nil {
 		return nil
 	}
-	f.Live = &Live{Thefts: s.Live.Thefts, Balances: map[string]map[checkout.PayoutCurrency]*big.Int{}}
+	f.Live = &Live{Siege: s.Live.Siege, Balances: map[string]map[checkout.PayoutCurrency]*big.Int{}}
 	known, err := s.Live.Double.Acquirer.Control().Facts(ctx)
 	if err != nil {
 		return err
@@ -142,7 +145,7 @@ func balancesOf(
 	ctx context.Context, d *devstack.LiveDouble, account common.Address,
 ) (map[checkout.PayoutCurrency]*big.Int, error) {
 	all := map[checkout.PayoutCurrency]*big.Int{}
-	for _, c := range liveCurrencies {
+	for _, c := range LiveCurrencies {
 		units, err := d.BalanceOf(ctx, account, c)
 		if err != nil {
 			return nil, err
@@ -152,11 +155,11 @@ func balancesOf(
 	return all, nil
 }
 
-// liveCurrencies are the currencies that the simulated treasury pays.
-var liveCurrencies = []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT}
+// LiveCurrencies are the currencies that the simulated treasury pays.
+var LiveCurrencies = []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT}
 
 // readChain reads the treasury's transactions from every block. After a reorganization a node may
-// still show receipts of blocks that are gone, so receipts are not asked.
+// still show receipts of blocks that are gone, so only those of transactions in blocks are asked.
 func (l *Live) readChain(ctx context.Context, d *devstack.LiveDouble) error {
 	var nonce, head hexutil.Uint64
 	err := errors.Join(
@@ -170,18 +173,24 @@ func (l *Live) readChain(ctx context.Context, d *devstack.LiveDouble) error {
 	for height := range head + 1 {
 		var block struct {
 			Transactions []struct {
-				Hash  common.Hash    `json:"hash"`
-				From  common.Address `json:"from"`
-				Nonce hexutil.Uint64 `json:"nonce"`
+				Hash  common.Hash     `json:"hash"`
+				From  common.Address  `json:"from"`
+				To    *common.Address `json:"to"` // nil: it deployed a contract
+				Nonce hexutil.Uint64  `json:"nonce"`
 			} `json:"transactions"`
 		}
 		if err := d.Anvil.Call(ctx, &block, "eth_getBlockByNumber", height, true); err != nil {
 			return err
 		}
 		for _, tx := range block.Transactions {
-			if tx.From == d.Treasury() {
-				l.Sent = append(l.Sent, SentTransaction{tx.Hash.Hex(), uint64(tx.Nonce)})
+			if tx.From != d.Treasury() {
+				continue
 			}
+			var receipt chains.Receipt
+			if err := d.Anvil.Call(ctx, &receipt, "eth_getTransactionReceipt", tx.Hash); err != nil {
+				return err
+			}
+			l.Sent = append(l.Sent, SentTransaction{tx.Hash.Hex(), uint64(tx.Nonce), tx.To.Hex(), receipt.Status != 1})
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"math/big"
+	"slices"
 
 	"example.com/checkout/workflows/checkout"
 )
@@ -11,16 +12,7 @@ var livePayouts = Invariant{
 	Title: "a live payout that was sent is one transaction on the chain, no other is any, and each address has the sum of its payouts",
 	needs: needsLive,
 	check: func(w *world, r *Result) {
-		payoutOf, paid := map[string]string{}, map[string]int{}
-		for _, t := range w.Transfers {
-			for _, hash := range t.Versions {
-				payoutOf[hash] = t.PayoutID
-			}
-		}
-		for _, tx := range w.Live.Sent {
-			paid[payoutOf[tx.TxHash]]++
-		}
-
+		paid := w.paid()
 		expected := map[string]map[checkout.PayoutCurrency]*big.Int{}
 		for _, p := range w.Payouts {
 			if !p.Mode.Live() {
@@ -36,8 +28,14 @@ var livePayouts = Invariant{
 				r.violated(p.ID, "is %s and was paid %d times on the chain", p.Status, paid[p.ID])
 			}
 		}
+		for _, tx := range w.Live.Sent {
+			if p, lost := w.lost(tx.TxHash); lost && !tx.Reverted && paid[p.ID] == 0 {
+				paid[p.ID]++
+				w.expect(r, expected, Payout{ID: p.ID, Destination: p.Destination, Currency: p.Currency, Amount: p.Amount})
+			}
+		}
 		for address, has := range w.Live.Balances {
-			for _, c := range liveCurrencies {
+			for _, c := range LiveCurrencies {
 				r.Checked++
 				want := expected[address][c]
 				if want == nil {
@@ -51,9 +49,39 @@ var livePayouts = Invariant{
 	},
 }
 
+// lostPaid reports whether a payment whose row is lost was paid out.
+func (w *world) lostPaid(transactionID string) bool {
+	return slices.ContainsFunc(w.Live.Sent, func(tx SentTransaction) bool {
+		p, lost := w.lost(tx.TxHash)
+		return lost && !tx.Reverted && p.TransactionID == transactionID
+	})
+}
+
+// payoutOf returns the payouts of signed transactions, by hash.
+func (w *world) payoutOf() map[string]string {
+	of := map[string]string{}
+	for _, t := range w.Transfers {
+		for _, hash := range t.Versions {
+			of[hash] = t.PayoutID
+		}
+	}
+	return of
+}
+
+// paid returns how many transactions on the chain paid each payout.
+func (w *world) paid() map[string]int {
+	payoutOf, paid := w.payoutOf(), map[string]int{}
+	for _, tx := range w.Live.Sent {
+		if !tx.Reverted {
+			paid[payoutOf[tx.TxHash]]++
+		}
+	}
+	return paid
+}
+
 // expect adds a payout to what its destination must have.
 func (w *world) expect(r *Result, sums map[string]map[checkout.PayoutCurrency]*big.Int, p Payout) {
-	units, err := p.Currency.Units(p.Amount)
+	amount, err := checkout.ParseCrypto(p.Amount, p.Currency)
 	if err != nil {
 		r.violated(p.ID, "is sent with the amount %q", p.Amount)
 		return
@@ -64,5 +92,5 @@ func (w *world) expect(r *Result, sums map[string]map[checkout.PayoutCurrency]*b
 	if sums[p.Destination][p.Currency] == nil {
 		sums[p.Destination][p.Currency] = new(big.Int)
 	}
-	sums[p.Destination][p.Currency].Add(sums[p.Destination][p.Currency], units)
+	sums[p.Destination][p.Currency].Add(sums[p.Destination][p.Currency], amount.Units())
 }

@@ -23,7 +23,7 @@ var outflows = Invariant{
 			}
 			if id := transferOf[tx.TxHash]; id != "" {
 				mined[id] = tx.TxHash
-			} else if !froze[tx.TxHash] {
+			} else if _, lost := w.lost(tx.TxHash); !lost && !froze[tx.TxHash] {
 				r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
 			}
 		}

@@ -33,6 +33,7 @@ type Transaction struct {
 	Mode                      checkout.Mode
 	Status                    checkout.TransactionStatus // "created": asked for, but not accepted
 	SessionStatus             checkout.Status            // the session's status after the transaction
+	Reference                 string                     // the card network's name of it; "" when nothing was asked yet
 	CreatedAt                 time.Time
 	CompletedAt               *time.Time
 }
@@ -52,6 +53,9 @@ type Payout struct {
 	Currency                                 checkout.PayoutCurrency
 	Amount, Destination                      string // "" until a transfer is signed
 	Transfers                                int    // the sandbox chain's record; in live mode the transfers that stand
+	GivenBack                                bool   // to the customer, as its row says
+	CreatedAt                                time.Time
+	SentAt                                   *time.Time
 }
 
 // KeptRequest is a row of the table idempotent_request.
@@ -126,12 +130,12 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	}
 
 	err = collect(ctx, tx, &f.Transactions, `
-		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at
-			FROM transaction ORDER BY id`,
+		SELECT id, session_id, merchant_id, mode, status, session_status, created_at, completed_at,
+			coalesce(acquirer_ref, '') FROM transaction ORDER BY id`,
 		func(row pgx.CollectableRow) (t Transaction, err error) {
 			err = row.Scan(
 				&t.ID, &t.SessionID, &t.MerchantID, &t.Mode, &t.Status, &t.SessionStatus, &t.CreatedAt,
-				&t.CompletedAt,
+				&t.CompletedAt, &t.Reference,
 			)
 			return t, err
 		})
@@ -156,11 +160,13 @@ func readSessions(ctx context.Context, tx pgx.Tx, f *Facts) error {
 	err = collect(ctx, tx, &f.Payouts, `
 		SELECT id, session_id, transaction_id, merchant_id, mode, status, generation, currency, amount, destination,
 			(SELECT count(*) FROM sandbox_transfer t WHERE t.payout_id = payout.id)
-				+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing)
+				+ (SELECT count(*) FROM transfer_payout x WHERE x.payout_id = payout.id AND x.standing),
+			EXISTS (SELECT FROM refund r WHERE r.transaction_id = payout.transaction_id AND r.mode = payout.mode
+				AND r.status = 'succeeded'), created_at, sent_at
 		FROM payout ORDER BY id`, func(row pgx.CollectableRow) (p Payout, err error) {
 		err = row.Scan(
 			&p.ID, &p.SessionID, &p.TransactionID, &p.MerchantID, &p.Mode, &p.Status, &p.Generation,
-			&p.Currency, &p.Amount, &p.Destination, &p.Transfers,
+			&p.Currency, &p.Amount, &p.Destination, &p.Transfers, &p.GivenBack, &p.CreatedAt, &p.SentAt,
 		)
 		return p, err
 	})

@@ -230,7 +230,8 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			stack.Worker.Kill() // so that all dumps are of one moment
 			moment, dumps := time.Now(), ""
 			if c.oldService || c.oldTemporal {
-				dumps = dump(t, stack, "checkout", "temporal", "temporal_visibility")
+				dumps = t.TempDir()
+				require.NoError(t, stack.Dump(t.Context(), dumps, devstack.Databases...))
 				require.NoError(t, stack.StartWorker(t.Context()))
 				w.end()
 				e2e.RequireInvariants(t, stack, restoreSchedule)
@@ -241,7 +242,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 			stack.Temporal.Kill()
 			w.release()
 			if c.oldService {
-				restoreDump(t, stack, dumps, "checkout")
+				require.NoError(t, stack.RestoreDump(t.Context(), dumps, devstack.Databases[0]))
 			}
 			switch {
 			case c.noTemporal:
@@ -250,7 +251,7 @@ func TestRestore_OfDifferentMoments(t *testing.T) {
 				require.NoError(t, stack.StartTemporal(t.Context()))
 				require.NoError(t, app.Main(t.Context(), []string{"setup"}, stack.Environment(), os.Stderr, os.Stderr))
 			case c.oldTemporal:
-				restoreDump(t, stack, dumps, "temporal", "temporal_visibility")
+				require.NoError(t, stack.RestoreDump(t.Context(), dumps, devstack.Databases[1:]...))
 				fallthrough
 			default:
 				require.NoError(t, stack.Temporal.Start(t.Context()))
@@ -321,25 +322,4 @@ func (w *work) end() {
 	require.NoError(w.T, confirmed.Body.Close())
 	w.AwaitStatus(w.asked, checkout.StatusCompleted, 20*time.Second)
 	requireCompleted(w.Merchant, "now", []string{w.pending, w.unpaid, w.Create(e2e.Terms)})
-}
-
-// dump writes databases of the running stack to files.
-func dump(t *testing.T, stack *devstack.Stack, databases ...string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	for _, name := range databases {
-		postgresProgram(t, "pg_dump", "--format=custom", "--file="+filepath.Join(dir, name),
-			"--dbname="+stack.Postgres.URL(name))
-	}
-	return dir
-}
-
-// restoreDump replaces databases by their dumps.
-func restoreDump(t *testing.T, stack *devstack.Stack, dumps string, databases ...string) {
-	t.Helper()
-	for _, name := range databases {
-		execute(t, stack.Postgres, `DROP DATABASE `+name+` WITH (FORCE)`)
-		postgresProgram(t, "pg_restore", "--create", "--exit-on-error", "--dbname="+stack.Postgres.URL("postgres"),
-			filepath.Join(dumps, name))
-	}
 }

@@ -163,7 +163,7 @@ func (h handle) Get(_ context.Context, into any) error {
 
 func (s *shop) succeed(ref checkout.Ref, id string) (workflows.PaymentResult, error) {
 	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
-	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: "1.08"}, "pi_"+id)
+	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
 	if err == nil {
 		_, _, err = s.store.RecordCharge(s.t.Context(), ref, id, result)
 	}

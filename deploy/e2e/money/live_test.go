@@ -86,7 +86,7 @@ func testDispute(t *testing.T, l live) {
 }
 
 // TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on
-// afterwards, each once. A payment that is refunded meanwhile is never paid out.
+// afterwards, each once. Nothing is refunded meanwhile. A payment that is refunded later is never paid out.
 func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	t.Parallel()
 	l := startLive(t)
@@ -106,13 +106,21 @@ func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
 	before := l.balance(checkout.USDC)
 	held, back := l.awaitFrozen(), l.awaitFrozen()
 	refunded := e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, back)
+	out, err := e2e.CheckoutCommand(t, l.stack, "refund", refunded)
+	require.Error(t, err)
+	require.Contains(t, out, "the treasury account is frozen: "+account+": a test of the stop button")
+	intents, _ := l.facts(back) // the bank's warning holds its payout when the account is thawed
+	require.NoError(t, l.stack.Live.Acquirer.Control().Warn(t.Context(), intents[0].ID))
+	e2e.Await(t, "the warning is reported", 30*time.Second, func() bool {
+		return e2e.Query[int](t, l.stack, `SELECT count(*) FROM acquirer_event WHERE reference = $1 AND type LIKE 'radar.%'`, intents[0].ID) > 0
+	})
+	require.Contains(t, operator("thaw", account), "signs again")
 	require.Contains(t, command("refund", refunded), "the worker sends it now")
 	l.requireRefunded(back)
 	require.Contains(t, command("refund", refunded), "is made")
-	out, err := e2e.CheckoutCommand(t, l.stack, "refund", e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, first))
+	out, err = e2e.CheckoutCommand(t, l.stack, "refund", e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, first))
 	require.Error(t, err)
 	require.Contains(t, out, "nothing is refunded: a transfer of")
-	require.Contains(t, operator("thaw", account), "signs again")
 	e2e.Query[string](t, l.stack, `UPDATE payout SET next_action_at = now() - interval '1 minute' WHERE session_id = $1 RETURNING id`, held)
 	amount := l.paidOut(held)
 	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(checkout.USDC).GreaterThanOrEqual(before.Add(amount)) })

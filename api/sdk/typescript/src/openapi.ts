@@ -1174,8 +1174,12 @@ export interface components {
             /** @description The `net` of the transaction, in `source_currency`. */
             source_amount: components["schemas"]["Amount"];
             source_currency: components["schemas"]["Currency"];
-            /** @description `currency` for one unit of `source_currency`. */
+            /** @description `currency` for one unit of `source_currency`. When a retried payout, or one whose charge was disputed, is signed after `exchange_rate_locked_until`, it falls to the rate of that time if that is lower. It never rises. */
             exchange_rate: components["schemas"]["Decimal"];
+            /** @description The `exchange_rate` when the customer paid. Events of earlier versions lack it. */
+            locked_exchange_rate?: components["schemas"]["Decimal"];
+            /** @description Until when a retry keeps `exchange_rate`; null when the rate is fixed, as in test mode. Events of earlier versions lack it. */
+            exchange_rate_locked_until?: components["schemas"]["OptionalTime"];
             /** @description Of the network, in `currency`; null until it is known. */
             fee: components["schemas"]["OptionalDecimal"];
             /** @description Of the transfer; null until it is broadcast. */
@@ -1647,6 +1651,18 @@ export interface components {
              */
             error: "payment_refunded";
         };
+        PayoutAddressReverted: components["schemas"]["Error"] & {
+            /** @constant */
+            error?: "payout_address_reverted";
+            /** @description When the change of the payout address that you announced holds; absent when you announced none. */
+            address_changes_at?: components["schemas"]["Time"];
+        } & {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            error: "payout_address_reverted";
+        };
         DeliveryInProgress: components["schemas"]["Error"] & {
             /** @constant */
             error?: "delivery_in_progress";
@@ -1739,7 +1755,7 @@ export interface components {
         };
         CreateConflict: components["schemas"]["OrderIdInUse"] | components["schemas"]["IdempotencyConflict"];
         SessionConflict: components["schemas"]["SessionNotPending"] | components["schemas"]["PaymentInProgress"] | components["schemas"]["IdempotencyConflict"];
-        PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["IdempotencyConflict"];
+        PayoutConflict: components["schemas"]["PayoutNotFailed"] | components["schemas"]["TransferNotFinal"] | components["schemas"]["PaymentRefunded"] | components["schemas"]["PayoutAddressReverted"] | components["schemas"]["IdempotencyConflict"];
         ReplayDeliveryConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["WebhookDeleted"] | components["schemas"]["IdempotencyConflict"];
         RetryNowConflict: components["schemas"]["DeliveryInProgress"] | components["schemas"]["DeliveryHeld"] | components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
         DeliveryConflict: components["schemas"]["DeliveryNotPending"] | components["schemas"]["IdempotencyConflict"];
@@ -2541,6 +2557,7 @@ export interface operations {
              * @description `payout_not_failed`: it is pending or sent, perhaps because it was retried already.
              *     `transfer_not_final`: a signed transfer may still pay it.
              *     `payment_refunded`: the customer gets the money back.
+             *     `payout_address_reverted`: the network reverted a transfer of it to your present payout address. Set another one, and retry when it holds: at `address_changes_at`, if that is there.
              *     `idempotency_conflict`: the Idempotency-Key came before with another body, or the first request with it is still being worked on after 5 s.
              */
             409: {

@@ -1,0 +1,109 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.temporal.io/sdk/testsuite"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// collect returns the reader of this process's metrics. The global meter can be set once only.
+var collect = sync.OnceValue(func() *metric.ManualReader {
+	reader := metric.NewManualReader()
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	return reader
+})
+
+// alarms returns the kinds of alarms of test mode that were raised.
+func alarms(t *testing.T) map[string]bool {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, collect().Collect(t.Context(), &all))
+	raised := map[string]bool{}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != "checkout.alarm.raised" {
+				continue
+			}
+			for _, p := range m.Data.(metricdata.Gauge[int64]).DataPoints {
+				kind, _ := p.Attributes.Value("checkout.alarm")
+				mode, _ := p.Attributes.Value("checkout.mode")
+				require.Equal(t, "test", mode.AsString())
+				require.WithinDuration(t, time.Now(), time.Unix(p.Value, 0), time.Minute)
+				raised[kind.AsString()] = true
+			}
+		}
+	}
+	return raised
+}
+
+// answering is a network that refuses or holds.
+type answering struct {
+	noting
+	prepare error
+	held    checkout.PayoutHold
+}
+
+func (a answering) Prepare(context.Context, checkout.ChargeRequest) (string, error) {
+	return "", a.prepare
+}
+
+func (a answering) Transfer(context.Context, storage.PayoutToSend) (checkout.TransferOutcome, error) {
+	return checkout.TransferOutcome{Held: a.held}, nil
+}
+
+// TestAlarms_AreRaisedForWhatAPersonMustMend, and for nothing that ends by itself.
+func TestAlarms_AreRaisedForWhatAPersonMustMend(t *testing.T) { //nolint:paralleltest // it looks at the process's metrics
+	d := newDesk(t)
+	d.onNetworks()
+	paid := d.payment(checkout.AcquirerStripe, testChain)
+	d.must(d.ChargeCard, paid)
+	d.must(d.ConfirmPayment, paid)
+	payout := d.payout(paid)
+	charge := func(err error) {
+		d.Test.Cards[checkout.AcquirerStripe] = answering{prepare: err}
+		_, err = d.do(nil, d.ChargeCard, d.payment(checkout.AcquirerStripe, testChain))
+		require.Error(t, err)
+	}
+	hold := func(why checkout.PayoutHold) {
+		d.Test.Chains[testChain] = activities.Chain{Payouts: answering{held: why}}
+		d.must(d.BroadcastPayout, payout)
+	}
+	round := func(says ...string) {
+		env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+		treasury := &activities.Treasury{Follow: map[checkout.Mode]activities.Follow{
+			checkout.ModeTest: func(context.Context) (activities.TreasuryReport, error) {
+				return activities.TreasuryReport{Alarms: says}, nil
+			},
+		}}
+		env.RegisterActivity(treasury)
+		_, err := env.ExecuteActivity(treasury.SyncTreasury, activities.ModeInput{Mode: checkout.ModeTest})
+		require.NoError(t, err)
+	}
+
+	charge(errors.New("no answer"))
+	hold(checkout.HoldFloat)
+	round()
+	require.Empty(t, alarms(t))
+	hold(checkout.HoldSigner)
+	require.Equal(t, map[string]bool{"signer": true}, alarms(t))
+	hold(checkout.HoldLarge)
+	require.Equal(t, map[string]bool{"signer": true, "large": true}, alarms(t))
+	round("the account is frozen")
+	require.Equal(t, map[string]bool{"signer": true, "large": true, "treasury": true}, alarms(t))
+	d.Test.Chains[testChain] = d.chain(testChain)
+	charge(fmt.Errorf("prepare: %w", checkout.ErrChargeRefused))
+	require.Equal(t, map[string]bool{"signer": true, "large": true, "treasury": true, "charge": true}, alarms(t))
+}

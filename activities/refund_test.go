@@ -1,0 +1,504 @@
+package activities_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	api "github.com/stripe/stripe-go/v85"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/stripe"
+	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// startMock starts what judges the double's requests, once.
+var startMock = sync.OnceValues(func() (*acquirer.Mock, error) {
+	mock, err := acquirer.StartMock(context.Background())
+	if err == nil {
+		activities.AtEnd = mock.Stop
+	}
+	return mock, err
+})
+
+// till is the books of a merchant with the double of Stripe.
+type till struct {
+	*books
+
+	control acquirer.Control
+	network *stripe.Network
+	api     *api.Client // somebody else with the same account
+	account string      // of the treasury
+}
+
+func newTill(t *testing.T) *till {
+	t.Helper()
+	const key = "sk_test_till"
+	mock, err := startMock()
+	require.NoError(t, err)
+	double, err := acquirer.Start(t.Context(), acquirer.Options{
+		DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, SecretKey: key, Livemode: true,
+	})
+	require.NoError(t, err)
+	t.Cleanup(double.Stop)
+	w := &till{books: newBooks(t), control: double.Control()}
+	w.network, err = stripe.New(stripe.Options{SecretKey: key, Mode: checkout.ModeLive, APIURL: double.APIURL(), Simulated: true})
+	require.NoError(t, err)
+	w.api = api.NewClient(key, api.WithBackends(api.NewBackendsWithConfig(&api.BackendConfig{
+		URL: api.String(double.APIURL()), MaxNetworkRetries: api.Int64(0), LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
+	})))
+	w.Accounts[checkout.ModeLive] = activities.Account{
+		CardNetwork: w.network, Succeeded: w.network.Succeeded, Charged: w.network.Charged, Risks: w.network.Risks,
+		Note: w.Store.NoteAcquirerEvent,
+		Events: func(ctx context.Context, cursor string, since time.Time) (page []storage.AcquirerEvent, more bool, err error) {
+			events, more, err := w.network.Events(ctx, cursor, since)
+			for _, e := range events {
+				page = append(page, storage.AcquirerEvent{
+					ID: e.ID, Mode: checkout.ModeLive, Type: e.Type, ObjectID: e.ObjectID, Reference: e.Reference, Risk: e.Risk, CreatedAt: e.CreatedAt,
+				})
+			}
+			return page, more, err
+		},
+	}
+	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, checkout.TreasuryAccount{
+		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountStanding{})
+	require.NoError(t, err)
+	w.account = a.ID
+	return w
+}
+
+// charged is a payment of 50.00 EUR.
+type charged struct {
+	reference, transaction string
+	payout                 checkout.Ref
+}
+
+// pay pays with one of Stripe's test cards.
+func (w *till) pay(card string) charged {
+	w.t.Helper()
+	ctx := w.t.Context()
+	s, err := w.Store.CreateSession(ctx, storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+		Ref: w.owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 5000, Currency: checkout.EUR,
+		PayoutCurrency: checkout.USDC, Metadata: []byte(`{}`), MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(w.t, err)
+	token, err := w.api.V1TestHelpersConfirmationTokens.Create(ctx,
+		&api.TestHelpersConfirmationTokenCreateParams{PaymentMethod: api.String("pm_card_" + card)})
+	require.NoError(w.t, err)
+	id := checkout.NewID(checkout.PrefixTransaction)
+	order := checkout.ChargeRequest{
+		TransactionID: id, SessionID: s.ID, Attempt: 1, Token: token.ID, Amount: 5000, Currency: checkout.EUR,
+		ReturnURL: "https://pay.example/return",
+	}
+	require.NoError(w.t, w.Store.CreatePayment(ctx, storage.NewPayment{ID: id, SessionID: s.ID, CardToken: token.ID}))
+	reference, err := w.network.Prepare(ctx, order)
+	require.NoError(w.t, err)
+	_, err = w.Store.BeginPayment(ctx, s.Ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, reference)
+	require.NoError(w.t, err)
+	got, err := w.network.Confirm(ctx, reference, 1, order)
+	require.NoError(w.t, err)
+	_, _, err = w.Store.RecordCharge(ctx, s.Ref, id, got)
+	require.NoError(w.t, err)
+	settled, err := w.Store.FinishPayment(ctx, s.Ref, id)
+	require.NoError(w.t, err)
+	return charged{reference, id, w.owner.Ref(settled.PayoutID)}
+}
+
+// order orders a refund as an operator does, after the chain was compared.
+func (w *till) order(c charged) (checkout.Refund, error) {
+	w.t.Helper()
+	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, checkout.AccountStanding{}))
+	return w.Store.RefundPayout(w.t.Context(), c.payout)
+}
+
+func (w *till) mustOrder(c charged) checkout.Refund {
+	w.t.Helper()
+	r, err := w.order(c)
+	require.NoError(w.t, err)
+	return r
+}
+
+// round does what the schedule does.
+func (w *till) round() {
+	w.t.Helper()
+	for _, activity := range []any{w.ReadReports, w.SendRefunds, w.LookAtCharges} {
+		_, err := run[int](w.books, activity)
+		require.NoError(w.t, err)
+	}
+}
+
+// requireAgrees compares the ledger with the balance at the card network, to the cent.
+func (w *till) requireAgrees(words string) {
+	w.t.Helper()
+	facts, err := w.control.Facts(w.t.Context())
+	require.NoError(w.t, err)
+	var ours int64
+	for account, amount := range w.ledger() {
+		if slices.Contains([]string{"acquirer:receivable", "acquirer:balance", "expense:acquirer"}, account) {
+			var n int64
+			_, err := fmt.Sscan(amount, &n)
+			require.NoError(w.t, err)
+			ours += n
+		}
+	}
+	require.Equal(w.t, facts.Balance["eur"], ours, words)
+	report, err := w.Store.DayReport(w.t.Context(), time.Now())
+	require.NoError(w.t, err)
+	require.True(w.t, report.Agrees(), "%s: %+v", words, report.Checks)
+}
+
+// open returns the subjects of the open findings of a kind.
+func (w *till) open(kind checkout.FindingKind) (subjects []string) {
+	w.t.Helper()
+	all, err := w.Store.OpenFindings(w.t.Context(), checkout.ModeLive)
+	require.NoError(w.t, err)
+	for _, f := range all {
+		if f.Kind == kind {
+			subjects = append(subjects, f.Subject)
+		}
+	}
+	return subjects
+}
+
+var (
+	owed     = map[string]string{"acquirer:receivable": "5000", "merchant:payable": "-5000"}
+	refunded = map[string]string{}
+)
+
+// TestRefund_TheBankReturnsIt: the refund succeeds, and days later the customer's bank sends the money back.
+func TestRefund_TheBankReturnsIt(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("refundFail")
+	first := w.mustOrder(c)
+	w.round()
+	require.Equal(t, checkout.RefundSucceeded, w.mustOrder(c).Status)
+	require.Equal(t, refunded, w.ledger())
+	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	for range 2 {
+		w.round()
+		require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+		require.Equal(t, owed, w.ledger())
+		w.requireAgrees("returned")
+	}
+
+	// The operator refunds once more, and the bank takes it.
+	second := w.mustOrder(c)
+	require.NotEqual(t, first.ID, second.ID)
+	require.Empty(t, w.open(checkout.FindingRefundFailed), "it is ordered again")
+	_, err := w.Store.RetryPayout(t.Context(), c.payout)
+	require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+	w.round()
+	require.Equal(t, refunded, w.ledger())
+	w.requireAgrees("refunded again")
+	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	w.round()
+	_, err = w.Store.RetryPayout(t.Context(), c.payout)
+	require.NoError(t, err, "the merchant may have it instead")
+	require.Equal(t, owed, w.ledger())
+}
+
+// TestRefund_ALostReportOfItsReturnIsAskedFor: nothing tells of the return, and it is seen within a day.
+func TestRefund_ALostReportOfItsReturnIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("refundFail")
+	w.mustOrder(c)
+	w.round()
+	require.NoError(t, w.control.SettleRefunds(t.Context()))
+	w.exec(`UPDATE acquirer_event SET unseen = false`)
+	look := func() int {
+		n, err := run[int](w.books, w.LookAtCharges)
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, look())
+	w.exec(`UPDATE refund SET asked_at = now() - interval '25 hours'`)
+	require.Equal(t, 1, look())
+	require.Len(t, w.open(checkout.FindingRefundFailed), 1)
+	require.Equal(t, owed, w.ledger())
+}
+
+// TestRefund_EachStateOfStripe holds the table "states of a refund" of api/decisions/cards.md.
+func TestRefund_EachStateOfStripe(t *testing.T) {
+	t.Parallel()
+	foreign := func(w *till, c charged) error {
+		_, err := w.api.V1Refunds.Create(w.t.Context(), &api.RefundCreateParams{PaymentIntent: api.String(c.reference)})
+		return err
+	}
+	gone := map[string]string{"expense:loss": "5000", "merchant:payable": "-5000"}
+	for status, want := range map[string]struct {
+		ours    checkout.RefundStatus
+		books   map[string]string // of a refund of ours
+		others  checkout.RiskStatus
+		foreign map[string]string // of a refund of somebody else
+	}{
+		"pending": {checkout.RefundPending, refunded, checkout.RiskOpen,
+			map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}},
+		"requires_action": {checkout.RefundPending, refunded, checkout.RiskOpen,
+			map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}},
+		"succeeded": {checkout.RefundSucceeded, refunded, checkout.RiskLost, gone},
+		"failed":    {checkout.RefundFailed, owed, checkout.RiskWon, owed},
+		"canceled":  {checkout.RefundFailed, owed, checkout.RiskWon, owed},
+	} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			w := newTill(t)
+			c := w.pay("visa")
+			first := w.mustOrder(c)
+			w.round()
+			require.NoError(t, w.control.SetRefund(t.Context(), c.reference, status))
+			w.round()
+			require.Equal(t, want.books, w.ledger())
+			w.requireAgrees("ours")
+			ended := want.ours == checkout.RefundFailed
+			require.Equal(t, ended, len(w.open(checkout.FindingRefundFailed)) == 1)
+			again := w.mustOrder(c)
+			require.Equal(t, ended, again.ID != first.ID, "a failed one is ordered again")
+			if !ended {
+				require.Equal(t, want.ours, again.Status)
+				_, err := w.Store.RetryPayout(t.Context(), c.payout)
+				require.ErrorIs(t, err, checkout.ErrPaymentRefunded)
+			}
+
+			w = newTill(t)
+			c = w.pay("visa")
+			require.NoError(t, foreign(w, c))
+			require.NoError(t, w.control.SetRefund(t.Context(), c.reference, status))
+			w.round()
+			risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
+			require.NoError(t, err)
+			require.Equal(t, want.others, risks[0].Status)
+			require.Equal(t, want.foreign, w.ledger())
+			require.Equal(t, want.others != checkout.RiskWon, len(w.open(checkout.FindingRefundForeign)) == 1)
+			w.requireAgrees("of somebody else")
+		})
+	}
+}
+
+// TestDispute_EachStateOfStripe holds the table "states of a dispute" of api/decisions/cards.md.
+func TestDispute_EachStateOfStripe(t *testing.T) {
+	t.Parallel()
+	held := map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}
+	lost := map[string]string{"expense:loss": "5000", "merchant:payable": "-5000"}
+	for status, want := range map[string]struct {
+		risk   checkout.RiskStatus
+		books  map[string]string
+		refund string // how an order of a refund ends
+	}{
+		"warning_needs_response": {checkout.RiskInquiry, owed, "made"},
+		"warning_under_review":   {checkout.RiskInquiry, owed, "made"},
+		"warning_closed":         {checkout.RiskWon, owed, "made"},
+		"needs_response":         {checkout.RiskOpen, held, "refused"},
+		"under_review":           {checkout.RiskOpen, held, "refused"},
+		"won":                    {checkout.RiskWon, owed, "made"},
+		"lost":                   {checkout.RiskLost, lost, "not needed"},
+		"prevented":              {checkout.RiskWon, owed, "made"},
+		"resolution":             {checkout.RiskLost, lost, "not needed"}, // prevented by giving the customer the money
+	} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			w := newTill(t)
+			c := w.pay("visa")
+			require.NoError(t, w.control.SetDispute(t.Context(), c.reference, status))
+			w.round()
+			risks, err := w.Store.PayoutRisks(t.Context(), c.payout)
+			require.NoError(t, err)
+			require.Equal(t, want.risk, risks[0].Status)
+			require.Equal(t, want.books, w.ledger())
+			require.Equal(t, want.risk != checkout.RiskWon, len(w.open(checkout.FindingChargeDisputed)) == 1)
+			w.requireAgrees("disputed")
+
+			r, err := w.order(c)
+			if want.refund == "refused" {
+				require.ErrorIs(t, err, checkout.ErrDisputeOpen)
+				require.Equal(t, want.books, w.ledger())
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, want.refund == "not needed", r.Amount == 0)
+			w.round()
+			require.Equal(t, checkout.RefundSucceeded, w.mustOrder(c).Status)
+			require.Equal(t, refunded, w.ledger())
+			w.requireAgrees("refunded")
+		})
+	}
+}
+
+// TestRefund_RefusedForADisputeIsMadeOnceItIsWon: the dispute was not known when the refund was ordered.
+func TestRefund_RefusedForADisputeIsMadeOnceItIsWon(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("visa")
+	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	first := w.mustOrder(c)
+	_, err := run[int](w.books, w.SendRefunds)
+	require.NoError(t, err)
+	require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+	all, err := w.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Contains(t, all[0].Detail, "charge_disputed")
+	w.round()
+	w.requireAgrees("disputed")
+	_, err = w.order(c)
+	require.ErrorIs(t, err, checkout.ErrDisputeOpen)
+	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	w.round()
+	require.NotEqual(t, first.ID, w.mustOrder(c).ID)
+	w.round()
+	require.Equal(t, refunded, w.ledger())
+	require.Empty(t, w.findings())
+	w.requireAgrees("refunded")
+}
+
+// TestRefund_ADisputeFailsOneThatWaits: the card network gives the money back once only.
+func TestRefund_ADisputeFailsOneThatWaits(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("pendingRefund")
+	first := w.mustOrder(c)
+	w.round()
+	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	w.round()
+	require.Equal(t, []string{first.ID}, w.open(checkout.FindingRefundFailed))
+	require.Equal(t, map[string]string{"acquirer:disputed": "5000", "merchant:payable": "-5000"}, w.ledger())
+	w.requireAgrees("disputed")
+}
+
+// TestRefund_GivesBackWhatIsLeft: somebody else gave a part back before.
+func TestRefund_GivesBackWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		w := newTill(t)
+		c := w.pay("visa")
+		w.refundOutside(c)
+		if known {
+			w.round()
+		}
+		r := w.mustOrder(c)
+		w.round()
+		require.Equal(t, known, r.Amount == 3000)
+		require.Equal(t, checkout.Amount(3000), w.mustOrder(c).Amount)
+		require.Equal(t, refunded, w.ledger())
+		w.requireAgrees("refunded")
+		require.Empty(t, w.open(checkout.FindingRefundShort))
+	}
+}
+
+// TestRefund_WhatComesBackIsOrderedAgain: the customer had everything by a lost dispute, so nothing was sent, and then
+// the dispute is won after all.
+func TestRefund_WhatComesBackIsOrderedAgain(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("visa")
+	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "lost"))
+	w.round()
+	require.Zero(t, w.mustOrder(c).Amount)
+	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	w.round()
+	require.Equal(t, []string{c.transaction}, w.open(checkout.FindingRefundShort))
+	w.requireAgrees("won after all")
+	require.Equal(t, checkout.Amount(5000), w.mustOrder(c).Amount)
+	w.round()
+	require.Equal(t, refunded, w.ledger())
+	require.Empty(t, w.findings())
+}
+
+// TestRefund_WhatTheMerchantGotTooIsFound: the card network refused a refund, the payout was retried and paid, and then
+// it shows the refund all the same.
+func TestRefund_WhatTheMerchantGotTooIsFound(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	c := w.pay("visa")
+	require.NoError(t, w.control.Dispute(t.Context(), c.reference))
+	r := w.mustOrder(c)
+	w.round()
+	require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+	_, err := w.Store.RetryPayout(t.Context(), c.payout)
+	require.NoError(t, err)
+	w.exec(`UPDATE payout SET status = 'sent', sent_at = now()`)
+	_, err = w.api.V1Refunds.Create(t.Context(), &api.RefundCreateParams{
+		PaymentIntent: api.String(c.reference), Metadata: map[string]string{"refund_id": r.ID},
+	})
+	require.NoError(t, err)
+	w.round()
+	require.Equal(t, []string{c.transaction}, w.open(checkout.FindingRefundedAndPaid))
+	_, err = w.order(c)
+	require.NoError(t, err, "it says how the refund stands")
+}
+
+// refundOutside gives 20.00 back past the service, if so much is left.
+func (w *till) refundOutside(c charged) {
+	w.t.Helper()
+	_, _ = w.api.V1Refunds.Create(w.t.Context(), &api.RefundCreateParams{
+		PaymentIntent: api.String(c.reference), Amount: api.Int64(2000),
+	})
+}
+
+// TestRefund_TheLedgerAgreesAfterEveryOrder: a part is refunded outside, the charge is disputed, we refund it, the
+// dispute is won, the dispute is lost: all orders of up to four.
+func TestRefund_TheLedgerAgreesAfterEveryOrder(t *testing.T) {
+	t.Parallel()
+	w := newTill(t)
+	steps := map[string]func(c charged){
+		"part":    w.refundOutside,
+		"dispute": func(c charged) { require.NoError(t, w.control.Dispute(t.Context(), c.reference)) },
+		"refund": func(c charged) {
+			if _, err := w.order(c); err != nil {
+				require.ErrorIs(t, err, checkout.ErrDisputeOpen)
+			}
+		},
+		"won":  func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won")) },
+		"lost": func(c charged) { require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "lost")) },
+	}
+	sequences := 0
+	for _, course := range orders([]string{"part", "dispute", "refund", "won", "lost"}, 4) {
+		sequences++
+		c := w.pay("visa")
+		for i, step := range course {
+			steps[step](c)
+			w.follow(c)
+			w.requireAgrees(strings.Join(course[:i+1], ", "))
+		}
+		// Nothing of this course is asked about in the next one.
+		require.NoError(t, w.control.SetDispute(t.Context(), c.reference, "won"))
+		w.follow(c)
+		w.requireAgrees(strings.Join(course, ", ") + ", and won")
+	}
+	require.Equal(t, 120, sequences, "the shorter ones are their beginnings")
+}
+
+// follow reports that something about a charge has changed, and does what the schedule does.
+func (w *till) follow(c charged) {
+	w.t.Helper()
+	_, err := w.Store.NoteAcquirerEvent(w.t.Context(), storage.AcquirerEvent{
+		ID: checkout.NewID(checkout.PrefixEvent), Mode: checkout.ModeLive, Reference: c.reference, Risk: true, CreatedAt: time.Now(),
+	})
+	require.NoError(w.t, err)
+	for _, activity := range []any{w.SendRefunds, w.LookAtCharges} {
+		_, err := run[int](w.books, activity)
+		require.NoError(w.t, err)
+	}
+}
+
+// orders returns all ways to take n of the words, one after the other.
+func orders(words []string, n int) (all [][]string) {
+	if n == 0 {
+		return [][]string{nil}
+	}
+	for i, word := range words {
+		rest := slices.Delete(slices.Clone(words), i, i+1)
+		for _, course := range orders(rest, n-1) {
+			all = append(all, append([]string{word}, course...))
+		}
+	}
+	return all
+}

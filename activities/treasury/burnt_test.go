@@ -1,0 +1,76 @@
+package treasury_test
+
+import (
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// A merchant's contract takes ether until the transfer is signed, and burns the treasury's gas then. The retry pays
+// that much less.
+func TestTransfer_BurntGasIsTakenOffTheRetry(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	require.NoError(t, f.anvil.Automine(t.Context(), true))
+	burner, err := f.anvil.Deploy(t.Context(), "Payee", uint8(0))
+	require.NoError(t, err)
+	require.NoError(t, f.anvil.Automine(t.Context(), false))
+	f.booked(t)
+	owner := f.merchant(t, burner.Hex())
+	ref := f.payout(t, owner, 20_000, checkout.ETH)
+	f.send(t, ref)
+	first := f.read(t, ref)
+	burns := common.BytesToHash([]byte{2}) // its mode, before the treasury's transfer is mined
+	require.NoError(t, f.anvil.Call(t.Context(), nil, "anvil_setStorageAt", burner, common.Hash{}, burns))
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Reverted)
+	burnt, ok := f.query(t, `SELECT cost::text FROM transfer WHERE status = 'reverted'`).(string)
+	require.True(t, ok)
+	cost := checkout.MustCrypto(burnt, checkout.ETH)
+	require.Equal(t, 1, cost.Sign())
+
+	f.exec(t, `UPDATE payout_address SET address = $1 WHERE merchant_id = $2`, f.payee.Hex(), owner.MerchantID)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.send(t, ref)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	second := f.read(t, ref)
+	require.Positive(t, second.Fee.Cmp(cost), "%s is the network's fee and %s", second.Fee, burnt)
+	require.Equal(t, first.Amount.Add(first.Fee), second.Amount.Add(second.Fee))
+	f.requireChain(t)
+}
+
+// A merchant's contract refuses two transfers of ether in one round, or an operator cancels two. Each lacks what
+// the other has burnt, and that is no sign of a payment.
+func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	for _, cancels := range []bool{false, true} {
+		f := newFixture(t)
+		f.sync(t)
+		owner := f.merchant(t, "0xBurner")
+		f.chain.reverts["0xBurner"] = !cancels
+		var refs []checkout.Ref
+		for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.ETH, checkout.USDC} {
+			ref := f.payout(t, owner, 20_000, currency)
+			f.send(t, ref)
+			refs = append(refs, ref)
+		}
+		if cancels {
+			f.exec(t, `UPDATE transfer SET cancel_at = now()`)
+			require.Equal(t, 3, f.sync(t).Bumped)
+		}
+		f.chain.mine(f.chain.finality + 1)
+		got := f.sync(t)
+		require.Equal(t, 3, got.Reverted+got.Canceled)
+		require.Empty(t, got.Frozen)
+		for _, ref := range refs {
+			require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+		}
+		f.sync(t)
+		f.requireBooked(t)
+	}
+}

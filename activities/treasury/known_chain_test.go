@@ -1,0 +1,212 @@
+package treasury_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// refund orders a refund as the command does.
+func (f fixture) refund(ctx context.Context, ref checkout.Ref) error {
+	if err := f.Compare(ctx); err != nil {
+		return err
+	}
+	_, err := f.Store.RefundPayout(ctx, ref)
+	return err
+}
+
+// A backup is restored while nobody knows: neither a round nor a person has frozen the account. The backup's own
+// comparison is some seconds old.
+func TestRefundPayout_AfterARestoreThatNobodyAnnounced(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	paid, unpaid := f.payout(t, f.owner, 10_000, checkout.USDC), f.payout(t, f.owner, 20_000, checkout.USDC)
+	restore := f.backup(t)
+	f.send(t, paid)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	restore()
+	for _, ref := range []checkout.Ref{paid, unpaid} {
+		require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen)
+	}
+	require.EqualValues(t, 0, f.query(t, `SELECT count(*) FROM refund`))
+}
+
+// A person freezes first, as the runbook says, and no round has run since.
+func TestRefundPayout_AfterARestoreAndAFreeze(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	restore := f.backup(t)
+	f.send(t, ref)
+	f.mine(t, 3)
+	restore()
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a backup is restored"))
+	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.ErrorIs(t, err, storage.ErrFrozen)
+	require.ErrorContains(t, err, "a backup is restored")
+	require.Len(t, f.recover(t, nil).Found, 1, "the freeze says from which block on")
+	f.sync(t)
+	f.thaw(t)
+	require.ErrorIs(t, f.refund(t.Context(), ref), checkout.ErrTransferStands)
+}
+
+func TestRefundPayout_IsRefusedUnlessTheChainIsKnown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	before := f.usdc(t)
+	require.NoError(t, f.Compare(t.Context()))
+	_, err := f.Store.RefundPayout(t.Context(), before)
+	require.ErrorIs(t, err, storage.ErrNotCompared, "the account is younger than the payout")
+
+	ref := f.usdc(t)
+	for _, old := range []string{"NULL", "now() - interval '61 seconds'"} {
+		f.exec(t, `UPDATE treasury_account SET compared_at = `+old)
+		_, err = f.Store.RefundPayout(t.Context(), ref)
+		require.ErrorIs(t, err, storage.ErrNotCompared)
+	}
+	f.exec(t, `UPDATE treasury_account SET compared_at = NULL, next_nonce = next_nonce - 1`)
+	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen, "the chain has a nonce that no transfer has")
+	require.Nil(t, f.query(t, `SELECT compared_at FROM treasury_account`))
+
+	f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce + 1, frozen_at = NULL, frozen_why = ''`)
+	require.NoError(t, f.refund(t.Context(), ref))
+	// The order is in a backup, whose chain is not known: the worker does not send it.
+	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	require.NoError(t, err)
+	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]))
+	f.exec(t, `UPDATE treasury_account SET compared_at = now() - interval '61 seconds'`)
+	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrNotCompared)
+	pending[0].NetworkRef = "re_1"
+	require.NoError(t, f.Store.MaySendRefund(t.Context(), pending[0]), "the card network has it already")
+}
+
+// The old account may have paid, too. What nobody compares any more must be frozen, and compared afterwards.
+func TestRefundPayout_AReplacedAccountMustBeFrozen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
+	ref := f.usdc(t)
+	old, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	f.chain.address = "0xNew"
+	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared)
+	require.NoError(t, f.Store.Freeze(t.Context(), old[0].ID, "its key is stolen"))
+	require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrNotCompared, "it paid something before")
+	f.chain.address = "0xTreasury"
+	require.NoError(t, f.Compare(t.Context()), "by a worker with the old settings")
+	f.chain.address = "0xNew"
+	require.NoError(t, f.refund(t.Context(), ref))
+}
+
+// TestRefundPayout_AfterAWayBackToAnEarlierAccount: a setting was wrong for a moment, and made another account.
+func TestRefundPayout_AfterAWayBackToAnEarlierAccount(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	require.NoError(t, f.Compare(t.Context()))
+	ref := f.usdc(t)
+	f.chain.address = "0xWrong"
+	require.NoError(t, f.Compare(t.Context()))
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, accounts, 2)
+	require.NoError(t, f.Store.Freeze(t.Context(), accounts[1].ID, "a wrong setting"))
+	require.NoError(t, f.Compare(t.Context()), "by a worker with the wrong setting")
+	f.chain.address = "0xTreasury"
+	require.NoError(t, f.refund(t.Context(), ref))
+}
+
+// TestFreeze_EveryKindStopsRefunds: whatever freezes an account, the transfers may lack outflows from the next block on.
+func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
+	t.Parallel()
+	for name, freeze := range map[string]func(t *testing.T, f fixture){
+		"a person": func(t *testing.T, f fixture) {
+			t.Helper()
+			accounts, err := f.Accounts(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
+		},
+		"a signature that sees a strange nonce": func(t *testing.T, f fixture) {
+			t.Helper()
+			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			got, err := f.Transfer(t.Context(), f.usdc(t))
+			require.NoError(t, err)
+			require.Equal(t, checkout.HoldFrozen, got.Held)
+		},
+		"missing money": func(t *testing.T, f fixture) {
+			t.Helper()
+			f.chain.take(checkout.USDC, 1)
+			f.sync(t)
+			f.chain.mine(1)
+			f.sync(t)
+		},
+		"a strange nonce": func(t *testing.T, f fixture) {
+			t.Helper()
+			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
+			f.sync(t)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.settle(t)
+			ref := f.usdc(t)
+			freeze(t, f)
+			require.ErrorIs(t, f.refund(t.Context(), ref), storage.ErrFrozen)
+			require.Equal(t, true, f.query(t, `SELECT unexplained_block <= next_block FROM treasury_account`))
+		})
+	}
+}
+
+// The backup has a refund of a payout, which failed later: the payout was retried, and the chain has paid it.
+func TestRecover_FindsWhatIsRefundedToo(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	ref := f.payout(t, f.owner, 10_000, checkout.USDC)
+	require.NoError(t, f.refund(t.Context(), ref))
+	restore := f.backup(t)
+	pending, err := f.Store.PendingRefunds(t.Context(), checkout.ModeLive, "", 10)
+	require.NoError(t, err)
+	f.exec(t, `UPDATE refund SET status = 'failed'`)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.send(t, ref)
+	f.mine(t, 3)
+	restore()
+	f.exec(t, `UPDATE refund SET status = 'pending'`)
+	f.sync(t)
+	require.ErrorIs(t, f.Store.MaySendRefund(t.Context(), pending[0]), storage.ErrFrozen, "nothing goes back meanwhile")
+
+	got := f.recover(t, nil)
+	require.Equal(t, "its payment is refunded too: the customer and the merchant both have the money", got.Found[0].Why)
+	findings, err := f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Len(t, findings, 1)
+	require.Equal(t, checkout.FindingRefundedAndPaid, findings[0].Kind)
+	require.Contains(t, findings[0].Detail, got.Found[0].TxHash)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	thaw := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.ErrorIs(t, f.Thaw(t.Context(), thaw), treasury.ErrUnrecovered)
+
+	// The customer's bank returns the refund: the merchant alone has the money.
+	_, err = f.Store.RecordRefund(t.Context(), pending[0], checkout.RefundResult{Status: checkout.RefundFailed, Reference: "re_1", Amount: 10_000})
+	require.NoError(t, err)
+	findings, err = f.Store.OpenFindings(t.Context(), checkout.ModeLive)
+	require.NoError(t, err)
+	require.Len(t, findings, 1)
+	require.Equal(t, checkout.FindingRefundFailed, findings[0].Kind)
+	_, err = f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	require.True(t, f.recover(t, nil).Found[0].Done)
+}

@@ -1,0 +1,222 @@
+package treasury_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// loseBlocks leaves the node with a state that is newer than its blocks, as after a crash: the last blocks, their
+// receipts and logs are gone, and the nonce and the balances are as they were after them.
+func (f onAnvil) loseBlocks(t *testing.T, blocks uint64) {
+	t.Helper()
+	ctx, account := t.Context(), f.anvil.Accounts[1]
+	var (
+		nonce hexutil.Uint64
+		ether hexutil.Big
+	)
+	require.NoError(t, f.anvil.Call(ctx, &nonce, "eth_getTransactionCount", account, "latest"))
+	require.NoError(t, f.anvil.Call(ctx, &ether, "eth_getBalance", account, "latest"))
+	slots := map[common.Hash]common.Hash{} // of the balances in USDC
+	for _, holder := range []common.Address{account, f.payee} {
+		const ofBalances = 2 // the slot of balanceOf in USDC.sol
+		slot := crypto.Keccak256Hash(common.LeftPadBytes(holder.Bytes(), 32), common.LeftPadBytes([]byte{ofBalances}, 32))
+		var value common.Hash
+		require.NoError(t, f.anvil.Call(ctx, &value, "eth_getStorageAt", f.market.USDC, slot, "latest"))
+		slots[slot] = value
+	}
+	require.NoError(t, f.anvil.Reorg(ctx, blocks))
+	require.NoError(t, f.anvil.Call(ctx, nil, "anvil_dropAllTransactions"))
+	require.NoError(t, f.anvil.Call(ctx, nil, "anvil_setNonce", account, nonce))
+	require.NoError(t, f.anvil.SetBalance(ctx, account, ether.ToInt()))
+	for slot, value := range slots {
+		require.NoError(t, f.anvil.Call(ctx, nil, "anvil_setStorageAt", f.market.USDC, slot, value))
+	}
+}
+
+// The node lost the block of a payment and knows its state. Its nonce, its blocks and its logs say that the
+// transfer is dead. The balances say that somebody was paid, so nothing is decided.
+func TestSync_ADeathThatTheBalancesDenyIsNone(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.booked(t)
+	ref, id := f.sent(t)
+	f.mine(t, 1)
+	paid := f.received(t)
+	f.loseBlocks(t, 1)
+	require.Equal(t, paid, f.received(t), "the payee has it")
+	require.NotEqual(t, "0", paid)
+	f.mine(t, 3)
+	for range 2 {
+		got := f.sync(t)
+		require.Equal(t, 0, got.Dead)
+		amount := f.read(t, ref).Amount.String()
+		require.Contains(t, got.Alarms, "the chain says that "+id+" is dead, and the account lacks "+amount+" USDC: nothing is decided")
+		f.mine(t, 1)
+	}
+	require.Contains(t, f.query(t, `SELECT frozen_why FROM treasury_account`), "a use of nonce 0 without a transaction")
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrTransferStands)
+}
+
+// lost is an account whose node lost the block of a payment. It is frozen.
+func newLost(t *testing.T) (f onAnvil, ref checkout.Ref, o treasury.ThawOrder) {
+	t.Helper()
+	f = newOnAnvil(t)
+	f.booked(t)
+	ref, _ = f.sent(t)
+	f.mine(t, 1)
+	f.loseBlocks(t, 1)
+	f.mine(t, 3)
+	require.NotEmpty(t, f.sync(t).Frozen)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	return f, ref, treasury.ThawOrder{AccountID: accounts[0].ID, By: checkout.AuditEntry{Actor: "operator", Action: "payout.recovered"}}
+}
+
+// requireShortage requires that a thaw is refused because of the payment of the payout and its gas.
+func (f onAnvil) requireShortage(t *testing.T, o treasury.ThawOrder, ref checkout.Ref) storage.ShortageError {
+	t.Helper()
+	var short storage.ShortageError
+	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
+	var amount, currency, id string
+	require.Len(t, short.Payments, 1)
+	amount, currency, id = short.Payments[0].Amount.String(), string(short.Payments[0].Amount.Currency()), short.Payments[0].PayoutID
+	require.Equal(t, ref.ID, id)
+	require.Contains(t, short.Error(), amount+" "+currency)
+	require.Contains(t, short.Error(), " ETH")
+	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	return short
+}
+
+// requireSent requires that the payout is paid, once and for good.
+func (f onAnvil) requireSent(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	for range 2 {
+		f.mine(t, 1)
+		got := f.sync(t)
+		require.Empty(t, got.Frozen)
+		require.Empty(t, got.Alarms)
+	}
+	require.Nil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	p := f.read(t, ref)
+	require.Equal(t, checkout.PayoutSent, p.Status)
+	require.NotNil(t, p.ConfirmedAt)
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrPayoutNotFailed)
+	_, err = f.Store.RefundPayout(t.Context(), ref)
+	require.ErrorIs(t, err, checkout.ErrTransferStands)
+	require.Equal(t, f.sentTo(t), f.received(t))
+	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
+	require.EqualValues(t, 1, f.query(t, `SELECT count(*) FROM audit_entry WHERE action = 'payout.recovered'`))
+}
+
+func TestThaw_RefusesWhileMoneyIsMissingThatNobodyNamed(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	short := f.requireShortage(t, o, ref)
+	require.Equal(t, checkout.PayoutSent, short.Payments[0].Status)
+	for _, wrong := range []treasury.ThawOrder{
+		{AccountID: o.AccountID, Missing: checkout.PurseOf(checkout.MustCrypto("1", checkout.USDC))},
+		{AccountID: o.AccountID, Missing: checkout.PurseOf(short.Payments[0].Amount)},
+	} {
+		require.ErrorAs(t, f.Thaw(t.Context(), wrong), &short)
+	}
+	other := f.payout(t, f.owner, 5_000, checkout.USDC)
+	o.Paid = []string{other.ID}
+	require.ErrorContains(t, f.Thaw(t.Context(), o), "no payment of "+other.ID+" is lost")
+
+	got := f.recover(t, nil)
+	require.Len(t, got.Found, 1)
+	require.Equal(t, []string{"", "the chain shows no transaction of this nonce: thaw says what is missing"},
+		[]string{got.Found[0].TxHash, got.Found[0].Why})
+}
+
+func TestThaw_APayoutThatTheMissingMoneyPaid(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	o.Paid = []string{ref.ID}
+	require.NoError(t, f.Thaw(t.Context(), o))
+	f.requireSent(t, ref)
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent}, f.eventTypes(t, ref))
+}
+
+// An earlier round had called the transfer dead, so the payout failed.
+func TestThaw_AFailedPayoutThatTheMissingMoneyPaid(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	live, err := f.Store.LiveTransfers(t.Context(), o.AccountID, 1)
+	require.NoError(t, err)
+	now, err := f.node.Standing(t.Context())
+	require.NoError(t, err)
+	now.FinalBalances[checkout.USDC] = checkout.MustCrypto("1000000", checkout.USDC)
+	_, ended, err := f.Store.EndTransfer(t.Context(), live[0], checkout.Sighting{State: checkout.SightingDead}, now)
+	require.NoError(t, err)
+	require.True(t, ended)
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+
+	require.Equal(t, checkout.PayoutFailed, f.requireShortage(t, o, ref).Payments[0].Status)
+	o.Paid = []string{ref.ID}
+	require.NoError(t, f.Thaw(t.Context(), o))
+	f.requireSent(t, ref)
+	require.Equal(t, []webhook.EventType{webhook.PayoutSent, webhook.PayoutFailed, webhook.PayoutSent}, f.eventTypes(t, ref))
+	require.Error(t, f.Thaw(t.Context(), o), "nothing is missing any more")
+}
+
+// The money is lost, and a person says that the payee has not got it. The two witnesses agree then.
+func TestThaw_MissingMoneyThatPaidNobody(t *testing.T) {
+	t.Parallel()
+	f, ref, o := newLost(t)
+	short := f.requireShortage(t, o, ref)
+	o.Missing = checkout.Purse{}
+	for part := range strings.SplitSeq(short.Missing, " and ") {
+		amount, currency, _ := strings.Cut(part, " ")
+		o.Missing[checkout.PayoutCurrency(currency)] = checkout.MustCrypto(amount, checkout.PayoutCurrency(currency))
+	}
+	require.NoError(t, f.Thaw(t.Context(), o))
+	f.mine(t, 1)
+	got := f.sync(t)
+	require.Equal(t, 1, got.Dead)
+	require.Empty(t, got.Frozen, "a person has looked already")
+	require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	f.send(t, ref)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	f.requireChain(t)
+}
+
+// A person names a loss twice, or more than is missing: then the ledger would lack what the account has.
+func TestThaw_ALossThatIsNotMissingIsNone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	f.sync(t)
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID, Missing: checkout.PurseOf(checkout.MustCrypto("5", checkout.USDC))}
+	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "a test"))
+	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
+	f.chain.take(checkout.USDC, 5_000_000)
+	f.chain.mine(f.chain.finality + 1)
+	o.Missing[checkout.ETH] = checkout.MustCrypto("1", checkout.ETH)
+	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict)
+	require.NotNil(t, f.query(t, `SELECT frozen_at FROM treasury_account`))
+	delete(o.Missing, checkout.ETH)
+	require.NoError(t, f.Thaw(t.Context(), o))
+	require.Equal(t, "5000000", f.requireBooked(t)["suspense USDC"])
+	require.ErrorIs(t, f.Thaw(t.Context(), o), checkout.ErrConflict, "once")
+	f.requireBooked(t)
+}

@@ -1,0 +1,260 @@
+package treasury_test
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// retry changes the merchant's payout address and retries the payout.
+func (f fixture) retry(t *testing.T, ref checkout.Ref, address string) checkout.Payout {
+	t.Helper()
+	f.exec(t, `UPDATE payout_address SET address = $1, next_address = NULL, next_network = NULL, next_by = NULL, next_at = NULL`,
+		address)
+	p, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	return p
+}
+
+// fail makes a pending payout fail by its address.
+func (f fixture) fail(t *testing.T, ref checkout.Ref) {
+	t.Helper()
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.PayoutInvalidAddress, got.Failure)
+	_, err = f.Store.FinishPayout(t.Context(), ref, got.Generation, got.Failure)
+	require.NoError(t, err)
+}
+
+// age moves the lock of the payout's rate into the past.
+func (f fixture) age(t *testing.T, ref checkout.Ref, by time.Duration) {
+	t.Helper()
+	f.exec(t, `UPDATE transaction SET rate_at = rate_at - $2::interval, rate_until = rate_until - $2::interval
+		WHERE id = $1`, f.read(t, ref).TransactionID, by)
+}
+
+// A merchant gives an address that cannot be paid, waits for a better price, and retries to a real one.
+func TestRetryRate_WaitingForABetterPriceGainsNothing(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
+	ref := f.payout(t, owner, 50_000, checkout.ETH)
+	f.fail(t, ref)
+
+	f.Rates = &fakeRates{eth: "0.000284210526315789"} // ETH went from 3,200 to 3,800 dollars
+	f.age(t, ref, day+time.Second)
+	before := f.ether(t, f.payee)
+	f.retry(t, ref, f.payee.Hex())
+	f.send(t, ref)
+	f.mine(t, 1)
+	p := f.read(t, ref)
+	require.Equal(t, "0.140684210526315555", p.Amount.Add(p.Fee).String(), "495 EUR at 3,800, not at 3,200")
+	got := new(big.Int).Sub(f.ether(t, f.payee), before)
+	require.Equal(t, p.Amount.Units(), got, "what the chain paid")
+}
+
+// failedETH is a payout of 99 EUR after the fee, in ETH, whose address cannot be paid.
+func (f fixture) failedETH(t *testing.T) checkout.Ref {
+	t.Helper()
+	f.chain.invalid["0xBad"] = true
+	ref := f.payout(t, f.merchant(t, "0xBad"), 10_000, checkout.ETH)
+	f.fail(t, ref)
+	return ref
+}
+
+// requireRate requires the rate of a signed payout, and that its amount and fee are the source amount at it.
+func (f fixture) requireRate(t *testing.T, ref checkout.Ref, rate, gross string) {
+	t.Helper()
+	p := f.read(t, ref)
+	require.Equal(t, []string{rate, "0.0003375"}, []string{p.ExchangeRate.String(), p.LockedRate.String()})
+	require.Equal(t, gross, p.Amount.Add(p.Fee).String())
+}
+
+func TestRetryRate_IsLockedForADay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.failedETH(t)
+	f.Rates = &fakeRates{eth: "0.0003"}
+	f.age(t, ref, day-time.Minute)
+	require.True(t, f.retry(t, ref, "0xGood").RateHolds(time.Now()))
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003375", "0.033412500000000000")
+}
+
+// The bounds of the rule: the rate of the signature counts, not that of the retry, and it never rises.
+func TestRetryRate_OnlyFalls(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.reverts["0xReverts"], f.chain.reverts["0xReverts2"] = true, true
+	ref := f.failedETH(t)
+	f.age(t, ref, day+time.Second)
+	f.Rates = &fakeRates{eth: "0.0004"}
+	p := f.retry(t, ref, "0xReverts")
+	require.False(t, p.RateHolds(time.Now()))
+	require.Equal(t, "0.0003375", p.ExchangeRate.String(), "it is decided at the signature")
+	f.Rates = &fakeRates{eth: "0.0003"} // the price moves between the retry and the signature
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
+
+	f.chain.mine(5)
+	require.Equal(t, 1, f.sync(t).Reverted)
+	require.Equal(t, "0.0003", f.read(t, ref).ExchangeRate.String())
+	f.Rates = &fakeRates{eth: "0.00032"}
+	f.retry(t, ref, "0xReverts2")
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
+
+	f.chain.mine(5)
+	require.Equal(t, 1, f.sync(t).Reverted)
+	f.Rates = &fakeRates{eth: "0.00029"}
+	f.retry(t, ref, "0xGood")
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.00029", "0.028710000000000000")
+	f.settle(t)
+	require.Equal(t, "0", f.requireBooked(t)["merchant:payable EUR"])
+}
+
+func TestRetryRate_WithoutARateThePayoutWaits(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.failedETH(t)
+	f.age(t, ref, day+time.Second)
+	f.Rates = &fakeRates{none: true}
+	f.retry(t, ref, "0xGood")
+	got, err := f.Transfer(t.Context(), ref)
+	require.NoError(t, err)
+	require.Equal(t, checkout.HoldRate, got.Held)
+	f.Rates = &fakeRates{eth: "0.0003"}
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
+}
+
+// A payout that never failed waits for us: nobody chooses its day.
+func TestRetryRate_APayoutThatWaitsForUsKeepsIts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Delay = 60 * day
+	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
+	f.held(t, ref, checkout.HoldDelay)
+	f.age(t, ref, 60*day)
+	f.exec(t, `UPDATE payout SET created_at = created_at - interval '60 days'`)
+	f.Rates = &fakeRates{eth: "0.0003"}
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003375", "0.033412500000000000")
+}
+
+// A customer who is the merchant disputes the charge, and takes that back when the price is good.
+func TestRetryRate_ADisputeIsNoWayToWaitForAPrice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.payout(t, f.owner, 10_000, checkout.ETH)
+	f.risk(t, ref, checkout.RiskDispute, checkout.RiskOpen)
+	f.requireHeld(t, ref)
+	f.age(t, ref, day+time.Second)
+	f.risk(t, ref, checkout.RiskDispute, checkout.RiskWon)
+	f.Rates = &fakeRates{eth: "0.0003"}
+	f.send(t, ref)
+	f.requireRate(t, ref, "0.0003", "0.029700000000000000")
+}
+
+// Older builds stored when the rate was locked, not for how long.
+func TestRetryRate_OfAnOlderBuildIsLockedForADay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ref := f.failedETH(t)
+	f.exec(t, `UPDATE transaction SET rate_until = NULL`)
+	p := f.read(t, ref)
+	require.WithinDuration(t, time.Now().Add(day), *p.RateUntil, time.Minute)
+	f.exec(t, `UPDATE transaction SET rate_at = NULL`)
+	require.Nil(t, f.read(t, ref).RateUntil, "a payment of the sandbox")
+}
+
+// The merchant's contract refuses what the simulation saw it take, as often as it likes.
+func TestRetry_AfterARevertedTransferAsksForAnotherAddress(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.chain.reverts["0xMerchant"], f.chain.reverts["0xSecond"] = true, true
+	ref := f.usdc(t)
+	refused := func() *checkout.AddressRevertedError {
+		t.Helper()
+		_, err := f.Store.RetryPayout(t.Context(), ref)
+		require.ErrorIs(t, err, checkout.ErrConflict)
+		var reverted *checkout.AddressRevertedError
+		require.ErrorAs(t, err, &reverted)
+		return reverted
+	}
+	revert := func() {
+		t.Helper()
+		f.send(t, ref)
+		f.chain.mine(5)
+		require.Equal(t, 1, f.sync(t).Reverted)
+	}
+	revert()
+	require.Equal(t, &checkout.AddressRevertedError{Address: "0xMerchant"}, refused())
+	f.exec(t, `UPDATE payout_address SET address = '0xMERCHANT'`)
+	require.Equal(t, "0xMERCHANT", refused().Address, "the same address in other letters")
+
+	f.exec(t, `UPDATE payout_address SET next_address = '0xSecond', next_network = network, next_by = 'ann@shop.example',
+		next_at = now() + interval '1 hour'`)
+	require.WithinDuration(t, time.Now().Add(time.Hour), *refused().ChangesAt, time.Minute)
+	f.exec(t, `UPDATE payout_address SET next_at = now()`)
+	_, err := f.Store.RetryPayout(t.Context(), ref)
+	require.NoError(t, err)
+	revert()
+	require.Equal(t, "0xSecond", refused().Address)
+	f.exec(t, `UPDATE payout_address SET next_address = '0xMerchant', next_network = network, next_by = 'ann@shop.example', next_at = now()`)
+	require.Equal(t, "0xMerchant", refused().Address, "two addresses in turn")
+	f.retry(t, ref, "0xThird")
+	f.send(t, ref)
+	f.settle(t)
+	f.requireBooked(t)
+}
+
+// After the restore of an old backup nobody knows the rate at which the transfer was signed.
+func TestRetryRate_ALostTransferIsRecoveredAtTheRateThatItPaid(t *testing.T) {
+	t.Parallel()
+	f := newOnAnvil(t)
+	f.sync(t)
+	owner := f.merchant(t, "0x0000000000000000000000000000000000000001")
+	ref := f.payout(t, owner, 10_000, checkout.ETH)
+	f.fail(t, ref)
+	f.age(t, ref, day+time.Second)
+	f.exec(t, `UPDATE payout_address SET address = $1`, f.payee.Hex())
+	restore := f.backup(t)
+	f.retry(t, ref, f.payee.Hex())
+	f.Rates = &fakeRates{eth: "0.0003"}
+	f.send(t, ref)
+	f.mine(t, 3)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	before := f.read(t, ref)
+	restore()
+
+	for range 3 {
+		f.sync(t)
+		f.mine(t, 1)
+	}
+	f.retry(t, ref, f.payee.Hex())
+	require.Empty(t, f.recover(t, nil).Found[0].Fits)
+	got := f.recover(t, map[string]string{before.TxHash: ref.ID})
+	require.True(t, got.Found[0].Done)
+	require.Equal(t, 1, f.sync(t).Confirmed)
+	p := f.read(t, ref)
+	require.Equal(t, []checkout.Crypto{before.Amount, before.Amount.Sub(before.Amount)}, []checkout.Crypto{p.Amount, p.Fee})
+	require.Equal(t, p.Amount, p.Gross())
+	require.Equal(t, "0", f.requireChain(t)["merchant:payable EUR"])
+}
+
+// ether returns a balance in wei.
+func (f onAnvil) ether(t *testing.T, of common.Address) *big.Int {
+	t.Helper()
+	var got string
+	require.NoError(t, f.anvil.Call(t.Context(), &got, "eth_getBalance", of, "latest"))
+	wei, ok := new(big.Int).SetString(got, 0)
+	require.True(t, ok)
+	return wei
+}

@@ -1,0 +1,50 @@
+package chains
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTokens_MoveNothingForAnybody: as on the main network, a transfer of nothing needs no allowance, so
+// everybody can make a token say that an account paid somebody.
+func TestTokens_MoveNothingForAnybody(t *testing.T) {
+	t.Parallel()
+	anvil := ForTest(t, Options{})
+	market, err := anvil.DeployMarket(t.Context())
+	require.NoError(t, err)
+	spender, holder, payee := anvil.Accounts[0], anvil.Accounts[1], common.HexToAddress("0xbeef0")
+	for name, token := range map[string]common.Address{"USDC": market.USDC, "USDT": market.USDT} {
+		invoke := func(method string, args ...any) error { return anvil.Invoke(t.Context(), name, token, method, args...) }
+		require.NoError(t, anvil.Fund(t.Context(), name, token, holder, big.NewInt(10)))
+		require.NoError(t, invoke("transferFrom", holder, payee, new(big.Int)))
+		require.Error(t, invoke("transferFrom", holder, payee, big.NewInt(1)), "%s: without an allowance", name)
+
+		require.NoError(t, anvil.InvokeFrom(t.Context(), holder, name, token, "approve", spender, big.NewInt(3)))
+		require.NoError(t, invoke("transferFrom", holder, payee, big.NewInt(2)))
+		require.Error(t, invoke("transferFrom", holder, payee, big.NewInt(2)), "%s: above the allowance", name)
+		left, err := anvil.Read(t.Context(), name, token, "allowance", holder, spender)
+		require.NoError(t, err)
+		require.Equal(t, big.NewInt(1), left)
+	}
+}
+
+// TestPoisoner_WritesManyLogsInOneTransaction with both tokens.
+func TestPoisoner_WritesManyLogsInOneTransaction(t *testing.T) {
+	t.Parallel()
+	anvil := ForTest(t, Options{})
+	market, err := anvil.DeployMarket(t.Context())
+	require.NoError(t, err)
+	poisoner, err := anvil.Deploy(t.Context(), "Poisoner")
+	require.NoError(t, err)
+	for _, token := range []common.Address{market.USDC, market.USDT} {
+		require.NoError(t, anvil.Invoke(t.Context(), "Poisoner", poisoner, "poison",
+			token, anvil.Accounts[1], common.Address{}, big.NewInt(1000)))
+		var logs []any
+		require.NoError(t, anvil.Call(t.Context(), &logs, "eth_getLogs",
+			map[string]any{"fromBlock": "latest", "toBlock": "latest", "address": token}))
+		require.Len(t, logs, 1000)
+	}
+}

@@ -1,0 +1,19 @@
+package invariant
+
+var burns = Invariant{
+	Number: 30, Names: "payout", needs: needsLive,
+	Title: "an address that reverted a payout's transfer gets no other transfer of it",
+	check: func(w *world, r *Result) {
+		type try struct{ payoutID, to string }
+		reverted := map[try]bool{}
+		payoutOf := w.payoutOf()
+		for _, tx := range w.Live.Sent {
+			r.Checked++
+			at := try{payoutOf[tx.TxHash], tx.To}
+			if reverted[at] && at.payoutID != "" {
+				r.violated(at.payoutID, "was sent to %s again, by %s", tx.To, tx.TxHash)
+			}
+			reverted[at] = reverted[at] || tx.Reverted
+		}
+	},
+}

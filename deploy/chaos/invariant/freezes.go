@@ -1,0 +1,31 @@
+package invariant
+
+import (
+	"slices"
+	"strings"
+)
+
+var freezes = Invariant{
+	Number: 28, Names: "what", needs: needsLive,
+	Title: "only an operator and those who have the treasury's key stop it",
+	check: func(w *world, r *Result) {
+		for _, why := range w.Live.Frozen {
+			r.Checked++
+			explained := why == OperatorsFreeze
+			for _, theft := range w.Live.Thefts {
+				explained = explained || theft.Froze == why
+			}
+			// What is signed stays in the world when a restore takes its row. It may be mined after the recovery.
+			explained = explained || len(w.Live.Lost) > 0 && strings.HasPrefix(why, "the chain has nonces")
+			for _, p := range w.Live.Known {
+				explained = explained || slices.ContainsFunc(p.Hashes, func(hash string) bool {
+					_, lost := w.lost(hash)
+					return lost && strings.Contains(why, hash)
+				})
+			}
+			if !explained {
+				r.violated("treasury", "was frozen: %s", why)
+			}
+		}
+	},
+}

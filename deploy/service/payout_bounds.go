@@ -1,0 +1,129 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"math/big"
+	"sync"
+	"time"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	// boundsEvery is how often the bounds are found out.
+	boundsEvery = 30 * time.Second
+	// boundsFirst is the wait after the first look; each wait is twice as long as the one before. Right after
+	// a start neither the rates nor the node may be there.
+	boundsFirst = 250 * time.Millisecond
+)
+
+// feeShare is the largest part of a payout that the network's fee may take.
+// Source: api/decisions.md, "fee of an Ethereum payout".
+var feeShare = big.NewRat(5, 100)
+
+// payoutBounds finds out in the background what can be paid out, so that no request asks a node. Bounds that
+// cannot be found out anew stay as they are: an old bound is better than none.
+type payoutBounds struct {
+	currencies []checkout.PayoutCurrency
+	estimate   func(context.Context, checkout.PayoutCurrency) (checkout.Crypto, error) // of a network's fee
+	rates      checkout.RateSource
+	limits     checkout.PayoutLimits
+
+	fees map[checkout.PayoutCurrency]checkout.Crypto // the last estimates
+
+	mu    sync.Mutex
+	known map[[2]string]checkout.PayoutBounds // by currency and payout currency
+}
+
+func newPayoutBounds(
+	limits checkout.PayoutLimits, rates checkout.RateSource,
+	estimate func(context.Context, checkout.PayoutCurrency) (checkout.Crypto, error),
+) *payoutBounds {
+	b := &payoutBounds{
+		limits: limits, rates: rates, estimate: estimate,
+		fees: map[checkout.PayoutCurrency]checkout.Crypto{}, known: map[[2]string]checkout.PayoutBounds{},
+	}
+	for _, c := range checkout.PayoutCurrencies {
+		if c.Network() == checkout.ETH.Network() {
+			b.currencies = append(b.currencies, c)
+		}
+	}
+	return b
+}
+
+// run finds the bounds out until ctx ends.
+func (b *payoutBounds) run(ctx context.Context) {
+	for wait := boundsFirst; ; wait = min(2*wait, boundsEvery) {
+		b.refresh(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// refresh finds all bounds out once.
+func (b *payoutBounds) refresh(ctx context.Context) {
+	for _, to := range b.currencies {
+		fee, err := b.estimate(ctx, to)
+		if err != nil {
+			slog.DebugContext(ctx, "the network's fee cannot be estimated", "currency", to, "error", err)
+		} else {
+			b.fees[to] = fee
+		}
+		for _, from := range checkout.Currencies {
+			b.learn(ctx, from, to)
+		}
+	}
+}
+
+// learn finds the bounds of one market out, when its rates and the network's fee are known.
+func (b *payoutBounds) learn(ctx context.Context, from checkout.Currency, to checkout.PayoutCurrency) {
+	fee, ok := b.fees[to]
+	if !ok {
+		return
+	}
+	least, err := b.least(ctx, from, to, fee)
+	if err != nil {
+		return
+	}
+	most, err := treasury.Most(ctx, b.rates, from, b.limits)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known[[2]string{string(from), string(to)}] = checkout.PayoutBounds{Least: least, Most: most}
+}
+
+// least returns the least payout of which the fee takes no more than feeShare.
+func (b *payoutBounds) least(
+	ctx context.Context, from checkout.Currency, to checkout.PayoutCurrency, fee checkout.Crypto,
+) (checkout.Amount, error) {
+	quote, err := b.rates.Quote(ctx, from, checkout.NetworkCurrency(to.Network()))
+	if err != nil {
+		return 0, err
+	}
+	share := new(big.Rat).Mul(quote.Rate.Rat(), feeShare)
+	return checkout.CeilAmount(share.Quo(fee.Coins(), share), from), nil
+}
+
+// find implements checkout.FindBounds. It asks nobody.
+func (b *payoutBounds) find(from checkout.Currency, to checkout.PayoutCurrency) (checkout.PayoutBounds, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bounds, ok := b.known[[2]string{string(from), string(to)}]
+	return bounds, ok
+}
+
+// transferFee asks the chain when it is ready.
+func (c *lateChain) transferFee(ctx context.Context, currency checkout.PayoutCurrency) (checkout.Crypto, error) {
+	chain := c.opened.Load()
+	if chain == nil {
+		return checkout.Crypto{}, errNoNodeYet
+	}
+	return chain.TransferFee(ctx, currency)
+}

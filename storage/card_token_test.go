@@ -1,0 +1,60 @@
+package storage_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestCardTokens_GoWithThePaymentOrItsSession: what can never be charged keeps no token of a card.
+func TestCardTokens_GoWithThePaymentOrItsSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	session := func() checkout.Session { return f.create(t, f.newSession()) }
+	tokens := func(s checkout.Session) any {
+		return f.query(t, `SELECT count(card_token) FROM transaction WHERE session_id = $1`, s.ID)
+	}
+
+	givenUp := session()
+	ok, err := f.GiveUpPayment(t.Context(), givenUp.Ref, f.asks(t, givenUp), checkout.FailureProcessingError)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.EqualValues(t, 0, tokens(givenUp), "given up before it began")
+
+	expired := session()
+	f.asks(t, expired)
+	f.asks(t, expired)
+	_, err = f.ExpireSession(t.Context(), expired.Ref, storage.Expiry{At: expired.ExpiresAt, Early: true})
+	require.NoError(t, err)
+	require.EqualValues(t, 0, tokens(expired), "its session expired")
+
+	for _, outcome := range []checkout.PaymentOutcome{checkout.OutcomeFailed, checkout.OutcomeSucceeded} {
+		s := session()
+		f.asks(t, s)
+		id := f.beginPayment(t, s)
+		f.record(t, s, id, checkout.ChargeResult{Outcome: outcome, Failure: checkout.FailureCardDeclined})
+		_, err = f.FinishPayment(t.Context(), s.Ref, id)
+		require.NoError(t, err)
+		left := 1 // the other payment of a session that can be paid
+		if outcome == checkout.OutcomeSucceeded {
+			left = 0
+		}
+		require.EqualValues(t, left, tokens(s), outcome)
+	}
+
+	// Rows of older builds, and of a payment that was asked for while its session ended.
+	old, open := session(), session()
+	f.asks(t, old)
+	f.asks(t, open)
+	f.exec(t, `UPDATE checkout_session SET status = 'expired', ended_at = clock_timestamp() WHERE id = $1`, old.ID)
+	for _, want := range []int{1, 0} {
+		n, err := f.ForgetCardTokens(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+	}
+	require.EqualValues(t, 0, tokens(old))
+	require.EqualValues(t, 1, tokens(open))
+}

@@ -1,0 +1,256 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/workflows/checkout"
+)
+
+// ThawOrder asks for signatures after a freeze. A person says what became of money that is missing.
+type ThawOrder struct {
+	AccountID string
+	Now       checkout.AccountStanding // of a moment at which every payment that the chain shows is booked
+	Paid      []string                 // payouts that the missing money paid
+	Losses    checkout.Purse           // what is missing besides them, and paid nobody
+	By        checkout.AuditEntry      // of each payout in Paid; without its id, subject and merchant
+}
+
+// ShortageError says what an account lacks that nobody has explained.
+type ShortageError struct {
+	Missing  string        // such as "1.500000 USDC"
+	Payments []LostPayment // what may have taken it
+}
+
+func (e ShortageError) Error() string {
+	return "the chain has " + e.Missing + " less than the ledger says"
+}
+
+// LostPayment is a signed transfer that the chain does not show, and whose amount is missing.
+type LostPayment struct {
+	PayoutID    string
+	Status      checkout.PayoutStatus
+	TransferID  string
+	Amount      checkout.Crypto
+	Destination string
+}
+
+// Thaw lets an account sign again. A person must have explained what froze it. Nonces that somebody
+// else used are skipped. A payout that was paid by missing money is sent, with its event and its booking, and its
+// transfer is confirmed: it can be neither retried nor refunded. A loss is booked to suspense.
+//
+// It returns a ShortageError while something is missing that the order does not name, or when less is missing,
+// checkout.ErrNotFound, and checkout.ErrConflict when a payout cannot have been paid like this, and when the
+// ledger knows more than the final block of the order.
+func (s *Store) Thaw(ctx context.Context, o ThawOrder) error {
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		a, err := lockTreasury(ctx, tx, o.AccountID)
+		if err != nil {
+			return err
+		}
+		if err := a.explainShortage(ctx, tx, o); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE treasury_account SET frozen_at = NULL, frozen_why = '', short_height = NULL,
+				unexplained_block = NULL, next_nonce = greatest(next_nonce, $2)
+			WHERE id = $1`, o.AccountID, o.Now.NextNonce)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("thaw: %w", err)
+	}
+	return nil
+}
+
+// explainShortage books what is missing at the final block as the order says.
+func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) error {
+	known, err := a.knowsFinal(ctx, tx, o.Now)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return fmt.Errorf("%w: the ledger knows more than the final block %d", checkout.ErrConflict, o.Now.FinalHeight)
+	}
+	final, err := a.compare(ctx, tx, o.Now.FinalBalances, nil)
+	if err != nil {
+		return err
+	}
+	missing := final.short
+	for _, id := range o.Paid {
+		if err := a.paidByMissing(ctx, tx, o, id, missing); err != nil {
+			return err
+		}
+	}
+	left := maps.Clone(missing)
+	for currency, amount := range missing {
+		if amount.Sign() == 0 || amount.Is(o.Losses[currency]) {
+			delete(missing, currency)
+		}
+	}
+	if len(missing) == 0 {
+		for currency, loss := range o.Losses {
+			if !loss.Is(left[currency]) {
+				return fmt.Errorf("%w: %s is more than what is missing", checkout.ErrConflict, loss.Named())
+			}
+		}
+		return a.bookDifference(ctx, tx, entryShortage, accountSuspense, o.Losses, -1)
+	}
+	short := ShortageError{Missing: sentence(missing)}
+	for _, amount := range missing {
+		more, err := a.lostPayments(ctx, tx, o.Now, amount)
+		if err != nil {
+			return err
+		}
+		short.Payments = append(short.Payments, more...)
+	}
+	return short
+}
+
+// lostPayments are the payments that may have taken what is missing of a currency: of failed payouts, exactly
+// that amount; of transfers about which nothing is decided, any that is not more.
+func (a *treasury) lostPayments(
+	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, missing checkout.Crypto,
+) ([]LostPayment, error) {
+	return collect[LostPayment](ctx, tx, lostPayment+`
+			AND x.currency = $3 AND (x.amount = $4::numeric OR t.status = 'live' AND x.amount < $4::numeric)
+		ORDER BY t.nonce`, a.ID, now.FinalNonce, missing.Currency(), missing)
+}
+
+// lostPayment begins a query over payments of the account $1 that the chain does not show: their nonce is below
+// $2. None of them has a payout that another transfer may pay.
+const lostPayment = `
+	SELECT x.payout_id, p.status, t.id AS transfer_id, x.amount || ' ' || x.currency AS amount, (
+		SELECT v.destination FROM transfer_version v WHERE v.transfer_id = t.id AND NOT v.cancels
+		ORDER BY v.number DESC LIMIT 1) AS destination
+	FROM transfer t JOIN transfer_payout x ON x.transfer_id = t.id
+		JOIN payout p ON p.id = x.payout_id AND p.merchant_id = x.merchant_id AND p.mode = x.mode
+	WHERE t.account_id = $1 AND t.nonce < $2 AND t.status <> 'confirmed' AND NOT EXISTS (
+		SELECT FROM transfer_payout y WHERE y.payout_id = x.payout_id AND y.standing AND y.transfer_id <> t.id)`
+
+// paidByMissing confirms the newest transfer of the payout, and takes what it paid from missing: its amount, and
+// ether up to its highest fee.
+func (a *treasury) paidByMissing(
+	ctx context.Context, tx pgx.Tx, o ThawOrder, payoutID string, missing checkout.Purse,
+) error {
+	found, err := collect[LostPayment](ctx, tx, lostPayment+`
+			AND x.payout_id = $3 ORDER BY t.nonce DESC LIMIT 1`, a.ID, o.Now.FinalNonce, payoutID)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("%w: no payment of %s is lost", checkout.ErrConflict, payoutID)
+	}
+	p, paid := found[0], found[0].Amount
+	if missing[paid.Currency()].Cmp(paid) < 0 {
+		return fmt.Errorf("%w: %s of %s is more than what is missing", checkout.ErrConflict, paid.Named(), payoutID)
+	}
+	missing[paid.Currency()] = missing[paid.Currency()].Sub(paid)
+
+	l := lostTransfer{treasury: *a, payment: p}
+	if err := l.read(ctx, tx); err != nil {
+		return err
+	}
+	most := l.transfer.Newest().MaxCost
+	own := most.Currency()
+	gas := checkout.NewCrypto(missing[own].Units(), own)
+	if gas.Cmp(most) > 0 {
+		gas = most
+	}
+	missing[own] = missing[own].Sub(gas)
+	return l.confirm(ctx, tx, o, gas)
+}
+
+// lostTransfer is a transfer whose payment the chain does not show.
+type lostTransfer struct {
+	treasury
+	payment    LostPayment
+	transfer   Transfer // with the newest version that pays, alone
+	generation int
+}
+
+func (l *lostTransfer) read(ctx context.Context, tx pgx.Tx) error {
+	l.transfer = Transfer{ID: l.payment.TransferID, AccountID: l.ID}
+	err := tx.QueryRow(ctx, `SELECT status, generation FROM transfer WHERE id = $1`, l.transfer.ID).Scan(
+		&l.transfer.Status, &l.generation)
+	if err != nil {
+		return err
+	}
+	l.transfer.Versions, err = collect[checkout.TransferVersion](ctx, tx, selectVersion+`
+		WHERE t.id = $1 AND NOT v.cancels ORDER BY v.number DESC LIMIT 1`, l.transfer.ID)
+	return err
+}
+
+// confirm ends the transfer as paid, at a cost in the chain's own currency, and its payout as sent.
+func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost checkout.Crypto) error {
+	if l.transfer.Status != TransferLive {
+		if err := l.revive(ctx, tx); err != nil {
+			return err
+		}
+	}
+	paid := l.transfer.Newest()
+	e := ending{l.treasury, l.transfer, checkout.Sighting{
+		State: checkout.SightingConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
+	generation, err := e.write(ctx, tx, TransferConfirmed)
+	if err != nil {
+		return err
+	}
+	if err := e.book(ctx, tx, generation); err != nil {
+		return err
+	}
+	if err := finishRecovered(ctx, tx, l.transfer.ID, paid, checkout.Rate{}, o.By); err != nil {
+		return err
+	}
+	_, err = e.endPayouts(ctx, tx)
+	return err
+}
+
+// revivals are the bookings of transfers that ended without a payment.
+var revivals = map[TransferStatus]string{
+	TransferDead: entryDead, TransferReverted: entryReverted, TransferCanceled: entryCanceled,
+}
+
+// revive makes the transfer live again, and its failed payout pending in the next generation: its merchant was
+// told of the failure.
+func (l *lostTransfer) revive(ctx context.Context, tx pgx.Tx) error {
+	refs, err := payoutsOf(ctx, tx, l.transfer.ID)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		p, err := lockPayout(ctx, tx, ref)
+		if err != nil {
+			return err
+		}
+		if err := p.requireNotRefunded(ctx, tx); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE payout SET status = 'pending', generation = generation + 1, failure = '', failed_at = NULL, sent_at = NULL,
+				retried = retried || jsonb_build_object('destination', destination, 'failure', failure,
+					'sent_at', sent_at, 'failed_at', failed_at, 'retried_at', $4::timestamptz)
+			WHERE id = $1 AND merchant_id = $2 AND mode = $3 AND status = 'failed'`,
+			ref.ID, ref.MerchantID, ref.Mode, l.Now)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE payout SET destination = $4 WHERE id = $1 AND merchant_id = $2 AND mode = $3`,
+			ref.ID, ref.MerchantID, ref.Mode, l.payment.Destination)
+		if err != nil {
+			return err
+		}
+	}
+	err = reverse(ctx, tx, l.transfer.ID, revivals[l.transfer.Status], l.generation, entryReopened, l.generation)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `
+		WITH standing AS (UPDATE transfer_payout SET standing = true WHERE transfer_id = $1)
+		UPDATE transfer SET status = 'live', generation = generation + 1, ended_at = NULL, proved = NULL, height = NULL,
+			block_hash = NULL, tx_hash = NULL, cost = NULL
+		WHERE id = $1`, l.transfer.ID)
+	return err
+}
