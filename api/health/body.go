@@ -33,8 +33,9 @@ type OK struct {
 }
 
 // Handler serves GET and HEAD of /healthz and /readyz, with the bodies of the REST API. While the
-// process is not ready, every other path answers 503 with the REST API's error.
-func (s *State) Handler() http.Handler {
+// process is not ready, every other path answers 503 with the REST API's error. Otherwise next
+// answers it: a request may arrive while the process starts, and be answered after that.
+func (s *State) Handler(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, http.StatusOK, OK{Status: "ok"})
@@ -52,7 +53,7 @@ func (s *State) Handler() http.Handler {
 			unavailable(w, report)
 			return
 		}
-		http.NotFound(w, r)
+		next.ServeHTTP(w, r)
 	})
 	return mux
 }

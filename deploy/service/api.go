@@ -48,7 +48,7 @@ func API(told context.Context, cfg config.Config) error {
 	ctx, stop := untilStopped(told, state, cfg.StopDelay)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	rest := newGate(state.Handler())
+	rest := newGate(state)
 	err = serve(ctx, group, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
 	if err != nil {
 		return err

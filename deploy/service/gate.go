@@ -3,14 +3,17 @@ package service
 import (
 	"net/http"
 	"sync/atomic"
+
+	"example.com/checkout/api/health"
 )
 
 // gate answers with one handler until it gets the next one.
 type gate struct{ handler atomic.Pointer[http.Handler] }
 
-func newGate(first http.Handler) *gate {
+// newGate returns a gate that answers with state's health until it is opened. Open it before state works.
+func newGate(state *health.State) *gate {
 	g := &gate{}
-	g.open(first)
+	g.open(state.Handler(g))
 	return g
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"time"
@@ -31,7 +32,7 @@ func Worker(told context.Context, cfg config.Config) error {
 	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
 	defer hangUp()
 	group, answering := errgroup.WithContext(answering)
-	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler()); err != nil {
+	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler(http.NotFoundHandler())); err != nil {
 		return err
 	}
 	ctx, done := either(answering, told)
