@@ -40,8 +40,9 @@ const (
 	success = webhook.ErrorKind("")
 )
 
-// TestReceiver_EveryBehaviour posts to all receivers at once, because some attempts take the full
-// ten seconds. No attempt may take longer.
+// TestReceiver_EveryBehaviour posts to all slow receivers at once, because some attempts take the full
+// ten seconds. The immediate ones follow four at a time: some send as fast as they can, and all at once
+// would hold up each other and the slow ones on a busy machine.
 func TestReceiver_EveryBehaviour(t *testing.T) {
 	t.Parallel()
 	ca := newCertificateAuthority(t)
@@ -50,11 +51,18 @@ func TestReceiver_EveryBehaviour(t *testing.T) {
 	var (
 		posts sync.WaitGroup
 		total int
+		turns = make(chan struct{}, 4)
 	)
 	for _, table := range tables {
 		total += len(table)
 		for name, b := range table {
-			posts.Go(func() { b.post(t, r, name) })
+			posts.Go(func() {
+				if b.takes == 0 {
+					turns <- struct{}{}
+					defer func() { <-turns }()
+				}
+				b.post(t, r, name)
+			})
 		}
 	}
 	posts.Wait()
@@ -143,8 +151,8 @@ func heads(t *testing.T) map[string]behaviour {
 		"102 and then silence":                {after(t, func(w *wire) { w.say("HTTP/1.1 102 Processing\r\n\r\n"); w.hold() }), 0, timeout, 10 * time.Second},
 		"a status line and then silence":      {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\n"); w.hold() }), 0, timeout, 10 * time.Second},
 		"headers that drip":                   {after(t, func(w *wire) { w.say("HTTP/1.1 200 OK\r\nX-A: "); w.repeat("a", 100*time.Millisecond) }), 0, timeout, 10 * time.Second},
-		"the last header after 8.5 s":         {late(t, "HTTP/1.1 200 OK\r\n", 8500*time.Millisecond, "Content-Length: 0\r\n\r\n"), 200, success, 8 * time.Second},
-		"an answer after 8.5 s":               {late(t, "", 8500*time.Millisecond, okAnswer), 200, success, 8 * time.Second},
+		"the last header after 6.5 s":         {late(t, "HTTP/1.1 200 OK\r\n", 6500*time.Millisecond, "Content-Length: 0\r\n\r\n"), 200, success, 6 * time.Second},
+		"an answer after 6.5 s":               {late(t, "", 6500*time.Millisecond, okAnswer), 200, success, 6 * time.Second},
 		"an answer after 12 s":                {late(t, "", 12*time.Second, okAnswer), 0, timeout, 10 * time.Second},
 		"100 kB in one header":                {answering(t, "HTTP/1.1 200 OK\r\nX-Long: "+strings.Repeat("a", 100<<10)+"\r\n\r\n"), 0, badHTTP, 0},
 		"10,000 headers":                      {answering(t, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-A: b\r\n", 10_000)+"\r\n"), 0, badHTTP, 0},
