@@ -16,6 +16,7 @@ type ThawOrder struct {
 	Now       checkout.AccountStanding // of a moment at which every payment that the chain shows is booked
 	Paid      []string                 // payouts that the missing money paid
 	Losses    checkout.Purse           // what is missing besides them, and paid nobody
+	Burnt     []BurntGas               // of transfers that paid nothing and may not have ended
 	By        checkout.AuditEntry      // of each payout in Paid; without its id, subject and merchant
 }
 
@@ -75,7 +76,11 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 	if !known {
 		return fmt.Errorf("%w: the ledger knows more than the final block %d", checkout.ErrConflict, o.Now.FinalHeight)
 	}
-	final, err := a.compare(ctx, tx, o.Now.FinalBalances, nil)
+	burnt, err := a.unbooked(ctx, tx, o.Now, o.Burnt, o.Paid)
+	if err != nil {
+		return err
+	}
+	final, err := a.compare(ctx, tx, o.Now.FinalBalances, burnt)
 	if err != nil {
 		return err
 	}

@@ -45,11 +45,11 @@ type BurntGas struct {
 // ledger, in one transaction. The caller has proved that the state is final at the final block of now. A
 // transfer that is not confirmed loses its standing, and its payouts fail, whether they were sent or
 // pending. That lets them be paid again, so it needs a second witness: the account has what the ledger says
-// that it has when the transfer paid nothing, else EndTransfer returns a MissingError. others paid nothing either:
-// what they burnt is no sign of a payment, and is booked only when they end.
+// that it has when the transfer paid nothing, else EndTransfer returns a MissingError. burnt is what this and other
+// transfers that paid nothing cost: it is no sign of a payment, and is booked only when they end.
 // ended is false when the transfer had ended before, and when now is older than what the ledger knows.
 func (s *Store) EndTransfer(
-	ctx context.Context, t Transfer, seen checkout.Sighting, now checkout.AccountStanding, others ...BurntGas,
+	ctx context.Context, t Transfer, seen checkout.Sighting, now checkout.AccountStanding, burnt ...BurntGas,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
@@ -61,7 +61,7 @@ func (s *Store) EndTransfer(
 			return err
 		}
 		l := ending{a, t, seen, now, end.failure}
-		if may, err := l.mayFail(ctx, tx, others); err != nil || !may {
+		if may, err := l.mayFail(ctx, tx, burnt); err != nil || !may {
 			return err
 		}
 		generation, err := l.write(ctx, tx, end.status)
@@ -95,9 +95,9 @@ type ending struct {
 
 // mayFail reports whether the balances at the final block can be compared with the ledger. It returns a
 // MissingError when the account lacks some of the transfer's currency. What other transfers may take is no
-// excuse: those that did are booked before, and the next round decides. What others have burnt is one: they
+// excuse: those that did are booked before, and the next round decides. What transfers have burnt is one: they
 // wait for the same balances.
-func (e ending) mayFail(ctx context.Context, tx pgx.Tx, others []BurntGas) (bool, error) {
+func (e ending) mayFail(ctx context.Context, tx pgx.Tx, all []BurntGas) (bool, error) {
 	if e.failure == "" {
 		return true, nil
 	}
@@ -105,11 +105,11 @@ func (e ending) mayFail(ctx context.Context, tx pgx.Tx, others []BurntGas) (bool
 	if err != nil || !known || e.NextBlock <= e.now.FinalHeight { // an outflow of nobody may be missing too
 		return false, err
 	}
-	burnt, err := e.unbooked(ctx, tx, others)
+	burnt, err := e.unbooked(ctx, tx, e.now, all, nil)
 	if err != nil {
 		return false, err
 	}
-	got, err := e.compare(ctx, tx, e.now.FinalBalances, checkout.PurseOf(append(burnt, e.seen.Cost)...))
+	got, err := e.compare(ctx, tx, e.now.FinalBalances, burnt)
 	if err != nil {
 		return false, err
 	}
@@ -119,24 +119,29 @@ func (e ending) mayFail(ctx context.Context, tx pgx.Tx, others []BurntGas) (bool
 	return true, nil
 }
 
-// unbooked returns what those of the others have burnt that have not ended: the rest is in the ledger.
-func (e ending) unbooked(ctx context.Context, tx pgx.Tx, others []BurntGas) (burnt []checkout.Crypto, err error) {
-	if len(others) == 0 {
+// unbooked returns what transfers have burnt that have not ended: the rest is in the ledger. It leaves out those
+// of the payouts in paid.
+func (a *treasury) unbooked(
+	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, all []BurntGas, paid []string,
+) (checkout.Purse, error) {
+	if len(all) == 0 {
 		return nil, nil
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT id FROM transfer WHERE account_id = $1 AND status = 'live' AND nonce < $2 AND id <> $3`,
-		e.ID, e.now.FinalNonce, e.transfer.ID)
+		SELECT id FROM transfer t WHERE account_id = $1 AND status = 'live' AND nonce < $2 AND NOT EXISTS (
+			SELECT FROM transfer_payout x WHERE x.transfer_id = t.id AND x.payout_id = ANY($3))`,
+		a.ID, now.FinalNonce, paid)
 	if err != nil {
 		return nil, err
 	}
 	live, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	for _, other := range others {
-		if slices.Contains(live, other.TransferID) {
-			burnt = append(burnt, other.Cost)
+	var burnt []checkout.Crypto
+	for _, b := range all {
+		if slices.Contains(live, b.TransferID) {
+			burnt = append(burnt, b.Cost)
 		}
 	}
-	return burnt, err
+	return checkout.PurseOf(burnt...), err
 }
 
 // write ends the row and returns its generation. It returns pgx.ErrNoRows when the transfer is not

@@ -6,6 +6,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -73,4 +75,39 @@ func TestSync_TransfersThatPaidNothingDoNotWaitForEachOther(t *testing.T) {
 		f.sync(t)
 		f.requireBooked(t)
 	}
+}
+
+// Two transfers were reverted while ether was taken from the account. Nothing is decided about them, and what they
+// burnt is not missing.
+func TestThaw_BurntGasIsNotMissing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.sync(t)
+	owner := f.merchant(t, "0xBurner")
+	f.chain.reverts["0xBurner"] = true
+	var refs []checkout.Ref
+	for range 2 {
+		ref := f.payout(t, owner, 20_000, checkout.ETH)
+		f.send(t, ref)
+		refs = append(refs, ref)
+	}
+	f.chain.mine(1)
+	f.chain.take(checkout.ETH, 7_000_000_000_000_000)
+	f.chain.mine(f.chain.finality + 1)
+	require.Len(t, f.sync(t).Alarms, 2)
+
+	accounts, err := f.Accounts(t.Context())
+	require.NoError(t, err)
+	o := treasury.ThawOrder{AccountID: accounts[0].ID}
+	require.NoError(t, f.Store.Freeze(t.Context(), o.AccountID, "an operator looks"))
+	var short storage.ShortageError
+	require.ErrorAs(t, f.Thaw(t.Context(), o), &short)
+	require.Equal(t, "0.007000000000000000 ETH", short.Missing)
+	o.Missing = checkout.PurseOf(checkout.MustCrypto("0.007", checkout.ETH))
+	require.NoError(t, f.Thaw(t.Context(), o))
+	require.Equal(t, 2, f.sync(t).Reverted)
+	for _, ref := range refs {
+		require.Equal(t, checkout.PayoutFailed, f.read(t, ref).Status)
+	}
+	f.requireBooked(t)
 }

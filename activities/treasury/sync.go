@@ -226,15 +226,8 @@ type sighted struct {
 
 // endAll writes final states: first those of the transfers that paid, so that the balances tell of the others.
 func (r *round) endAll(ctx context.Context, all []sighted) error {
-	var (
-		faults []error
-		burnt  []storage.BurntGas
-	)
-	for _, t := range all {
-		if t.seen.State != checkout.SightingConfirmed {
-			burnt = append(burnt, storage.BurntGas{TransferID: t.ID, Cost: t.seen.Cost})
-		}
-	}
+	var faults []error
+	burnt := burntBy(all)
 	for _, confirmed := range []bool{true, false} {
 		for _, t := range all {
 			if (t.seen.State == checkout.SightingConfirmed) == confirmed {
@@ -243,6 +236,16 @@ func (r *round) endAll(ctx context.Context, all []sighted) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// burntBy returns what the network took for the transfers that paid nothing.
+func burntBy(all []sighted) (burnt []storage.BurntGas) {
+	for _, t := range all {
+		if t.seen.State != checkout.SightingConfirmed {
+			burnt = append(burnt, storage.BurntGas{TransferID: t.ID, Cost: t.seen.Cost})
+		}
+	}
+	return burnt
 }
 
 // push sends the newest version again when no node knows one. It raises the fee when the transfer

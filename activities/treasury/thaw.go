@@ -53,33 +53,34 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 	if err := r.requireExplained(ctx, o.Losses); err != nil {
 		return err
 	}
-	if err := (&round{Treasury: t, chain: chain, account: account, now: now}).endFinal(ctx); err != nil {
-		return err
-	}
-	return t.Store.Thaw(ctx, storage.ThawOrder{
-		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, By: o.By})
-}
-
-// endFinal writes the ends of the transfers whose nonce is final, and no other.
-func (r *round) endFinal(ctx context.Context) error {
-	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
+	ended, err := (&round{Treasury: t, chain: chain, account: account, now: now}).endFinal(ctx)
 	if err != nil {
 		return err
 	}
-	var ended []sighted
+	return t.Store.Thaw(ctx, storage.ThawOrder{
+		AccountID: o.AccountID, Now: now, Paid: o.Paid, Losses: o.Missing, Burnt: burntBy(ended), By: o.By})
+}
+
+// endFinal writes the ends of the transfers whose nonce is final, and no other. It returns them. While money is
+// missing, those that paid nothing stay live.
+func (r *round) endFinal(ctx context.Context) (ended []sighted, err error) {
+	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
+	if err != nil {
+		return nil, err
+	}
 	for _, transfer := range live {
 		if transfer.Nonce >= r.now.FinalNonce {
 			break
 		}
 		seen, err := r.chain.Look(ctx, transfer.Nonce, transfer.Versions)
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", transfer.ID, err)
+			return nil, fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
 		if final(seen.State) {
 			ended = append(ended, sighted{transfer, seen})
 		}
 	}
-	return r.endAll(ctx, ended)
+	return ended, r.endAll(ctx, ended)
 }
 
 // noteAll books the outflows up to the block last. What Thaw books as missing would otherwise be
