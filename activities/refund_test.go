@@ -14,7 +14,7 @@ import (
 
 	"example.com/checkout/activities"
 	"example.com/checkout/activities/stripe"
-	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"

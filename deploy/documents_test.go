@@ -220,7 +220,7 @@ func TestDecisions_NameTestsThatExist(t *testing.T) {
 				pkg = "api/" + pkg
 			}
 			if name == "TestBrowser" {
-				pkg = "deploy/e2e/page"
+				pkg = "deploy/proof/e2e/page"
 			}
 			if _, read := sources[pkg]; !read {
 				sources[pkg] = testSources(t, pkg)

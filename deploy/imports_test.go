@@ -30,8 +30,7 @@ var topLevel = []string{"README.md", "activities", "api", "deploy", "go.mod", "g
 // world, and no library that could make them depend on one.
 var leaves = []string{"workflows/checkout", "workflows/webhook"}
 
-// mayImport says for each package which packages of this module it may import. Packages below deploy/ are not in it:
-// they may import everything, apart from commandLine, and nobody else may import them.
+// mayImport says for each package which packages of this module it may import. The packages of deploy/ are in rooms.
 var mayImport = map[string][]string{
 	"workflows/checkout":  {},
 	"workflows/webhook":   {"workflows/checkout"},
@@ -50,12 +49,13 @@ var mayImport = map[string][]string{
 	"api/action":          {"api/limit", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]}, // what api and api/dashboard do alike
 	"api/web":             {leaves[0]},
 	"api/limit":           {"api/web", "storage"},
+	"api/passhash":        {"api/limit", leaves[0]},
 	"api/acquirer":        {"api/web", "storage", leaves[0]},
 	"api/health":          {leaves[0]},
 	"api/failure":         {"api/limit", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api":                 {"api/action", "api/failure", "api/health", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"api/hosted":          {"api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
-	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
+	"api/dashboard":       {"api/action", "api/failure", "api/limit", "api/passhash", "api/web", "workflows", "workflows/runs", "storage", leaves[0], leaves[1]},
 	"activities/stripe":   {leaves[0]},
 
 	"activities/ethereum": {"storage", leaves[0]},
@@ -65,11 +65,40 @@ var mayImport = map[string][]string{
 // Temporal for nothing.
 var outside = []string{"context", "go.temporal.io/sdk/client"}
 
-// commandLine is the one package below deploy/ with a rule: it imports nothing of api/, whose faces deploy/service serves.
-const commandLine = "deploy/app"
+// A room is a part of deploy/. All its packages may import the same, with what is below it.
+type room struct {
+	name      string
+	mayImport []string
+}
 
-// standIns are the packages below deploy/ that tests outside it import: doubles of the acquirer, nodes of blockchains and a mail server.
-var standIns = []string{"deploy/acquirer", "deploy/chains", "deploy/mailbox"}
+// service is everything outside deploy/ that the program is made of.
+var service = []string{"activities", "api", "storage", "worker", "workflows"}
+
+// rooms are the parts of deploy/, the innermost first. What ships is in program: it imports no stand-in and no proof.
+// Only packages of deploy/ import deploy/, but for tests that need a stand-in of testStandIns.
+var rooms = []room{
+	// The command line serves no pages: what both need belongs to storage or workflows/checkout.
+	{"deploy/program/app", []string{"deploy/program", "activities", "storage", "workflows"}},
+	{"deploy/program", slices.Concat([]string{"deploy/program"}, service)},
+	// The world on one computer has no use for the faces of the service.
+	{"deploy/standin/devstack", []string{"deploy/standin", "deploy/program", "api/passhash", "storage", "workflows"}},
+	{"deploy/standin", []string{"deploy/standin", "storage", "workflows"}},
+	{"deploy/proof", slices.Concat([]string{"deploy"}, service)},
+	{"deploy/release/examples", []string{"api/sdk"}},
+	{"deploy/release", []string{"deploy/standin/build"}},
+	{"deploy/cmd/checkout", []string{"deploy/program/app"}},
+	{"deploy/cmd", []string{"deploy/program/config", "deploy/standin", "deploy/release"}},
+	{"deploy/tools", []string{"deploy/tools"}},
+	{"deploy", []string{}},
+}
+
+// roomOf returns the room of a package.
+func roomOf(pkg string) room {
+	return rooms[slices.IndexFunc(rooms, func(r room) bool { return under(pkg, r.name) })]
+}
+
+// testStandIns are the stand-ins that tests outside deploy/ use: the acquirer, nodes of blockchains and a mail server.
+var testStandIns = []string{"deploy/standin/acquirer", "deploy/standin/chains", "deploy/standin/mailbox"}
 
 // vagueNames say nothing about what a package is for.
 var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "type", "types", "misc", "shared"}
@@ -84,12 +113,16 @@ type importLine struct {
 // broken says which rule the import breaks; empty when none.
 func (l importLine) broken() string {
 	inside, ok := strings.CutPrefix(l.imported, module+"/")
+	isUnder := func(dir string) bool { return under(inside, dir) }
 	switch {
-	case l.pkg == commandLine && under(inside, "api") && !l.test:
-		return fmt.Sprintf("%s imports %s: the command line serves no pages; what both need belongs to storage or workflows/checkout", l.pkg, inside)
-	case under(l.pkg, "deploy"):
+	case under(l.pkg, "deploy") && (!ok || l.test):
 		return ""
-	case ok && under(inside, "deploy") && !(l.test && slices.Contains(standIns, inside)):
+	case under(l.pkg, "deploy"):
+		if r := roomOf(l.pkg); !slices.ContainsFunc(r.mayImport, isUnder) {
+			return fmt.Sprintf("%s imports %s: packages of %s may import %s", l.pkg, inside, r.name, listed(r.mayImport))
+		}
+		return ""
+	case ok && under(inside, "deploy") && !(l.test && slices.Contains(testStandIns, inside)):
 		return fmt.Sprintf("%s imports %s: only packages below deploy/ may import deploy/", l.pkg, inside)
 	case l.test:
 		return "" // tests may put together what they need
@@ -157,16 +190,20 @@ func TestImports_TheTableCanFail(t *testing.T) {
 		{"api", module + "/api/hosted", false, "api imports api/hosted: of this module it may import api/action, api/failure, api/health, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
 		{"api/hosted", module + "/api", false, "api/hosted imports api: of this module it may import api/failure, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
 		{"api", module + "/activities", false, "api imports activities: of this module it may import api/action, api/failure, api/health, api/limit, api/web, workflows, workflows/runs, storage, workflows/checkout, workflows/webhook"},
-		{"api", module + "/deploy/config", true, "api imports deploy/config: only packages below deploy/ may import deploy/"},
-		{"activities/ethereum", module + "/deploy/chains", true, ""},
-		{"activities/ethereum", module + "/deploy/chains", false, "activities/ethereum imports deploy/chains: only packages below deploy/ may import deploy/"},
-		{"activities/stripe", module + "/deploy/acquirer", true, ""},
-		{"activities/stripe", module + "/deploy/acquirer", false, "activities/stripe imports deploy/acquirer: only packages below deploy/ may import deploy/"},
+		{"api", module + "/deploy/program/config", true, "api imports deploy/program/config: only packages below deploy/ may import deploy/"},
+		{"activities/ethereum", module + "/deploy/standin/chains", true, ""},
+		{"activities/ethereum", module + "/deploy/standin/chains", false, "activities/ethereum imports deploy/standin/chains: only packages below deploy/ may import deploy/"},
+		{"activities/stripe", module + "/deploy/standin/acquirer", true, ""},
+		{"activities/stripe", module + "/deploy/standin/acquirer", false, "activities/stripe imports deploy/standin/acquirer: only packages below deploy/ may import deploy/"},
 		{"activities/stripe", module + "/storage", false, "activities/stripe imports storage: of this module it may import workflows/checkout"},
-		{"deploy/app", module + "/deploy/config", false, ""},
-		{"deploy/app", module + "/api/dashboard", false, "deploy/app imports api/dashboard: the command line serves no pages; what both need belongs to storage or workflows/checkout"},
-		{"deploy/app", module + "/api/dashboard", true, ""},
-		{"deploy/service", module + "/api/dashboard", false, ""},
+		{"deploy/program/app", module + "/deploy/program/config", false, ""},
+		{"deploy/program/app", module + "/api/dashboard", false, "deploy/program/app imports api/dashboard: packages of deploy/program/app may import deploy/program, activities, storage, workflows"},
+		{"deploy/program/app", module + "/api/dashboard", true, ""},
+		{"deploy/program/service", module + "/api/dashboard", false, ""},
+		{"deploy/program/service", module + "/deploy/standin/acquirer", false, "deploy/program/service imports deploy/standin/acquirer: packages of deploy/program may import deploy/program, activities, api, storage, worker, workflows"},
+		{"deploy/standin/chains", module + "/deploy/proof/chaos", false, "deploy/standin/chains imports deploy/proof/chaos: packages of deploy/standin may import deploy/standin, storage, workflows"},
+		{"deploy/standin/devstack", module + "/api/hosted", false, "deploy/standin/devstack imports api/hosted: packages of deploy/standin/devstack may import deploy/standin, deploy/program, api/passhash, storage, workflows"},
+		{"deploy/proof/e2e", module + "/deploy/cmd/checkout", false, ""},
 		{"workflows/webhook", module + "/workflows/checkout", false, ""},
 		{"workflows/checkout", module + "/workflows/webhook", false, "workflows/checkout imports workflows/webhook: of this module it may import nothing"},
 		{"workflows/checkout", "encoding/json", false, ""},

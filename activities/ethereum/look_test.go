@@ -10,7 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/holiman/uint256"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/shopspring/decimal"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
-// probeHex is the code of Probe.sol. A test of deploy/chains compiles it again.
+// probeHex is the code of Probe.sol. A test of deploy/standin/chains compiles it again.
 //
 //go:embed probe.hex
 var probeHex string

@@ -17,7 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/workflows/checkout"
 )
 

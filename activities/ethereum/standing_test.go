@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 )
 
 // Providers answer a method that they do not serve with a status of HTTP, too. A node without a pool to show

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	api "github.com/stripe/stripe-go/v85"
 
-	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/workflows/checkout"
 )
 

@@ -12,7 +12,7 @@ import (
 	api "github.com/stripe/stripe-go/v85"
 
 	"example.com/checkout/activities/stripe"
-	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/standin/acquirer"
 	"example.com/checkout/storage/pgtemp"
 	"example.com/checkout/workflows/checkout"
 )

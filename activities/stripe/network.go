@@ -34,7 +34,7 @@ type Options struct {
 	// APIURL is the address of another API than Stripe's. It is allowed on loopback only, and only
 	// together with Simulated. "" means Stripe.
 	APIURL string
-	// Simulated says that APIURL is the double of deploy/acquirer. The key is then a test key in
+	// Simulated says that APIURL is the double of deploy/standin/acquirer. The key is then a test key in
 	// either mode, so that no real one reaches the double.
 	Simulated bool
 }

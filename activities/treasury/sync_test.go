@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"example.com/checkout/activities/treasury"
-	"example.com/checkout/deploy/chains"
+	"example.com/checkout/deploy/standin/chains"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 	"example.com/checkout/workflows/webhook"

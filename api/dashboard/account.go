@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 
+	"example.com/checkout/api/passhash"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -56,7 +57,7 @@ var passwordChanged = notice(
 // changePassword serves POST /account/password. It signs out every browser and signs this one in
 // again.
 func (s *server) changePassword(v visit) (answer, error) {
-	fault := passwordFault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
+	fault := passhash.Fault(v.PostFormValue("new_password"), v.PostFormValue("new_password_again"))
 	if fault == "" {
 		var err error
 		if fault, err = s.confirmed(v); err != nil {
@@ -68,7 +69,7 @@ func (s *server) changePassword(v visit) (answer, error) {
 		return s.accountPage(v, fault)
 	}
 
-	hash, err := hashPassword(v.Context(), v.PostFormValue("new_password"))
+	hash, err := passhash.Hash(v.Context(), v.PostFormValue("new_password"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -189,7 +190,7 @@ func Accept(
 func accept(
 	ctx context.Context, accounts *storage.Accounts, token, password, address string,
 ) (checkout.Member, error) {
-	hash, err := hashPassword(ctx, password)
+	hash, err := passhash.Hash(ctx, password)
 	if err != nil {
 		return checkout.Member{}, err
 	}
@@ -239,7 +240,7 @@ func (s *server) acceptInvitation(w http.ResponseWriter, r *http.Request) error 
 		return errGuesses
 	}
 	password := r.PostFormValue("password")
-	if fault := passwordFault(password, r.PostFormValue("password_again")); fault != "" {
+	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
 		return s.renderInvitation(w, r, fault)
 	}
 

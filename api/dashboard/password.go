@@ -1,92 +1,13 @@
 package dashboard
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
-
-	"github.com/alexedwards/argon2id"
 
 	"example.com/checkout/api/limit"
-	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/api/passhash"
 )
-
-// passwordParams are OWASP's parameters for argon2id. Each hash names its own parameters, so these
-// can be raised later.
-var passwordParams = &argon2id.Params{
-	Memory:      19 << 10,
-	Iterations:  2,
-	Parallelism: 1,
-	SaltLength:  16,
-	KeyLength:   32,
-}
-
-// hashing bounds the processor time for passwords. About a second's work may wait.
-var hashing = limit.NewGate(limit.HeavyProcessors, 8*limit.HeavyProcessors)
-
-// Limits of a password in characters. maxPassword only bounds the time of hashing.
-const (
-	minPassword = 12
-	maxPassword = 256
-)
-
-// passwordFault returns the fault of a new password, "" for none.
-func passwordFault(password, again string) string {
-	switch n := utf8.RuneCountInString(password); {
-	case n < minPassword:
-		return fmt.Sprintf("The password must have at least %d characters.", minPassword)
-	case n > maxPassword:
-		return fmt.Sprintf("The password must have at most %d characters.", maxPassword)
-	case password != again:
-		return "The passwords are not the same."
-	}
-	return ""
-}
-
-func hashPassword(ctx context.Context, password string) (string, error) {
-	var (
-		hash  string
-		fault error
-	)
-	if err := hashing.Do(ctx, func() { hash, fault = argon2id.CreateHash(password, passwordParams) }); err != nil {
-		return "", err
-	}
-	if fault != nil {
-		return "", fmt.Errorf("hash password: %w", fault)
-	}
-	return hash, nil
-}
-
-// nobodysHash is compared when there is no account, so that the answer takes as long as for an
-// account.
-var nobodysHash = func() string {
-	token, _ := checkout.NewToken()
-	hash, err := argon2id.CreateHash(token, passwordParams)
-	if err != nil {
-		panic(err) // the parameters are constants
-	}
-	return hash
-}()
-
-// samePassword compares a password with a hash. An empty hash means that there is no account; the
-// result is false after the same work. Error: limit.ErrBusy.
-func samePassword(ctx context.Context, password, hash string) (bool, error) {
-	known := hash != ""
-	if !known {
-		hash = nobodysHash
-	}
-	if utf8.RuneCountInString(password) > maxPassword {
-		password, known = "", false
-	}
-	var (
-		same  bool
-		fault error
-	)
-	err := hashing.Do(ctx, func() { same, fault = argon2id.ComparePasswordAndHash(password, hash) })
-	return same && fault == nil && known, err
-}
 
 // confirmed checks the visitor's password before a dangerous action, and a code when the visitor has a
 // second factor. It returns "" when they are right, else a fault. The audit log notes a wrong password,
@@ -103,7 +24,7 @@ func (s *server) confirmed(v visit) (fault string, err error) {
 	if !ok {
 		return "There were too many attempts. Wait a minute, then try again.", nil
 	}
-	ok, err = samePassword(v.Context(), v.PostFormValue("password"), hash)
+	ok, err = passhash.Same(v.Context(), v.PostFormValue("password"), hash)
 	switch {
 	case err != nil:
 		return "", err

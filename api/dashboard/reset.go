@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/passhash"
 	"example.com/checkout/workflows/checkout"
 )
 
@@ -75,11 +76,11 @@ func (s *server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 		return errGuesses
 	}
 	code, password := strings.TrimSpace(r.PostFormValue("code")), r.PostFormValue("password")
-	if fault := passwordFault(password, r.PostFormValue("password_again")); fault != "" {
+	if fault := passhash.Fault(password, r.PostFormValue("password_again")); fault != "" {
 		s.renderReset(w, r, resetPage{Code: code, Fault: fault})
 		return nil
 	}
-	hash, err := hashPassword(r.Context(), password)
+	hash, err := passhash.Hash(r.Context(), password)
 	if err != nil {
 		return err
 	}

@@ -218,7 +218,7 @@ func TestPosts_EndInARedirect(t *testing.T) {
 		{"/signin", "/signin", []string{"email", "bob@shop.example", "password", password}},
 		{"/signout", "/signout", nil},
 	}
-	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…, TestMerchants…, deploy/e2e/passkey
+	seen := map[string]bool{ // TestInvitation_MakesAMember, TestDeliveries_SteeringSaysWhatHappens, TestRetryPayout_OnlyOwnersAndItIsNoted, TestSecondFactor…, TestReset…, TestMerchants…, deploy/proof/e2e/passkey
 		"/signin/code": true, "/password/forgot": true, "/password/reset": true, "/account/second_factor": true, "/account/second_factor/code": true, "/account/second_factor/remove": true,
 		"/signin/passkey": true, "/passkey/challenge": true, "/account/passkeys": true, "/account/passkeys/new": true, "/account/passkeys/x": true, "/account/passkeys/x/remove": true,
 		"/account/merchants/x": true, "/invitation/x": true, "/test/deliveries/x/replay": true, "/test/sessions/x/retry_payout": true,

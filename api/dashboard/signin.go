@@ -13,6 +13,7 @@ import (
 	"example.com/checkout/api/action"
 	"example.com/checkout/api/failure"
 	"example.com/checkout/api/limit"
+	"example.com/checkout/api/passhash"
 	"example.com/checkout/storage"
 	"example.com/checkout/workflows/checkout"
 )
@@ -93,7 +94,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) error {
 		return errGuesses
 	}
 
-	same, err := samePassword(r.Context(), r.PostFormValue("password"), hash)
+	same, err := passhash.Same(r.Context(), r.PostFormValue("password"), hash)
 	if err != nil {
 		return err
 	}

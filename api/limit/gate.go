@@ -27,7 +27,7 @@ var processors = semaphore.NewWeighted(int64(HeavyProcessors))
 //
 // All gates of a process together use half of its processors. After a turn its processor rests as
 // long as the turn took, so that half of its time is left to other work. A longer rest does not make
-// other requests faster: see deploy/bench/answers.md.
+// other requests faster: see deploy/proof/bench/answers.md.
 type Gate struct {
 	turns      *semaphore.Weighted
 	places     chan struct{} // one for each caller that works or waits

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"example.com/checkout/deploy/build"
+	"example.com/checkout/deploy/standin/build"
 )
 
 // A Platform is a GOOS and GOARCH, such as linux/amd64.
@@ -57,7 +57,7 @@ func Make(ctx context.Context, version, dir string, platforms []Platform, say fu
 		}
 	}
 	say("image, chart, files for compose and systemd")
-	source, err := build.Source("deploy", "README.md")
+	source, err := build.Source("deploy/release", "README.md")
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func Program(ctx context.Context, p Platform, version, path string) error {
 	if err != nil {
 		return err
 	}
-	source, err := build.Source("deploy", "README.md")
+	source, err := build.Source("deploy/release", "README.md")
 	if err != nil {
 		return err
 	}
-	flags := "-ldflags=-s -w -buildid= -X example.com/checkout/deploy/telemetry.version=" + version
-	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", path, "./cmd/checkout"}
+	flags := "-ldflags=-s -w -buildid= -X example.com/checkout/deploy/program/telemetry.version=" + version
+	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", path, "../cmd/checkout"}
 	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: path is where the caller wants the program
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOFLAGS=", "GOWORK=off")
@@ -105,7 +105,7 @@ func writeChart(source, version, path string) error {
 	return writeArchive(path, files)
 }
 
-// parts are what the files of a release hold, below deploy: what systemd, compose and a bare Prometheus need, a
+// parts are what the files of a release hold, below deploy/release: what systemd, compose and a bare Prometheus need, a
 // receiver to try it with, and the operators' guide.
 var parts = []string{
 	"README.md", "operate.md", "install.md", "without-systemd.md", "backups.md", "live.md", "scale.md",
@@ -151,7 +151,7 @@ func withoutSource(f file, there map[string]bool) []byte {
 		if target == "" || strings.Contains(target, "://") || there[path.Join(path.Dir(f.name), target)] {
 			return found
 		}
-		source := path.Join("deploy", strings.TrimPrefix(path.Dir(f.name), "checkout"), target)
+		source := path.Join("deploy/release", strings.TrimPrefix(path.Dir(f.name), "checkout"), target)
 		return fmt.Appendf(nil, "%s (`%s` of the source)", parts[1], source)
 	})
 }

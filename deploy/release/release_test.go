@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"example.com/checkout/deploy/build"
+	"example.com/checkout/deploy/standin/build"
 )
 
 // packed returns the files of a release by name.
 func packed(t *testing.T) map[string]string {
 	t.Helper()
-	source, err := build.Source("deploy", "README.md")
+	source, err := build.Source("deploy/release", "README.md")
 	require.NoError(t, err)
 	files, err := filesOf(source)
 	require.NoError(t, err)
@@ -94,9 +94,9 @@ func TestWithoutSource_NamesTheSource(t *testing.T) {
 	there := map[string]bool{"checkout/live.md": true, "checkout/a/b.md": true}
 	for text, want := range map[string]string{
 		"[here](#x) [live](live.md#refund) [web](https://example.com)": "",
-		"[below](a/b.md)":                        "",
-		"[why](../api/decisions/treasury.md#x).": "why (`api/decisions/treasury.md` of the source).",
-		"[`listen`](listen/README.md)":           "`listen` (`deploy/listen/README.md` of the source)",
+		"[below](a/b.md)": "",
+		"[why](../../api/decisions/treasury.md#x).": "why (`api/decisions/treasury.md` of the source).",
+		"[`listen`](../program/listen/README.md)":   "`listen` (`deploy/program/listen/README.md` of the source)",
 	} {
 		got := withoutSource(file{name: "checkout/README.md", content: []byte(text)}, there)
 		if want == "" {

@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"example.com/checkout/deploy/acquirer"
+	"example.com/checkout/deploy/standin/acquirer"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	// some, or SSL_CERT_FILE names some, these are not used.
 	_ "golang.org/x/crypto/x509roots/fallback"
 
-	"example.com/checkout/deploy/app"
+	"example.com/checkout/deploy/program/app"
 )
 
 func main() {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/checkout/deploy/config"
-	"example.com/checkout/deploy/devstack"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/standin/devstack"
 )
 
 func main() {
@@ -60,7 +60,7 @@ func parse(args []string) (o devstack.Options, build bool, err error) {
 	flags := flag.NewFlagSet("devstack", flag.ContinueOnError)
 	flags.StringVar(
 		&o.Dir, "data", defaultDir(),
-		"directory that keeps all data between starts; \"go run ./deploy/chaos check -help\" says how to check what is in it",
+		"directory that keeps all data between starts; \"go run ./deploy/proof/chaos check -help\" says how to check what is in it",
 	)
 	flags.BoolVar(
 		&o.Fresh, "fresh", false,
@@ -166,7 +166,7 @@ In another shell the commands of the service work after
 export $(xargs < %s)
 go run ./deploy/cmd/checkout help
 
-Then "go run ./deploy/chaos check -receiver-log %s" says whether everything agrees.
+Then "go run ./deploy/proof/chaos check -receiver-log %s" says whether everything agrees.
 
 `, s.APIURL(), s.PageURL(), s.DashboardURL(), devstack.DemoOwner, s.Demo.Password,
 		s.ReceiverURL(), s.UIURL(), s.Temporal.Namespace(), dir, s.Demo.APIKey, s.Curl(), s.EnvironmentFile(),

@@ -1,5 +1,5 @@
 // Stripe's own imitation of its API, as a tool: it says whether a request has the right shape. It has a module of its
-// own so that nothing else waits for it. deploy/acquirer builds it into the user's cache.
+// own so that nothing else waits for it. deploy/standin/acquirer builds it into the user's cache.
 module example.com/checkout/deploy/tools/stripemock
 
 go 1.26.0

@@ -1,5 +1,5 @@
 // What a merchant writes around clients that are generated from the served OpenAPI document: openapi-fetch with the types
-// of openapi-typescript makes the calls, and orval's zod schemas read the answers. The test of deploy/e2e/clients generates
+// of openapi-typescript makes the calls, and orval's zod schemas read the answers. The test of deploy/proof/e2e/clients generates
 // both beside it, in a copy of this directory.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./openapi.js";

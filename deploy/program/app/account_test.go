@@ -1,0 +1,218 @@
+package app_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+// operator runs the commands for merchants and keys. DATABASE_URL is their only setting.
+type operator struct {
+	t           *testing.T
+	url         string
+	environment []string // settings besides the database
+}
+
+func newOperator(t *testing.T) operator {
+	t.Helper()
+	return operator{t: t, url: pgtemp.ForTest(t, storage.Migrate)}
+}
+
+func (o operator) run(args ...string) (out, notes string, err error) {
+	o.t.Helper()
+	var outBuffer, notesBuffer bytes.Buffer
+	err = app.Main(o.t.Context(), args, append(o.environment, "DATABASE_URL="+o.url), &outBuffer, &notesBuffer)
+	return outBuffer.String(), notesBuffer.String(), err
+}
+
+// must runs a call that must succeed, and returns its standard output.
+func (o operator) must(args ...string) string {
+	o.t.Helper()
+	out, _, err := o.run(args...)
+	require.NoError(o.t, err, args)
+	return out
+}
+
+// refused runs a call that must fail without a change and without standard output.
+func (o operator) refused(want string, args ...string) {
+	o.t.Helper()
+	out, notes, err := o.run(args...)
+	require.ErrorContains(o.t, err, want, args)
+	require.Empty(o.t, out+notes, args)
+}
+
+func (o operator) merchant() string {
+	o.t.Helper()
+	return strings.TrimSpace(o.must("merchant", "create", "--name", "Shop"))
+}
+
+// store returns a store as in the API process.
+func (o operator) store() *storage.Store {
+	o.t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(o.t, err)
+	store, err := storage.Open(o.t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
+	require.NoError(o.t, err)
+	o.t.Cleanup(store.Close)
+	return store
+}
+
+// authenticate checks a key as the API does for each request.
+func authenticate(t *testing.T, store *storage.Store, key string) (storage.Caller, error) {
+	t.Helper()
+	hash, ok := checkout.HashAPIKey(key)
+	require.True(t, ok)
+	rate := storage.Rate{PerSecond: 10, Burst: 10}
+	caller, _, err := store.Authenticate(t.Context(), hash, storage.RequestRead, storage.Rates{Test: rate, Live: rate})
+	return caller, err
+}
+
+func decode[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	return v
+}
+
+// words returns the words of a table, by line.
+func words(table string) (lines [][]string) {
+	for line := range strings.Lines(table) {
+		lines = append(lines, strings.Fields(line))
+	}
+	return lines
+}
+
+func TestAccounts_SayWhatIsWrongWithTheCall(t *testing.T) {
+	t.Parallel()
+	o := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"} // a call that is wrong is refused before anything is asked
+	mer, key := checkout.NewID(checkout.PrefixMerchant), checkout.NewID(checkout.PrefixAPIKey)
+	create := func(flags ...string) []string { return append([]string{"key", "create", mer}, flags...) }
+	shop := func(flags ...string) []string {
+		return append([]string{"merchant", "create", "--name", "Shop"}, flags...)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"key"}, "key: the command is missing: create, list, revoke; checkout key --help explains"},
+		{[]string{"key", testKey}, "key: there is no such command; checkout key --help explains"},
+		{[]string{"merchant"}, "merchant: the command is missing: create, invite, list, plan, reset-factor, show; checkout merchant --help explains"},
+		{[]string{"merchant", "delete"}, `merchant: there is no command "delete"; checkout merchant --help explains`},
+		{[]string{"key", "create", "--mode", "test", "--label", "a"}, "key create: mer_… is missing; checkout key create --help explains"},
+		{[]string{"key", "create", key, "--mode", "test", "--label", "a"}, "that is no id: one is mer_ and 26 characters, as checkout merchant list shows it"},
+		{create("--label", "a"), "--mode is missing: test or live"},
+		{create("--label", "a", "--mode", "both"), `--mode must be test or live, not "both"`},
+		{create("--mode", "test"), "--label is missing or empty"},
+		{create("--mode", "test", "--label", ""), "--label is missing or empty"},
+		{create("--mode", "test", "--label", "  "), "--label is missing or empty"},
+		{create("--mode", "test", "--label", strings.Repeat("é", 101)), "--label must have at most 100 characters"},
+		{create("--mode", "test", "--label", "a\nb"), "--label must not have control or invisible characters"},
+		{create("--mode", "test", "--label", "a\u202eb"), "--label must not have control or invisible characters"},
+		{create("--mode", "test", "--label", "a\xff"), "--label must not have control or invisible characters"},
+		{create("--mode", "test", "--label"), "flag needs an argument: --label"},
+		{create("--mode", "test", "--label", "my", "server"), "too many words; quote what has spaces"},
+		{create("--mode", "test", "--label", "a", "--scope", "read"), "unknown flag: --scope;"},
+		{create("--mode", "test", "--label", "a", "--scopes", ""), "--scopes is empty; scopes are full, read, checkout:read"},
+		{create("--mode", "test", "--label", "a", "--scopes", "read,checkout:delete"), `--scopes: "checkout:delete" is not a scope; scopes are full, read, checkout:read`},
+		{create("--mode", "test", "--label", "a", "--scopes", "events:write"), `"events:write" is not a scope`},
+		{[]string{"key", "list"}, "mer_… is missing"},
+		{[]string{"key", "list", mer, mer}, "too many words"},
+		{[]string{"key", "list", strings.ToUpper(mer)}, "that is no id"},
+		{[]string{"key", "revoke"}, "key_… is missing"},
+		{[]string{"key", "revoke", mer}, "that is no id: one is key_ and 26 characters, as checkout key list shows it"},
+		{[]string{"key", "revoke", testKey}, "that is no id"},
+		{[]string{"merchant", "create"}, "--name is missing or empty"},
+		{[]string{"merchant", "create", "Shop"}, "too many words"},
+		{[]string{"merchant", "create", "--name", strings.Repeat("a", 101)}, "--name must have at most 100 characters"},
+		{[]string{"merchant", "create", "--name", "a\x1b[2J"}, "--name must not have control"},
+		{shop("--plan", ""), "--plan is missing or empty"},
+		{shop("--mode", "prod"), `--mode must be test, live or both, not "prod"`},
+		{shop("--payout", "USDC"), "must be CURRENCY=network:address, such as USDC=ethereum:0x…"},
+		{shop("--payout", "USDC=ethereum"), "must be CURRENCY=network:address"},
+		{shop("--payout", "USDC=ethereum:"), "must be CURRENCY=network:address"},
+		{shop("--payout", "DOGE=dogecoin:abc"), `"DOGE" is not a payout currency; there are USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum`},
+		{shop("--payout", "usdc=ethereum:0xabc"), `"usdc" is not a payout currency`},
+		{shop("--payout", "BTC=ethereum:0xabc"), `BTC is paid out on bitcoin, not on "ethereum"`},
+		{shop("--payout", "ETH=ethereum:0x abc"), "an address has at most 200 letters, digits and signs, and no spaces"},
+		{shop("--payout", "ETH=ethereum:"+strings.Repeat("a", 201)), "an address has at most 200 letters"},
+		{shop("--payout", "ETH=ethereum:0xa", "--payout", "ETH=ethereum:0xb"), "ETH is there twice"},
+		{shop("--mode", "both", "--payout", "ETH=ethereum:sandbox:shop"), "--payout ETH: the address exists in test mode only"},
+		{shop("--payout", "ETH=ethereum:0xabc"), "--payout ETH: the address must be 0x and 40 hexadecimal digits"},
+		{shop("--mode", "live", "--payout", "USDC=ethereum:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD"), "--payout USDC: the address has a checksum"},
+		{shop("--mode", "both", "--payout", "BTC=bitcoin:tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx"), "--payout BTC: the address is of another Bitcoin network"},
+		{[]string{"merchant", "show"}, "mer_… is missing"},
+		{[]string{"merchant", "show", "mer_1"}, "that is no id"},
+		{shop("--owner", "ann@shop"), "--owner is not a bare e-mail address"},
+		{[]string{"merchant", "list", mer}, "too many words"},
+	} {
+		o.refused(c.want, c.args...)
+		_, _, err := o.run(c.args...)
+		require.NotContains(t, err.Error(), testKey[8:24])
+		require.NotContains(t, err.Error(), "\n", "one line")
+		require.Equal(t, 2, app.ExitStatus(err))
+	}
+}
+
+func TestAccounts_ExplainThemselves(t *testing.T) {
+	t.Parallel()
+	o := operator{t: t} // without a database
+	for _, call := range [][]string{{"key", "-h"}, {"key", "--help"}, {"help", "key"}} {
+		require.Contains(t, o.must(call...), "  checkout key [command]")
+	}
+	require.Contains(t, o.must("merchant", "create", "-h"), "  checkout merchant create --name TEXT [flags]")
+	require.Contains(t, o.must("key", "create", "-h"), "checkout:read, checkout:write, webhooks:read")
+	require.Contains(t, o.must("merchant", "create", "-h"), "USDT=ethereum, USDC=ethereum, BTC=bitcoin, ETH=ethereum")
+	require.Contains(t, o.must("merchant", "plan", "-h"), "standard (1.00 %) or growth (0.80 %)")
+}
+
+func TestAccounts_SayWhatIsWrongWithTheDatabase(t *testing.T) {
+	t.Parallel()
+	operator{t: t}.refused("DATABASE_URL is empty", "merchant", "list")
+	operator{t: t, url: "mysql://u:secret@h/d"}.refused("DATABASE_URL must begin with postgres://", "merchant", "list")
+	operator{t: t, url: pgtemp.ForTest(t, nil)}.refused("run checkout setup", "merchant", "list")
+	away := operator{t: t, url: "postgres://u:secret@127.0.0.1:1/nothing"}
+	away.refused("open database", "merchant", "list")
+	_, _, err := away.run("merchant", "list")
+	require.NotContains(t, err.Error(), "secret")
+	require.Equal(t, 1, app.ExitStatus(err), "the call was right")
+}
+
+// brokenPipe is a standard output that fails every write.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestKeyCreate_TellsWhichKeyToRevokeWhenItCouldNotBeShown(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	mer := o.merchant()
+	err := app.Main(t.Context(), []string{"key", "create", mer, "--mode", "test", "--label", "a"}, []string{"DATABASE_URL=" + o.url}, brokenPipe{}, &bytes.Buffer{})
+	require.ErrorContains(t, err, "the key could not be shown; revoke "+decode[[]listedKey](t, o.must("key", "list", mer, "--json"))[0].ID)
+}
+
+// Not parallel: the test replaces the log of the process.
+func TestKeyCreate_TheKeyIsInNoLogAndNotInTheDatabase(t *testing.T) {
+	o := newOperator(t)
+	mer := o.merchant()
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer slog.SetDefault(before)
+	out, notes, err := o.run("key", "create", mer, "--mode", "test", "--label", "a")
+	require.NoError(t, err)
+	key := strings.TrimSpace(out)
+	list := o.must("key", "list", mer, "--json")
+	for _, text := range []string{log.String(), notes, list, o.must("key", "list", mer)} {
+		require.NotContains(t, text, key[8:40])
+	}
+	require.Equal(t, key[len(key)-4:], decode[[]listedKey](t, list)[0].Last4)
+}

@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"example.com/checkout/deploy/program/telemetry"
+	"example.com/checkout/workflows/checkout"
+)
+
+const program = "checkout"
+
+// call is one run of the program. cobra only parses the arguments and stores the command's action
+// in work. So every error that cobra returns is about the arguments.
+type call struct {
+	environment []string
+	out         io.Writer // the command's output, fit for a script
+	notes       io.Writer // explanations for people
+
+	work func(ctx context.Context) error // nil for help and completion, which cobra prints itself
+}
+
+// commands returns the command line with all commands.
+func (c *call) commands() *cobra.Command {
+	root := &cobra.Command{
+		Use:   program,
+		Short: "A hosted checkout with webhooks",
+		Long: `checkout is the service: its REST API, its hosted page, its dashboard and its worker. It is also
+what operators and merchants' developers use at a shell.
+
+Settings come from the environment; the README.md of the release, "Configuration", lists them.`,
+		Version:       telemetry.Version(), // --version
+		Args:          commandOf,
+		RunE:          func(root *cobra.Command, _ []string) error { return root.Help() },
+		SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+	}
+	root.SetOut(c.out)
+	root.SetErr(c.notes)
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+
+	addGroup(root, "Processes:", c.apiCommand(), c.workerCommand(), c.setupCommand())
+	addGroup(root, "For operators:", c.releaseCommand(), c.replayCommand(),
+		c.merchantCommand(), c.keyCommand(), c.deliveryCommand(), c.payoutCommand(), c.refundCommand(), c.treasuryCommand(),
+		c.findingCommand(), c.reportCommand(), c.customerCommand(), c.masterKeyCommand(), c.resealCommand())
+	addGroup(root, "For developers:", c.listenCommand())
+
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, command := range root.Commands() {
+		switch {
+		case command.Name() == "help":
+			command.Args = helpTopic
+		case command.HasSubCommands():
+			command.Args, command.RunE = commandOf, commandMissing
+			command.DisableFlagsInUseLine = true
+		}
+	}
+	return root
+}
+
+// addGroup adds commands to root's help, below a heading.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, command := range commands {
+		command.GroupID = title
+	}
+	root.AddCommand(commands...)
+}
+
+// commandOf checks the arguments of a command that has sub-commands.
+func commandOf(parent *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	said := "there is no such command"
+	if plain(args[0]) {
+		said = fmt.Sprintf("there is no command %q", args[0])
+	}
+	parent.SuggestionsMinimumDistance = 2
+	if near := parent.SuggestionsFor(args[0]); len(near) > 0 {
+		said += " (did you mean " + strings.Join(near, " or ") + "?)"
+	}
+	return errors.New(said)
+}
+
+// plain reports whether word has only letters and hyphens. Commands do, keys do not.
+func plain(word string) bool {
+	return !strings.ContainsFunc(word, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) })
+}
+
+// commandMissing returns the error of a command that was called without its sub-command.
+func commandMissing(parent *cobra.Command, _ []string) error {
+	var names []string
+	for _, command := range parent.Commands() {
+		names = append(names, command.Name())
+	}
+	return fmt.Errorf("the command is missing: %s", strings.Join(names, ", "))
+}
+
+// helpTopic checks the arguments of help.
+func helpTopic(help *cobra.Command, args []string) error {
+	command, rest, err := help.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	return commandOf(command, rest)
+}
+
+// flagError rewrites pflag's errors in plain words.
+func flagError(command *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() == "" {
+		return err
+	}
+	name, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
+	if command.Flags().Lookup(name) != nil {
+		return fmt.Errorf("-%[1]s is written --%[1]s", name)
+	}
+	return errors.New("unknown flag; names of flags begin with --")
+}
+
+// words returns a check for a command that takes one argument for each name.
+func words(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) > len(names):
+			return errors.New("too many words; quote what has spaces")
+		case len(args) < len(names):
+			return fmt.Errorf("%s is missing", names[len(args)])
+		}
+		return nil
+	}
+}
+
+// idAnd returns a check for a command that takes an id and one more argument for each name. The
+// command listed shows the ids; the error text names it.
+func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
+	return cobra.MatchAll(
+		words(append([]string{prefix + "_…"}, names...)...),
+		func(_ *cobra.Command, args []string) error {
+			if !checkout.IsID(prefix, args[0]) {
+				return fmt.Errorf("that is no id: one is %s_ and 26 characters, as %s shows it", prefix, listed)
+			}
+			return nil
+		},
+	)
+}
+
+// offer makes the shell propose values for a flag.
+func offer(command *cobra.Command, flag string, values ...string) {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // the command has no such flag, or offers its values twice
+	}
+}
+
+// names converts a list of constants to strings.
+func names[T ~string](list []T) []string {
+	all := make([]string, 0, len(list))
+	for _, one := range list {
+		all = append(all, string(one))
+	}
+	return all
+}

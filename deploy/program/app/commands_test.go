@@ -1,0 +1,168 @@
+package app
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/telemetry"
+)
+
+// allCommands are all commands as people type them.
+var allCommands = []string{
+	"api", "completion", "completion bash", "completion fish", "completion powershell", "completion zsh",
+	"customer", "customer erase", "delivery", "delivery failed", "finding", "finding close", "finding list", "help",
+	"key", "key create", "key list", "key revoke", "listen", "master-key", "master-key new", "merchant",
+	"merchant create", "merchant invite", "merchant list", "merchant plan", "merchant reset-factor", "merchant show",
+	"payout", "payout release", "payout retry", "payout show", "refund", "release",
+	"replay", "report", "reseal", "setup", "treasury", "treasury cancel", "treasury freeze", "treasury recover",
+	"treasury show", "treasury thaw", "worker",
+}
+
+// run calls Main without settings.
+func run(t *testing.T, args ...string) (out, notes string, err error) {
+	t.Helper()
+	var outBuffer, notesBuffer bytes.Buffer
+	err = Main(t.Context(), args, nil, &outBuffer, &notesBuffer)
+	return outBuffer.String(), notesBuffer.String(), err
+}
+
+func TestCommands_EachSaysInAShortSentenceWhatItDoes(t *testing.T) {
+	t.Parallel()
+	var found []string
+	var walk func(parent *cobra.Command)
+	walk = func(parent *cobra.Command) {
+		for _, command := range parent.Commands() {
+			name := strings.TrimPrefix(command.CommandPath(), program+" ")
+			found = append(found, name)
+			require.NotEmpty(t, command.Short, name)
+			require.LessOrEqual(t, len(command.Short), 70, name)
+			require.True(t, unicode.IsUpper(rune(command.Short[0])), name)
+			require.NotEqual(t, ".", command.Short[len(command.Short)-1:], name)
+			require.NotNil(t, command.Args, "%s: a rule for its words", name)
+			walk(command)
+		}
+	}
+	walk((&call{}).commands())
+	require.Equal(t, allCommands, found)
+}
+
+func TestCommands_TheProgramSaysItsVersion(t *testing.T) {
+	t.Parallel()
+	out, notes, err := run(t, "--version")
+	require.NoError(t, err)
+	require.Empty(t, notes)
+	require.Equal(t, "checkout version "+telemetry.Version()+"\n", out)
+}
+
+func TestCommands_EachExplainsItself(t *testing.T) {
+	t.Parallel()
+	for _, name := range allCommands {
+		words := strings.Fields(name)
+		long, notes, err := run(t, append(words, "--help")...)
+		require.NoError(t, err, name)
+		require.Empty(t, notes, name)
+		require.Contains(t, long, "Usage:\n  checkout "+name, name)
+		for _, call := range [][]string{append(words, "-h"), append([]string{"help"}, words...)} {
+			out, notes, err := run(t, call...)
+			require.NoError(t, err, call)
+			require.Empty(t, notes, call)
+			require.Equal(t, long, out, call)
+		}
+	}
+}
+
+func TestCommands_FlagsAreListedWithTheirDefaults(t *testing.T) {
+	t.Parallel()
+	for command, flags := range map[string][]string{
+		"delivery failed": {"--json ", "--limit n ", "(default 100)"},
+		"key create":      {"--label text ", "--mode mode ", "--scopes scopes ", `(default "full")`},
+		"listen":          {"--api URL ", `(default "http://127.0.0.1:8080")`, "(default all)", "(default where the last run ended)"},
+		"merchant create": {"--payout CURRENCY=network:address ", `(default "standard")`, `(default "test")`, "--with-key"},
+		"merchant invite": {"--email address ", "--role role ", `(default "owner")`},
+		"merchant plan":   {"--fee-basis-points part ", "--fee-fixed amount "},
+		"release":         {"--runs "},
+		"report":          {"--day date ", "(default yesterday)", "--json "},
+	} {
+		out, _, err := run(t, append(strings.Fields(command), "--help")...)
+		require.NoError(t, err)
+		require.Contains(t, out, "Examples:\n  ", command)
+		for _, want := range flags {
+			require.Contains(t, out, want, command)
+		}
+	}
+}
+
+func TestMain_WithoutACommandExplainsItself(t *testing.T) {
+	t.Parallel()
+	for _, call := range [][]string{nil, {"help"}, {"-h"}, {"--help"}} {
+		out, notes, err := run(t, call...)
+		require.NoError(t, err, call)
+		require.Equal(t, 0, ExitStatus(err))
+		require.Empty(t, notes)
+		for _, name := range allCommands {
+			if !strings.Contains(name, " ") {
+				require.Regexp(t, `(?m)^  `+name+` +[A-Z]`, out, call)
+			}
+		}
+	}
+}
+
+func TestMain_NamesWhatIsWrongInOneLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ call, want string }{
+		{"mrchant", `there is no command "mrchant" (did you mean merchant?); checkout --help explains`},
+		{"sk_test_1", "there is no such command; checkout --help explains"},
+		{"key lst", `key: there is no command "lst" (did you mean list?); checkout key --help explains`},
+		{"key", "key: the command is missing: create, list, revoke; checkout key --help explains"},
+		{"help nonsense", `help: there is no command "nonsense"; checkout help --help explains`},
+		{"completion tcsh", `completion: there is no command "tcsh" (did you mean bash or zsh or fish?); checkout completion --help explains`},
+		{"completion", "completion: the command is missing: bash, fish, powershell, zsh; checkout completion --help explains"},
+		{"--nonsense", "unknown flag: --nonsense; checkout --help explains"},
+		{"api --port=1", "api: unknown flag: --port; checkout api --help explains"},
+		{"api now", "api: too many words; quote what has spaces; checkout api --help explains"},
+		{"release", "release: BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD is missing; checkout release --help explains"},
+		{"release -runs", "release: -runs is written --runs; checkout release --help explains"},
+		{"release --runs b1", "release: too many words; quote what has spaces; checkout release --help explains"},
+		{"replay cs_1", "replay: that is no id: one is whd_ and 26 characters, as checkout delivery failed shows it; checkout replay --help explains"},
+		{"key revoke -sk_test_1", "key revoke: unknown flag; names of flags begin with --; checkout key revoke --help explains"},
+		{"delivery failed --limit x", `delivery failed: invalid argument "x" for "--limit" flag: strconv.ParseInt: parsing "x": invalid syntax; checkout delivery failed --help explains`},
+	} {
+		out, notes, err := run(t, strings.Fields(c.call)...)
+		require.EqualError(t, err, c.want, c.call)
+		require.Empty(t, out+notes, c.call)
+		require.Equal(t, 2, ExitStatus(err), c.call)
+	}
+	_, _, err := run(t, "setup")
+	require.ErrorContains(t, err, "DATABASE_URL is not set")
+	require.Equal(t, 1, ExitStatus(err), "the call is right, the settings are not")
+}
+
+func TestCompletion_PrintsAScriptAndOffersWhatThereIs(t *testing.T) {
+	t.Parallel()
+	for shell, want := range map[string]string{"bash": "__start_checkout", "zsh": "#compdef checkout", "fish": "complete -c checkout"} {
+		out, notes, err := run(t, "completion", shell)
+		require.NoError(t, err)
+		require.Empty(t, notes)
+		require.Contains(t, out, want)
+	}
+	for _, c := range []struct {
+		words []string // the last one is the word to complete
+		want  []string
+	}{
+		{[]string{"key", ""}, []string{"create", "list", "revoke"}},
+		{[]string{"key", "create", "mer_1", "--mode", ""}, []string{"test", "live"}},
+		{[]string{"merchant", "create", "--mode", ""}, []string{"test", "live", "both"}},
+		{[]string{"merchant", "invite", "mer_1", "--role", ""}, []string{"owner", "developer", "viewer"}},
+		{[]string{"listen", "--events", ""}, []string{"checkout.completed", "checkout.failed", "payout.sent", "payout.failed", "merchant.updated"}},
+		{[]string{"key", "revoke", ""}, nil}, // no proposals, also no file names
+	} {
+		out, _, err := run(t, append([]string{cobra.ShellCompNoDescRequestCmd}, c.words...)...)
+		require.NoError(t, err)
+		require.Equal(t, append(c.want, ":4"), strings.Fields(out), c.words)
+	}
+}

@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+func TestCustomerErase_SaysWhatItWouldDoAndDoesItOnce(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	key := storage.NewMasterKey("k1")
+	keys, err := storage.ParseKeyring(key)
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: o.url, Keys: keys, MaxConns: 2})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	const email = "ann@example.com"
+	owner, typed := checkout.Owner{MerchantID: o.merchant(), Mode: checkout.ModeTest}, email
+	sessionOf := func() checkout.Session {
+		s, err := store.CreateSession(t.Context(), storage.NewSession{Lifetime: time.Hour, Session: checkout.Session{
+			Ref: owner.Ref(checkout.NewID(checkout.PrefixSession)), Amount: 1050, Currency: checkout.EUR,
+			PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), MaxAttempts: 3, CustomerEmail: &typed,
+		}}, func(context.Context, checkout.Session) error { return nil })
+		require.NoError(t, err)
+		return s
+	}
+	ended, pending := sessionOf(), sessionOf()
+	_, err = store.ExpireSession(t.Context(), ended.Ref, storage.Expiry{At: ended.ExpiresAt, Early: true})
+	require.NoError(t, err)
+	erase := func(args ...string) (string, error) {
+		var out, notes bytes.Buffer
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + key, "CHECKOUT_LOG_LEVEL=error"}
+		err := app.Main(t.Context(), append([]string{"customer", "erase"}, args...), settings, &out, &notes)
+		return out.String(), err
+	}
+	_, err = erase()
+	require.ErrorContains(t, err, "--email is not a bare e-mail address")
+	_, err = erase("--email", email, "--merchant", "shop")
+	require.ErrorContains(t, err, "--merchant: that is no id")
+
+	for _, other := range [][]string{
+		{"--email", "ben@example.com"}, {"--email", email, "--merchant", o.merchant()},
+	} {
+		out, err := erase(append(other, "--apply")...)
+		require.NoError(t, err)
+		require.Equal(t, "sessions erased: 0\n", out)
+	}
+	out, err := erase("--email", email)
+	require.NoError(t, err)
+	require.Contains(t, out, "sessions that --apply would erase: 1\n  rows of checkout_session: 1\n")
+	require.Contains(t, out, "not yet: "+pending.ID+" the session is pending, test of "+owner.MerchantID+": from 20")
+	out, err = erase("--email", email, "--merchant", owner.MerchantID, "--apply")
+	require.NoError(t, err)
+	require.Contains(t, out, "sessions erased: 1\n  rows of checkout_session: 1\n")
+	out, err = erase("--email", email, "--apply")
+	require.NoError(t, err)
+	require.Contains(t, out, "sessions erased: 0\nnot yet: ")
+	entries, err := store.AuditEntries(t.Context(), owner, storage.Page{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "customer.erased", entries[0].Action)
+	require.Equal(t, ended.ID, entries[0].Subject)
+	for _, e := range entries {
+		require.NotContains(t, e.Detail+e.Subject+e.Actor, email)
+	}
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/listen"
+	"example.com/checkout/workflows/webhook"
+)
+
+// listenCommand returns the command for merchants' developers. It is only a client of the REST API,
+// so it reads none of the service's configuration.
+func (c *call) listenCommand() *cobra.Command {
+	settings, fault := config.LoadClient(c.environment)
+	o := listen.Options{APIKey: settings.APIKey, Out: c.out}
+
+	var events, since string
+	command := &cobra.Command{
+		Use:   "listen --forward-to URL",
+		Short: "Forward a merchant's test-mode events to a local server",
+		Long: `Forwards the test-mode events of the key in CHECKOUT_API_KEY to a server on this computer, signed,
+and catches up on those that it missed while it did not run.`,
+		Example: `  export CHECKOUT_API_KEY=sk_test_…
+  checkout listen --forward-to http://127.0.0.1:3000/webhook
+  checkout listen --forward-to http://127.0.0.1:3000/webhook --events payout.sent,payout.failed --since 10m`,
+		Args: words(),
+		RunE: func(*cobra.Command, []string) (err error) {
+			if o.Events, err = listen.ParseEvents(events); err != nil {
+				return fmt.Errorf("--events %w", err)
+			}
+			if o.Since, err = listen.ParseSince(strings.TrimSpace(since), time.Now()); err != nil {
+				return fmt.Errorf("--since %w", err)
+			}
+			if fault != nil {
+				c.work = func(context.Context) error { return configurationError(fault) }
+				return nil //nolint:nilerr // the work returns it
+			}
+			c.work = func(ctx context.Context) error { return listen.Run(ctx, o) }
+			return o.Check()
+		},
+	}
+
+	flags := command.Flags()
+	flags.StringVar(&o.ForwardTo, "forward-to", "", "`URL` of the local server, such as http://127.0.0.1:3000/webhook")
+	flags.StringVar(&o.APIURL, "api", settings.APIURL, "`URL` of the REST API; CHECKOUT_API_URL sets it too")
+	flags.StringVar(&events, "events", "", "event `types` to forward, separated by commas (default all)")
+	flags.StringVar(&since, "since", "",
+		"begin `then`: a duration such as 10m, or an RFC 3339 time (default where the last run ended)")
+	flags.StringVar(&o.StateFile, "state", "", "`file` that keeps the secret and how far listen has come "+
+		"(default one for each key below your configuration directory)")
+	flags.BoolVar(&o.PlainHTTP, "plain-http", false,
+		"allow http:// to an API on another computer: the key travels unencrypted")
+	flags.BoolVar(&o.JSON, "json", false, "write a JSON object a line")
+	offer(command, "events", names(webhook.EventTypes)...)
+	return command
+}

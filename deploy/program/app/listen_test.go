@@ -1,0 +1,55 @@
+package app_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+)
+
+var testKey = "sk_test_" + strings.Repeat("0123456789abcdef", 4)
+
+// listen runs checkout listen without settings of the service.
+func listen(t *testing.T, key string, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := app.Main(t.Context(), append([]string{"listen"}, args...), []string{"CHECKOUT_API_KEY=" + key}, &out, &out)
+	return out.String(), err
+}
+
+func TestListen_SaysWhatIsWrongWithTheCall(t *testing.T) {
+	t.Parallel()
+	const to = "--forward-to=http://127.0.0.1:3000"
+	for _, c := range []struct {
+		key  string
+		args []string
+		want string
+	}{
+		{"", []string{to}, "CHECKOUT_API_KEY is not set"},
+		{"sk_live_" + testKey[8:], []string{to}, "CHECKOUT_API_KEY is a live key"},
+		{testKey, nil, "--forward-to is missing"},
+		{testKey, []string{to, "--api", "http://api.example"}, "--api (CHECKOUT_API_URL) must be https://"},
+		{testKey, []string{to, "--events", "payout.send"}, `--events has an unknown event type "payout.send"; did you mean payout.sent?`},
+		{testKey, []string{to, "--since", "monday"}, "--since must be a duration such as 10m"},
+		{testKey, []string{to, "--api-key=" + testKey}, "unknown flag: --api-key; checkout listen --help explains"},
+		{testKey, []string{to, testKey}, "too many words"},
+	} {
+		out, err := listen(t, c.key, c.args...)
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, out+err.Error(), testKey[8:24])
+		require.NotContains(t, err.Error(), "\n", "one line")
+		require.Equal(t, 2, app.ExitStatus(err))
+	}
+}
+
+func TestListen_ExplainsItself(t *testing.T) {
+	t.Parallel()
+	out, err := listen(t, "", "-h")
+	require.NoError(t, err)
+	for _, want := range []string{"  checkout listen --forward-to URL [flags]", "--events types", "--since then", "--state file", "--json", "--plain-http"} {
+		require.Contains(t, out, want)
+	}
+}

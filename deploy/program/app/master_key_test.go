@@ -1,0 +1,53 @@
+package app_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/storage"
+)
+
+// newMasterKey runs the command without any setting.
+func newMasterKey(t *testing.T) (id, entry string) {
+	t.Helper()
+	var out, notes bytes.Buffer
+	require.NoError(t, app.Main(t.Context(), []string{"master-key", "new"}, nil, &out, &notes))
+	entry = strings.TrimSpace(out.String())
+	id, _, _ = strings.Cut(entry, ":")
+	return id, entry
+}
+
+func TestReseal_SaysWhichKeysMayLeave(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	oldID, old := newMasterKey(t)
+	freshID, fresh := newMasterKey(t)
+	require.NotEqual(t, oldID, freshID)
+	reseal := func(keys ...string) (string, error) {
+		var out, notes bytes.Buffer
+		settings := []string{"DATABASE_URL=" + o.url, "CHECKOUT_MASTER_KEYS=" + strings.Join(keys, ",")}
+		err := app.Main(t.Context(), []string{"reseal"}, settings, &out, &notes)
+		require.NotContains(t, out.String()+notes.String(), strings.TrimPrefix(old, oldID+":"))
+		return out.String(), err
+	}
+
+	out, err := reseal(old)
+	require.NoError(t, err)
+	require.Contains(t, out, "everything is sealed with key "+oldID+", and there was no other")
+
+	_, err = reseal(fresh)
+	require.ErrorIs(t, err, storage.ErrWrongMasterKey)
+	require.ErrorContains(t, err, "CHECKOUT_MASTER_KEYS: ")
+	require.ErrorContains(t, err, oldID)
+
+	out, err = reseal(fresh, old)
+	require.NoError(t, err)
+	require.Contains(t, out, "nothing needs key "+oldID+" any more: take it out of CHECKOUT_MASTER_KEYS")
+
+	_, err = reseal(fresh)
+	require.NoError(t, err)
+}

@@ -1,0 +1,225 @@
+package app_test
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/dashboard"
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Addresses that belong to a merchant. They are those of EIP-55 and BIP-173.
+const (
+	ethereumAddress = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	bitcoinAddress  = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"
+)
+
+// shownMerchant is a merchant in the output of merchant list and show with --json.
+type shownMerchant struct {
+	ID        string                                     `json:"id"`
+	Name      string                                     `json:"name"`
+	Plan      string                                     `json:"plan"`
+	Fee       int                                        `json:"fee_basis_points"`
+	FeeFixed  json.Number                                `json:"fee_fixed"`
+	Settings  checkout.MerchantSettings                  `json:"settings"`
+	CreatedAt string                                     `json:"created_at"`
+	Addresses map[checkout.Mode][]checkout.PayoutAddress `json:"payout_addresses"`
+}
+
+func TestMerchantCreate_PrintsTheIDAlone(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--name", "Café <Ann & Bob>")
+	require.NoError(t, err)
+	require.Regexp(t, "^mer_[0-9a-z]{26}\n$", out)
+	require.Contains(t, notes, "no payout address")
+	text := o.must("merchant", "show", strings.TrimSpace(out), "--json")
+	require.Contains(t, text, "Café <Ann & Bob>", "without escapes")
+	got := decode[shownMerchant](t, text)
+	require.NotEmpty(t, got.CreatedAt)
+	got.CreatedAt = ""
+	require.Equal(t, shownMerchant{
+		ID: strings.TrimSpace(out), Name: "Café <Ann & Bob>", Plan: "standard", Fee: 100, FeeFixed: "0.00",
+		Settings:  checkout.MerchantSettings{PaymentAttempts: 3, OrderIDGuard: true},
+		Addresses: map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": {}},
+	}, got)
+}
+
+func TestMerchantCreate_OnTestNetworksTakesNoAddressOfTheSandbox(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	create := func(choice, address string) error {
+		environment := []string{"DATABASE_URL=" + o.url, "CHECKOUT_TEST_CHAINS=" + choice}
+		return app.Main(t.Context(), []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + address}, environment, io.Discard, io.Discard)
+	}
+	require.ErrorContains(t, create("networks", "sandbox:shop"), "is one of the sandbox, and payouts are sent on a test network here")
+	require.ErrorContains(t, create("canary", "sandbox:shop"), "CHECKOUT_TEST_CHAINS must be sandbox or networks")
+	require.NoError(t, create("networks", ethereumAddress))
+	require.NoError(t, create("sandbox", "sandbox:shop"))
+}
+
+func TestMerchantCreate_StoresThePayoutAddressesOfTheMode(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	usdc := checkout.PayoutAddress{Currency: "USDC", Network: "ethereum", Address: ethereumAddress}
+	btc := checkout.PayoutAddress{Currency: "BTC", Network: "bitcoin", Address: bitcoinAddress}
+	both := []checkout.PayoutAddress{btc, usdc} // by currency
+	for _, c := range []struct {
+		mode string
+		want map[checkout.Mode][]checkout.PayoutAddress
+	}{
+		{"test", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": {}}},
+		{"live", map[checkout.Mode][]checkout.PayoutAddress{"test": {}, "live": both}},
+		{"both", map[checkout.Mode][]checkout.PayoutAddress{"test": both, "live": both}},
+	} {
+		out, notes, err := o.run("merchant", "create", "--name", "Shop", "--plan", "large", "--mode", c.mode,
+			"--payout", "USDC=ethereum:"+ethereumAddress, "--payout", "BTC=bitcoin:"+bitcoinAddress)
+		require.NoError(t, err)
+		require.Empty(t, notes)
+		got := decode[shownMerchant](t, o.must("merchant", "show", "--json", strings.TrimSpace(out)))
+		require.Equal(t, c.want, got.Addresses, c.mode)
+		require.Equal(t, "large", got.Plan)
+	}
+	sandbox := strings.TrimSpace(o.must("merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:sandbox:shop"))
+	shown := o.must("merchant", "show", sandbox)
+	require.Regexp(t, `payout USDC, test mode +ethereum:sandbox:shop\n`, shown)
+	require.Regexp(t, `(?m)^fee +1\.00 %$`, shown)
+}
+
+// TestMerchantCreate_RefusesASanctionedAddress: each mode has a file of its own, and the text does not say why.
+func TestMerchantCreate_RefusesASanctionedAddress(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	file := filepath.Join(t.TempDir(), "sanctions")
+	require.NoError(t, os.WriteFile(file, []byte(ethereumAddress+"\n"), 0o600))
+	o.environment = append(o.environment, "CHECKOUT_SANCTIONS_FILE="+file)
+	create := []string{"merchant", "create", "--name", "Shop", "--payout", "USDC=ethereum:" + strings.ToLower(ethereumAddress)}
+	o.refused("the address cannot be used for payouts", append(create, "--mode", "live")...)
+	o.must(create...)
+}
+
+func TestMerchantCreate_RefusesLiveAddressesOfTheTreasuryAndTheTokens(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	o.environment = append(o.environment, "CHECKOUT_ETHEREUM_TREASURY="+ethereumAddress)
+	const usdcContract = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
+	for _, address := range []string{ethereumAddress, strings.ToLower(ethereumAddress), usdcContract} {
+		o.refused("the treasury's or a contract's", "merchant", "create", "--name", "Shop", "--mode", "both", "--payout", "ETH=ethereum:"+address)
+		o.must("merchant", "create", "--name", "Shop", "--payout", "ETH=ethereum:"+address)
+	}
+	o.refused("the address is below 0x10000", "merchant", "create", "--name", "Shop", "--payout",
+		"ETH=ethereum:0x0000000000000000000000000000000000000001")
+	require.Len(t, decode[[]shownMerchant](t, o.must("merchant", "list", "--json")), 3, "a refused command stores nothing")
+}
+
+func TestMerchantCreate_WithAFirstTestKey(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--with-key", "--name", "Shop", "--mode", "live", "--payout", "ETH=ethereum:"+ethereumAddress)
+	require.NoError(t, err)
+	require.Contains(t, notes, "it is not shown again")
+	lines := strings.Split(out, "\n")
+	require.Len(t, lines, 3)
+	require.Regexp(t, "^sk_test_[0-9a-f]{64}$", lines[1], "the last line")
+	caller, err := authenticate(t, o.store(), lines[1])
+	require.NoError(t, err)
+	require.Equal(t, lines[0], caller.Merchant.ID)
+	require.Equal(t, checkout.Scopes{"full"}, caller.Key.Scopes)
+}
+
+func TestMerchantList_IsNewestFirst(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	require.Equal(t, "[]\n", o.must("merchant", "list", "--json"))
+	require.Equal(t, [][]string{{"ID", "NAME", "PLAN", "CREATED"}}, words(o.must("merchant", "list")))
+	first := o.merchant()
+	time.Sleep(2 * time.Millisecond) // ids are in the order of their milliseconds
+	second := o.merchant()
+	table := words(o.must("merchant", "list"))
+	require.Len(t, table, 3)
+	require.Equal(t, []string{second, "Shop", "standard"}, table[1][:3])
+	require.Equal(t, []string{first, "Shop", "standard"}, table[2][:3])
+	got := decode[[]shownMerchant](t, o.must("merchant", "list", "--json"))
+	require.Len(t, got, 2)
+	require.Equal(t, second, got[0].ID)
+}
+
+func TestMerchantShow_NeedsAMerchantThatThereIs(t *testing.T) {
+	t.Parallel()
+	unknown := checkout.NewID(checkout.PrefixMerchant)
+	newOperator(t).refused("there is no merchant "+unknown, "merchant", "show", unknown)
+}
+
+func TestMerchantInvite_PrintsALinkThatSignsIn(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	out, notes, err := o.run("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key")
+	require.NoError(t, err)
+	require.Contains(t, notes, "ann@shop.example")
+	lines := strings.Split(out, "\n")
+	require.Len(t, lines, 4)
+	require.Regexp(t, `^http://127\.0\.0\.1:8083/invitation/[A-Za-z0-9_-]{43}$`, lines[1])
+	require.Regexp(t, `^sk_test_`, lines[2], "the key is still the last line")
+
+	link := strings.TrimSpace(o.must("merchant", "invite", lines[0], "--email", "bob@shop.example", "--role", "viewer"))
+	_, token, _ := strings.Cut(link, "/invitation/")
+	bob, err := dashboard.Accept(t.Context(), &o.store().Accounts, token, "a password of his")
+	require.NoError(t, err)
+	require.Equal(t, checkout.RoleViewer, bob.Role)
+	require.Equal(t, lines[0], bob.MerchantID)
+
+	for want, args := range map[string][]string{
+		"the merchant has somebody with that address": {lines[0], "--email", "ANN@shop.example"},
+		"bare e-mail address":                         {lines[0], "--email", "Ann <ann@shop.example>"},
+		"--email is not a bare e-mail address":        {lines[0], "--email", "ann@shop"},
+		"--role must be one of":                       {lines[0], "--email", "eve@shop.example", "--role", "admin"},
+		"no such merchant":                            {checkout.NewID(checkout.PrefixMerchant), "--email", "eve@shop.example"},
+	} {
+		_, _, err := o.run(append([]string{"merchant", "invite"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestMerchantResetFactor_TurnsEverythingOff(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	lines := strings.Split(o.must("merchant", "create", "--name", "Shop", "--owner", "ann@shop.example", "--with-key"), "\n")
+	_, token, _ := strings.Cut(lines[1], "/invitation/")
+	store := o.store()
+	ann, err := dashboard.Accept(t.Context(), &store.Accounts, token, "a password of hers")
+	require.NoError(t, err)
+	reset := []string{"merchant", "reset-factor", lines[0], "--email", "ANN@shop.example"}
+	_, _, err = o.run(reset...)
+	require.ErrorContains(t, err, "has no second factor")
+	entry := checkout.AuditEntry{
+		ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: lines[0], Actor: "test", Action: "member.passkey_added", Subject: ann.ID,
+	}
+	_, err = store.AddPasskey(t.Context(), storage.NewPasskey{
+		Passkey:    checkout.Passkey{ID: checkout.NewID(checkout.PrefixPasskey), Name: "Laptop", Credential: []byte("{}")},
+		MerchantID: lines[0], MemberID: ann.ID, CredentialID: []byte{1}, Recovery: [][]byte{{2}},
+	}, entry)
+	require.NoError(t, err)
+	require.Contains(t, o.must(reset...), "has no second factor any more")
+	ann, err = store.Member(t.Context(), lines[0], ann.ID)
+	require.NoError(t, err)
+	require.False(t, ann.SecondFactor)
+	left, err := store.RecoveryCodes(t.Context(), lines[0], ann.ID)
+	require.NoError(t, err)
+	require.Zero(t, left)
+	for want, args := range map[string][]string{
+		"nobody with that address": {lines[0], "--email", "eve@shop.example"},
+		"bare e-mail address":      {lines[0], "--email", "ann"},
+	} {
+		_, _, err := o.run(append([]string{"merchant", "reset-factor"}, args...)...)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) payoutCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "payout",
+		Short: "Look at a payout, let a held one go on, send a failed one again",
+		Long:  `Works on one payout of any merchant.`,
+	}
+	command.AddCommand(c.payoutShowCommand(), c.payoutReleaseCommand(), c.payoutRetryCommand())
+	return command
+}
+
+func (c *call) payoutRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry po_…",
+		Short: "Send a failed payout again",
+		Long: `Makes a failed payout pending again and starts its run: the same id and source amount, and the
+merchant's payout address as it is now. Once the lock of its exchange rate has ended, the transfer has
+the lower one of that rate and of the rate at the signature. It is refused while a signed transfer may
+still pay the payout, and after a reverted transfer until the payout address is another one. The
+merchant's audit log gets an entry.`,
+		Example: "  checkout payout retry po_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixPayout, showsPayouts),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return retryPayout(ctx, cfg, store, args[0], c.out)
+			})
+		}),
+	}
+}
+
+// retryPayout makes a failed payout pending and starts its run.
+func retryPayout(
+	ctx context.Context, cfg config.Config, store *storage.Store, payoutID string, out io.Writer,
+) error {
+	p, err := anyPayout(ctx, store, payoutID)
+	if err != nil {
+		return err
+	}
+
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	begun := "its run has started"
+	flows := &runs.Client{Temporal: temporal}
+	entry := operatorsEntry(p.MerchantID, &p.Mode, checkout.PayoutRetried, p.ID, p.RetryDetail())
+	p, err = flows.RetryPayout(ctx, store, p.Ref, entry, func(context.Context, error) {
+		begun = "its run starts within two minutes, because Temporal did not answer"
+	})
+	switch {
+	case errors.Is(err, checkout.ErrPayoutNotFailed):
+		return fmt.Errorf("payout %s has not failed", payoutID)
+	case errors.Is(err, checkout.ErrTransferStands):
+		return fmt.Errorf("a signed transfer of payout %s may still pay it", payoutID)
+	case errors.Is(err, checkout.ErrPaymentRefunded):
+		return fmt.Errorf("the payment of payout %s is refunded", payoutID)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s is pending again, to %s; %s\n", p.ID, p.Destination, begun)
+	if !p.RateHolds(time.Now()) {
+		_, err = fmt.Fprintf(out, "The lock of its exchange rate has ended: the transfer has the rate %s, or a lower one "+
+			"if the price is worse when it is signed.\n", p.ExchangeRate)
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) treasuryRecoverCommand() *cobra.Command {
+	var (
+		o      treasury.RecoveryOrder
+		from   int64
+		chosen map[string]string
+	)
+	command := &cobra.Command{
+		Use:   "recover tre_…",
+		Short: "Find paid payouts that the database does not know as paid",
+		Long: `Compares what left a frozen account with the transfers in the database, as after the restore of an old
+backup. It shows each outflow that no transfer explains, with the payout that it paid: the only one that
+fits by destination, currency and amount. It changes nothing without --apply. With it, each payout that is
+clear becomes sent, with its transfer, its event and its booking. A repeat changes nothing.
+
+When several payouts fit, a person chooses one with --paid. The account stays frozen: run checkout
+treasury thaw when every outflow is explained.`,
+		Example: `  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w
+  checkout treasury recover tre_06gztkasqmwac4tmdh4b4ta89w --paid 0x88df…=po_06gztkb4d1xr0m2wve7kq5n9hc --apply`,
+		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error {
+				o.AccountID, o.Chosen = args[0], map[string]string{}
+				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+				for hash, id := range chosen {
+					o.Chosen[strings.ToLower(hash)] = id
+				}
+				if from >= 0 {
+					first := uint64(from)
+					o.From = &first
+				}
+				return c.recoverTreasury(ctx, cfg, o)
+			}
+		}),
+	}
+	command.Flags().BoolVar(&o.Apply, "apply", false, "write what is clear")
+	command.Flags().Int64Var(&from, "from-block", -1,
+		"the first block to look at (default: where the chain began to know more than the database)")
+	command.Flags().StringToStringVar(&chosen, "paid", nil, "the payout that a transaction paid, as TRANSACTION=po_…")
+	return command
+}
+
+func (c *call) recoverTreasury(ctx context.Context, cfg config.Config, o treasury.RecoveryOrder) error {
+	report, err := service.RecoverTreasury(ctx, cfg, o)
+	switch {
+	case errors.Is(err, storage.ErrNotFrozen):
+		return fmt.Errorf("%s is not frozen, so a worker could sign meanwhile: see checkout treasury freeze", o.AccountID)
+	case errors.Is(err, checkout.ErrNotFound):
+		return fmt.Errorf("there is no account %s; %s lists them", o.AccountID, listsTreasury)
+	case err != nil && report.Next == 0: // it looked at nothing
+		return err
+	}
+
+	rows := [][]string{{"TRANSACTION", "NONCE", "PAID", "TO", "PAYOUT", "WHAT TO DO"}}
+	clear, written := 0, 0
+	for _, r := range report.Found {
+		rows = append(rows, []string{
+			cmp.Or(r.TxHash, "not shown"), fmt.Sprint(r.Nonce), r.Amount.Named(), r.Destination, recoveredPayout(r),
+			recoveryStep(r),
+		})
+		if r.Why == "" {
+			clear++
+		}
+		if r.Done {
+			written++
+		}
+	}
+	shown := console{out: c.out}
+	err = errors.Join(err, shown.printTable(rows...))
+	said := fmt.Sprintf("from block %d up to %d: %d unexplained, %d clear, %d written", report.From, report.Next,
+		len(report.Found), clear, written)
+	if report.NotFinal > 0 {
+		said += fmt.Sprintf("; %d more are not final yet: run this again", report.NotFinal)
+	}
+	if written > 0 {
+		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
+	}
+	_, printed := fmt.Fprintln(c.out, said)
+	return errors.Join(err, printed)
+}
+
+// recoveredPayout names what an outflow paid, or may have paid.
+func recoveredPayout(r treasury.Recovery) string {
+	switch {
+	case r.Transfer != "":
+		return "of " + r.Transfer
+	case r.Payout != "":
+		return r.Payout
+	}
+	return strings.Join(r.Fits, " ")
+}
+
+func recoveryStep(r treasury.Recovery) string {
+	switch {
+	case r.Why != "":
+		return r.Why
+	case r.Done:
+		return "written"
+	}
+	return "clear: --apply writes it"
+}

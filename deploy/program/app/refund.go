@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) refundCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "refund txn_…",
+		Short: "Give a live payment back to the customer, not to the merchant",
+		Long: `Gives what is left of a live payment back to the customer, as long as no transfer of its payout is signed.
+The payout fails, the merchant gets payout.failed, and nothing is signed for it unless the refund fails. The
+session stays completed. The worker sends the refund to the card network, and follows it.
+
+First it compares the chain with the database, so it needs the settings of live mode. It refuses while a treasury
+account of the chain is frozen: the chain may have paid what the database does not know. It refuses while a
+dispute of the charge is open, because the card network refunds nothing then.
+
+A repeat changes nothing and says how the refund stands. A refund that failed is ordered once more.`,
+		Example: "  checkout refund txn_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixTransaction, "the dashboard"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return c.refund(ctx, cfg, store, args[0])
+			})
+		}),
+	}
+}
+
+func (c *call) refund(ctx context.Context, cfg config.Config, store *storage.Store, transactionID string) error {
+	if err := service.CompareTreasury(ctx, cfg.Live, store); err != nil {
+		return fmt.Errorf("nothing is refunded: the chain may have paid the merchant, and it cannot be asked: %w", err)
+	}
+	r, err := orderRefund(ctx, store, transactionID)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "the refund %s of %s %s\n", r.ID, transactionID, refundState(ctx, cfg, r))
+	return err
+}
+
+func refundState(ctx context.Context, cfg config.Config, r checkout.Refund) string {
+	switch {
+	case r.Status == checkout.RefundFailed:
+		return "has failed; checkout finding list says why"
+	case r.Status == checkout.RefundSucceeded && r.Amount == 0:
+		return "is not needed: the customer has the whole payment already; the payout has failed"
+	case r.Status == checkout.RefundSucceeded:
+		return "is made"
+	case hurryRefunds(ctx, cfg):
+		return "is ordered; the worker sends it now"
+	}
+	return "is ordered; the worker sends it within 5 minutes"
+}
+
+// orderRefund stores the refund, unless one stands.
+func orderRefund(ctx context.Context, store *storage.Store, transactionID string) (checkout.Refund, error) {
+	payout, err := store.LivePayoutOf(ctx, transactionID)
+	var r checkout.Refund
+	if err == nil {
+		entry := operatorsEntry(payout.MerchantID, &payout.Mode, "transaction.refunded", transactionID, "")
+		r, err = store.RefundPayout(ctx, payout, entry)
+	} else if errors.Is(err, checkout.ErrNotFound) {
+		r, err = store.RefundUnmatched(ctx, transactionID)
+	}
+	switch {
+	case errors.Is(err, checkout.ErrNotFound):
+		return r, fmt.Errorf("there is no paid live transaction %s", transactionID)
+	case errors.Is(err, checkout.ErrTransferStands):
+		return r, fmt.Errorf("nothing is refunded: a transfer of %s is signed, and it may still pay the merchant", payout.ID)
+	case errors.Is(err, checkout.ErrDisputeOpen):
+		return r, errors.New("nothing is refunded: a dispute of the charge is open, and the card network refunds nothing" +
+			" meanwhile; answer the dispute there, and run this again when it is won")
+	case errors.Is(err, storage.ErrFrozen):
+		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; run checkout treasury recover,"+
+			" then checkout treasury thaw", payout.ID, err)
+	case errors.Is(err, storage.ErrNotCompared):
+		return r, fmt.Errorf("nothing is refunded, because the chain may have paid %s: %w; compare by hand, see"+
+			" \"An old backup\" in the documents", payout.ID, err)
+	}
+	return r, err
+}
+
+// hurryRefunds starts the schedules that send refunds and deliveries.
+func hurryRefunds(ctx context.Context, cfg config.Config) bool {
+	return hurry(ctx, cfg, (*runs.Client).BooksNow, (*runs.Client).ReconcileNow)
+}
+
+// hurry starts schedules. It returns false when Temporal does not answer: they run anyway.
+func hurry(ctx context.Context, cfg config.Config, schedules ...func(*runs.Client, context.Context) error) bool {
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
+	if err != nil {
+		return false
+	}
+	defer temporal.Close()
+	for _, start := range schedules {
+		err = errors.Join(err, start(&runs.Client{Temporal: temporal}, ctx))
+	}
+	return err == nil
+}

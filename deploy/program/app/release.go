@@ -1,0 +1,249 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/workflows"
+)
+
+func (c *call) releaseCommand() *cobra.Command {
+	var (
+		runs, wait bool
+		drained    string
+	)
+	command := &cobra.Command{
+		Use:   "release {BUILD | --runs | --drained BUILD}",
+		Short: "Let new runs begin with the workers of a build",
+		Long: `Lets new runs begin with the workers whose TEMPORAL_WORKER_BUILD_ID is BUILD. Runs that are open stay
+with their build, whose workers must live until these runs have ended: --runs counts them. A script asks
+with --drained, which ends with status 1 while the build is needed. A build that no worker polls for is
+not released. A worker that ended less than 90 seconds ago may still count.`,
+		Example: `  checkout release 2026-11-22 --wait
+  checkout release --runs
+  checkout release --drained 2026-11-21`,
+		DisableFlagsInUseLine: true,
+		Args: func(command *cobra.Command, args []string) error {
+			if runs || drained != "" {
+				return words()(command, args)
+			}
+			return words("BUILD, the TEMPORAL_WORKER_BUILD_ID of workers that run, or --runs, or --drained BUILD")(command, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c.work = func(ctx context.Context) error {
+				return prepared(ctx, c, "release", config.LoadTemporal, func(ctx context.Context, cfg config.Temporal) error {
+					temporal, err := service.AwaitTemporal(ctx, cfg)
+					if err != nil {
+						return err
+					}
+					defer temporal.Close()
+					b := builds{temporal, temporal.WorkerDeploymentClient().GetHandle(cfg.DeploymentName), cfg.DeploymentName, c.out}
+					switch {
+					case runs:
+						return b.countRuns(ctx)
+					case drained != "":
+						return b.requireDrained(ctx, drained)
+					case wait:
+						err = b.awaitWorkers(ctx, args[0])
+					default:
+						err = b.requireWorkers(ctx, args[0])
+					}
+					if err != nil {
+						return err
+					}
+					return b.release(ctx, args[0])
+				})
+			}
+			return nil
+		},
+	}
+
+	command.Flags().BoolVar(&runs, "runs", false,
+		"print the open runs of each build, which one is released, and which have no worker")
+	command.Flags().BoolVar(&wait, "wait", false, "wait up to 10 minutes for workers of the build first")
+	command.Flags().StringVar(&drained, "drained", "", "succeed if no open run needs the workers of this build")
+	command.MarkFlagsMutuallyExclusive("runs", "wait", "drained")
+	return command
+}
+
+// builds are the builds of the workers' deployment in Temporal.
+type builds struct {
+	temporal   client.Client
+	deployment client.WorkerDeploymentHandle
+	name       string
+	out        io.Writer
+}
+
+// workersPatience is how long release --wait waits for workers.
+const workersPatience = 10 * time.Minute
+
+// awaitWorkers waits until workers of build poll both task queues.
+func (b builds) awaitWorkers(ctx context.Context, build string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workersPatience,
+		fmt.Errorf("release %s: no worker of this build polled both task queues for %v", build, workersPatience))
+	defer cancel()
+	for said := false; ; said = true {
+		err := b.requireWorkers(ctx, build)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errNoWorker) && ctx.Err() == nil:
+			return err
+		case !said:
+			if _, err := fmt.Fprintf(b.out, "Waiting for workers of build %s.\n", build); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+var errNoWorker = errors.New("no worker of this build polls both task queues; start one, or wait with --wait")
+
+// requireWorkers returns errNoWorker unless a worker of build polls both task queues and Temporal knows the build
+// on both. New runs would stand still.
+func (b builds) requireWorkers(ctx context.Context, build string) error {
+	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
+	if err != nil {
+		return fmt.Errorf("release %s: %w", build, err)
+	}
+	version, err := b.deployment.DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
+		return fmt.Errorf("release %s: %w", build, err)
+	}
+	if err != nil || !polling[build] || !knowsBoth(version.Info.TaskQueuesInfos) {
+		return fmt.Errorf("release %s: %w", build, errNoWorker)
+	}
+	return nil
+}
+
+// knowsBoth reports whether Temporal has seen workflow workers of a build on both task queues, now or before.
+func knowsBoth(queues []client.WorkerDeploymentTaskQueueInfo) bool {
+	seen := map[string]bool{}
+	for _, queue := range queues {
+		if queue.Type == client.TaskQueueTypeWorkflow {
+			seen[queue.Name] = true
+		}
+	}
+	return seen[workflows.TaskQueueCheckout] && seen[workflows.TaskQueueWebhooks]
+}
+
+// requireDrained returns an error while open runs need the workers of build, or new runs begin there.
+func (b builds) requireDrained(ctx context.Context, build string) error {
+	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	var notFound *serviceerror.NotFound
+	if err != nil && !errors.As(err, &notFound) {
+		return fmt.Errorf("build %s: %w", build, err)
+	}
+	if current := known.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+		return fmt.Errorf("build %s is needed: new runs begin with it", build)
+	}
+	open, err := b.openRuns(ctx, build)
+	if err == nil && open > 0 {
+		err = fmt.Errorf("build %s is needed: it has %d open runs", build, open)
+	}
+	if err != nil {
+		return err
+	}
+	said := "Build %s is not needed any more: it has no open run.\n"
+	if !slices.ContainsFunc(known.Info.VersionSummaries, func(version client.WorkerDeploymentVersionSummary) bool {
+		return version.Version.BuildID == build
+	}) {
+		said = "Temporal knows no build %s, and no open run of it.\n"
+	}
+	_, err = fmt.Fprintf(b.out, said, build)
+	return err
+}
+
+// openRuns counts the open runs of build.
+func (b builds) openRuns(ctx context.Context, build string) (int64, error) {
+	open, err := b.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("TemporalWorkerDeploymentVersion = '%s:%s' AND ExecutionStatus = 'Running'", b.name, build),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count runs: %w", err)
+	}
+	return open.Count, nil
+}
+
+// releaseTries is how often release asks a Temporal that does not answer in time. Asking again for the
+// same build does no harm.
+const releaseTries = 5
+
+// release makes new runs begin on build.
+func (b builds) release(ctx context.Context, build string) (err error) {
+	for range releaseTries {
+		err = b.setCurrent(ctx, build)
+		var slow *serviceerror.DeadlineExceeded
+		if !errors.As(err, &slow) && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return err
+}
+
+func (b builds) setCurrent(ctx context.Context, build string) error {
+	known, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	if err != nil {
+		return fmt.Errorf("release %s: no workers with a build id have run yet: %w", build, err)
+	}
+	before := "workers without one"
+	if current := known.Info.RoutingConfig.CurrentVersion; current != nil {
+		before = "build " + current.BuildID
+	}
+
+	_, err = b.deployment.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{
+		BuildID: build, ConflictToken: known.ConflictToken,
+	})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", build, err)
+	}
+	_, err = fmt.Fprintf(b.out, "New runs begin with build %s; until now with %s.\n", build, before)
+	return err
+}
+
+// countRuns prints how many open runs each build has.
+func (b builds) countRuns(ctx context.Context) error {
+	got, err := b.deployment.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	if err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
+	polling, err := service.PollingBuilds(ctx, b.temporal, b.name)
+	if err != nil {
+		return fmt.Errorf("count runs: %w", err)
+	}
+	for _, version := range got.Info.VersionSummaries {
+		build := version.Version.BuildID
+		open, err := b.openRuns(ctx, build)
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s\t%d open", build, open)
+		if current := got.Info.RoutingConfig.CurrentVersion; current != nil && current.BuildID == build {
+			line += "\treleased"
+		}
+		if !polling[build] {
+			line += "\tno worker polls"
+		}
+		if _, err := fmt.Fprintln(b.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
+)
+
+func (c *call) replayCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay whd_…",
+		Short: "Start a delivery again",
+		Long: `Starts a delivery again: a new run of the same workflow id, with the same event and six new attempts.
+It works after Temporal has dropped the history of the runs before.`,
+		Example: "  checkout replay whd_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixDelivery, "checkout delivery failed"),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return storing(func(ctx context.Context, cfg config.Config, store *storage.Store) error {
+				return replay(ctx, cfg, store, args[0], c.out)
+			})
+		}),
+	}
+}
+
+// replay starts a new run of a delivery.
+func replay(
+	ctx context.Context, cfg config.Config, store *storage.Store, deliveryID string, out io.Writer,
+) error {
+	d, err := store.AnyDelivery(ctx, deliveryID)
+	if errors.Is(err, checkout.ErrNotFound) {
+		return fmt.Errorf("there is no delivery %s", deliveryID)
+	}
+	if err != nil {
+		return err
+	}
+
+	temporal, err := service.DialTemporal(ctx, cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	flows := &runs.Client{Temporal: temporal}
+	switch err := flows.ReplayDelivery(ctx, d); {
+	case errors.Is(err, webhook.ErrDeliveryInProgress):
+		return fmt.Errorf("delivery %s is still in progress: its attempts go on by themselves", d.ID)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(out, "started run %d of %s (%s to %s)\n", d.Run+1, d.ID, d.EventType, d.Dispatch().Host)
+	return err
+}

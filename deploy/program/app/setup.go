@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+func (c *call) setupCommand() *cobra.Command {
+	var (
+		cell string
+		lean bool
+	)
+	command := &cobra.Command{
+		Use:   "setup",
+		Short: "Make the schema, Temporal's namespace and its schedules",
+		Long: `Makes what the processes need outside themselves: the database's schema, and in Temporal the namespace,
+its search attributes and the schedules. What is there stays, so it may run at any time. Run it before
+the processes of a new release start. Migrations only add: processes of the release before go on
+working.
+
+It needs DATABASE_URL and the settings of Temporal, and no master key. A hosted Temporal may not let it
+make the namespace or the attributes: it then prints the commands that do.
+
+Several installations that share the merchants need a cell each: two characters that are in every id and
+key, so that a proxy knows where a request belongs. Give --cell before the first merchant; it cannot
+change later.
+
+Temporal's visibility table on PostgreSQL has 74 indexes, and each start and end of a run writes to all
+of them. This service and searches in Temporal's UI need 14. --lean-visibility drops the others in the
+database at CHECKOUT_TEMPORAL_VISIBILITY_URL, and prints the statements that make them again. An upgrade
+of Temporal may make new ones: run it again then.`,
+		Args: words(),
+		RunE: func(*cobra.Command, []string) error {
+			c.work = func(ctx context.Context) error { return c.setUp(ctx, checkout.Cell(cell), lean) }
+			return nil
+		},
+	}
+	command.Flags().StringVar(&cell, "cell", "", "two of 0-9 and a-z without i, l, o and u; the first is 00")
+	command.Flags().BoolVar(&lean, "lean-visibility", false, "drop indexes of Temporal's that nobody here needs")
+	return command
+}
+
+func (c *call) setUp(ctx context.Context, cell checkout.Cell, lean bool) error {
+	err := prepared(ctx, c, "setup", config.LoadSetup, func(ctx context.Context, cfg config.Setup) error {
+		cfg.Cell, cfg.LeanVisibility = cell, lean
+		if lean && cfg.VisibilityURL == "" {
+			return errors.New("CHECKOUT_TEMPORAL_VISIBILITY_URL is not set: --lean-visibility needs it")
+		}
+		return service.Setup(ctx, cfg, func(done string) { fmt.Fprintln(c.out, done) })
+	})
+	var notAllowed *runs.NotAllowedError
+	if errors.As(err, &notAllowed) {
+		return fmt.Errorf("%w\nOn Temporal Cloud, run this and then setup again:\n  %s", err, cloudCommand(notAllowed))
+	}
+	return err
+}
+
+// cloudCommand returns the command of Temporal Cloud's own tool that makes what is missing.
+// Source: docs.temporal.io/cloud/tcld/namespace.
+func cloudCommand(missing *runs.NotAllowedError) string {
+	days := fmt.Sprintf("--retention-days %d", runs.MinRetention/(24*time.Hour))
+	switch {
+	case missing.Create:
+		return strings.Join([]string{"tcld namespace create --namespace", missing.Namespace, days,
+			"--region REGION --ca-certificate-file FILE"}, " ")
+	case missing.Retention:
+		return strings.Join([]string{"tcld namespace retention set --namespace", missing.Namespace, days}, " ")
+	}
+	command := "tcld namespace search-attributes add --namespace " + missing.Namespace
+	for _, name := range missing.Attributes {
+		command += fmt.Sprintf(" --search-attribute %q", name+"=Keyword")
+	}
+	return command
+}

@@ -1,0 +1,280 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"example.com/checkout/activities/treasury"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/service"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+// listsTreasury is the command that shows the ids of accounts.
+const listsTreasury = "checkout treasury show"
+
+func (c *call) treasuryCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "treasury",
+		Short: "Look at the accounts of payouts, stop them, let them go on",
+		Long: `The treasury's accounts sign the transfers of payouts, those of each mode with its own. A frozen
+account signs nothing, in every process, from the next signature on. Transfers that are signed already
+are still followed.`,
+	}
+	command.AddCommand(c.treasuryShowCommand(), c.treasuryFreezeCommand(), c.treasuryThawCommand(),
+		c.treasuryCancelCommand(), c.treasuryRecoverCommand())
+	return command
+}
+
+func (c *call) treasuryShowCommand() *cobra.Command {
+	var mode string
+	command := &cobra.Command{
+		Use:   "show",
+		Short: "Show the accounts, what is under way or on hold, and the findings",
+		Args:  words(),
+		RunE: c.configured(ends, func([]string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				if mode != string(checkout.ModeTest) && mode != string(checkout.ModeLive) {
+					return fmt.Errorf("--mode must be test or live, not %q", mode)
+				}
+				return c.showTreasury(ctx, store, checkout.Mode(mode))
+			})
+		}),
+	}
+	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
+		"test, which has accounts on test networks only, or live")
+	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	return command
+}
+
+func (c *call) treasuryFreezeCommand() *cobra.Command {
+	var why string
+	command := &cobra.Command{
+		Use:     "freeze tre_…",
+		Short:   "Stop all signatures of an account",
+		Example: `  checkout treasury freeze tre_06gztkasqmwac4tmdh4b4ta89w --reason "the key may be known"`,
+		Args:    idAnd(checkout.PrefixTreasury, listsTreasury),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.said(store.Freeze(ctx, args[0], why), args[0], "is frozen: nothing is signed")
+			})
+		}),
+	}
+	command.Flags().StringVar(&why, "reason", "an operator froze it", "what others should know, shown by treasury show")
+	return command
+}
+
+func (c *call) treasuryThawCommand() *cobra.Command {
+	var (
+		o      treasury.ThawOrder
+		losses []string
+	)
+	command := &cobra.Command{
+		Use:   "thaw tre_…",
+		Short: "Let an account sign again",
+		Long: `Lets an account sign again. Explain first what froze it: the account's nonce is then taken as the chain
+has it. It refuses while a transaction that the database does not know may have paid a payout: run checkout
+treasury recover first. It refuses while the chain has less than the ledger says, names what is missing and the
+payouts that may have been paid with it, and asks what it was: --paid for a payout that its merchant has got,
+--loss for what paid nobody. It asks the chain, so it needs the settings of the account's mode.`,
+		Example: `  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --paid po_06gztkb4d1xr0m2wve7kq5n9hc
+  checkout treasury thaw tre_06gztkasqmwac4tmdh4b4ta89w --loss USDT=165.317450 --loss ETH=0.000123`,
+		Args: idAnd(checkout.PrefixTreasury, listsTreasury),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return func(ctx context.Context, cfg config.Config) error {
+				o.AccountID, o.Missing = args[0], checkout.Purse{}
+				o.By = checkout.AuditEntry{Actor: actor, Action: "payout.recovered"}
+				for _, loss := range losses {
+					if err := addLoss(&o, loss); err != nil {
+						return err
+					}
+				}
+				return c.thawTreasury(ctx, cfg, o)
+			}
+		}),
+	}
+	command.Flags().StringSliceVar(&losses, "loss", nil,
+		"what paid no payout: a transaction, or an amount that is missing, as CURRENCY=AMOUNT")
+	command.Flags().StringSliceVar(&o.Paid, "paid", nil, "a payout that was paid by what is missing: it is sent")
+	return command
+}
+
+// addLoss reads a value of --loss.
+func addLoss(o *treasury.ThawOrder, text string) error {
+	name, amount, isAmount := strings.Cut(text, "=")
+	if !isAmount {
+		o.Losses = append(o.Losses, strings.ToLower(text))
+		return nil
+	}
+	lost, err := checkout.ParseCrypto(amount, checkout.PayoutCurrency(strings.ToUpper(name)))
+	if err != nil {
+		return fmt.Errorf("--loss %s is not CURRENCY=AMOUNT, such as USDT=165.317450", text)
+	}
+	o.Missing[lost.Currency()] = lost
+	return nil
+}
+
+func (c *call) thawTreasury(ctx context.Context, cfg config.Config, o treasury.ThawOrder) error {
+	err := service.ThawTreasury(ctx, cfg, o)
+	var short storage.ShortageError
+	switch {
+	case errors.As(err, &short):
+		return c.explainShortage(short)
+	case errors.Is(err, treasury.ErrUnrecovered):
+		return fmt.Errorf("%w. Run checkout treasury recover %s. If the transaction paid no payout, "+
+			"thaw with --loss and its hash", err, o.AccountID)
+	case errors.Is(err, treasury.ErrNotFinal):
+		return fmt.Errorf("%w; wait some minutes, and run this again", err)
+	}
+	if err == nil {
+		hurry(ctx, cfg, (*runs.Client).ReconcileNow)
+	}
+	return c.said(err, o.AccountID, "signs again")
+}
+
+// explainShortage shows what is missing, and what a person can do.
+func (c *call) explainShortage(short storage.ShortageError) error {
+	rows := [][]string{{"PAYOUT", "IS", "TRANSFER", "PAYS", "TO"}}
+	for _, p := range short.Payments {
+		rows = append(rows, []string{
+			p.PayoutID, string(p.Status), p.TransferID, p.Amount.Named(), p.Destination})
+	}
+	said := fmt.Errorf("%w. Name what it was: thaw with --loss and each amount if it paid nobody", short)
+	if len(short.Payments) > 0 {
+		said = fmt.Errorf("%w. These payouts may have been paid with it. Ask the merchants, or another node. "+
+			"Then thaw with --paid and each payout that was paid, and --loss for the rest", short)
+	}
+	shown := console{out: c.out}
+	return errors.Join(shown.printTable(rows...), said)
+}
+
+func (c *call) treasuryCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel tr_…",
+		Short: "Cancel a signed transfer that the network does not take",
+		Long: `Cancels a transfer: the worker signs another version of it, with the same nonce, that pays nobody. The
+network takes one of the versions. When it takes the cancellation, and that is final, the payout fails
+and may be retried or refunded. When it takes an earlier version, the merchant is paid as usual.`,
+		Example: "  checkout treasury cancel tr_06gztkasqmwac4tmdh4b4ta89w",
+		Args:    idAnd(checkout.PrefixTransfer, listsTreasury),
+		RunE: c.configured(ends, func(args []string) serviceAction {
+			return c.withStore(func(ctx context.Context, store *storage.Store) error {
+				return c.cancelTransfer(ctx, store, args[0])
+			})
+		}),
+	}
+}
+
+func (c *call) cancelTransfer(ctx context.Context, store *storage.Store, transferID string) error {
+	entry := checkout.AuditEntry{Actor: actor, Action: "transfer.canceled", Subject: transferID}
+	payouts, err := store.CancelTransfer(ctx, transferID, entry)
+	switch {
+	case errors.Is(err, checkout.ErrNotFound):
+		return fmt.Errorf("there is no transfer %s; %s lists those under way", transferID, listsTreasury)
+	case errors.Is(err, checkout.ErrConflict):
+		return fmt.Errorf("%s has ended already, so there is nothing to cancel", transferID)
+	case err != nil:
+		return err
+	}
+	for _, p := range payouts {
+		fmt.Fprintf(c.out, "%s of %s is to be canceled: the worker signs it within a minute\n", transferID, p.ID)
+	}
+	return nil
+}
+
+// said tells what happened to an account.
+func (c *call) said(err error, id, what string) error {
+	if errors.Is(err, checkout.ErrNotFound) {
+		return fmt.Errorf("there is no account %s; %s lists them", id, listsTreasury)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.out, "%s %s\n", id, what)
+	return err
+}
+
+func (c *call) showTreasury(ctx context.Context, store *storage.Store, mode checkout.Mode) error {
+	accounts, err := store.TreasuryAccounts(ctx, mode)
+	if err != nil {
+		return err
+	}
+	balances, err := store.LedgerBalances(ctx, mode)
+	if err != nil {
+		return err
+	}
+	findings, err := store.OpenFindings(ctx, mode)
+	if err != nil {
+		return err
+	}
+	under, err := underWay(ctx, store, accounts)
+	if err != nil {
+		return err
+	}
+	held, err := store.HeldPayouts(ctx, mode)
+	if err != nil {
+		return err
+	}
+
+	rows := [][]string{{"ACCOUNT", "CHAIN", "ADDRESS", "UNDER WAY", "FROZEN"}}
+	for _, a := range accounts {
+		frozen := ""
+		if a.FrozenAt != nil {
+			frozen = a.FrozenAt.UTC().Format(time.RFC3339) + ": " + a.FrozenWhy
+		}
+		rows = append(rows, []string{a.ID, a.ChainID, a.Address, fmt.Sprint(a.Live), frozen})
+	}
+	waiting := [][]string{{"HELD", "PAYOUTS", "SINCE", "NEXT TRY"}}
+	for _, h := range held {
+		waiting = append(waiting, []string{
+			string(h.Hold), fmt.Sprint(h.Count), h.Since.UTC().Format(time.RFC3339), h.Next.UTC().Format(time.RFC3339),
+		})
+	}
+	ledger := [][]string{{"LEDGER", "ASSET", "AMOUNT"}}
+	for _, b := range balances {
+		amount, credit, err := b.Decimal()
+		if err != nil {
+			return err
+		}
+		if credit {
+			amount = "-" + amount
+		}
+		ledger = append(ledger, []string{b.Account, b.Asset, amount})
+	}
+	shown := console{out: c.out}
+	return errors.Join(shown.printTable(rows...), shown.printTable(under...),
+		shown.printTable(waiting...), shown.printTable(ledger...), shown.printFindings(findings))
+}
+
+// mostShown is how many transfers of an account are listed, the oldest first: they block the others.
+const mostShown = 20
+
+// underWay returns a table of the transfers that are not final.
+func underWay(ctx context.Context, store *storage.Store, accounts []storage.TreasuryAccount) ([][]string, error) {
+	rows := [][]string{{"TRANSFER", "NONCE", "VERSIONS", "PAYS", "TO", "LAST SIGNED", "CANCELED"}}
+	for _, a := range accounts {
+		live, err := store.LiveTransfers(ctx, a.ID, mostShown)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range live {
+			first, canceled := t.Versions[0], ""
+			if t.Canceling {
+				canceled = "asked for"
+			}
+			rows = append(rows, []string{
+				t.ID, fmt.Sprint(t.Nonce), fmt.Sprint(len(t.Versions)), first.Amount.Named(),
+				first.Destination, t.Unchanged.Round(time.Second).String() + " ago", canceled,
+			})
+		}
+	}
+	return rows, nil
+}

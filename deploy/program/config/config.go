@@ -1,0 +1,463 @@
+// Package config reads the settings of the production binary from the environment. Its errors name
+// every missing or malformed setting.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"example.com/checkout/activities/mail"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Config holds every setting. A test generates the table of settings in deploy/release/README.md from this
+// struct: from each field's name, default and comment.
+type Config struct {
+	// PostgreSQL, as a postgres:// URL.
+	DatabaseURL string `env:"DATABASE_URL,required,notEmpty"`
+	// Keys that seal webhook secrets: `id:base64` of 32 bytes, several separated by commas.
+	// `checkout master-key new` makes one.
+	// The first one seals, all of them unseal.
+	MasterKeys string `env:"CHECKOUT_MASTER_KEYS,required,notEmpty"`
+	// PostgreSQL connections of a process, at least 2. Creating sessions uses at most half of them;
+	// the reads and the writes of one merchant use a third each.
+	DatabaseMaxConns int32 `env:"CHECKOUT_DATABASE_MAX_CONNS" envDefault:"20"`
+
+	// Where the REST API listens.
+	APIAddress string `env:"CHECKOUT_API_ADDRESS" envDefault:"127.0.0.1:8080"`
+	// Where the hosted page listens.
+	PageAddress string `env:"CHECKOUT_PAGE_ADDRESS" envDefault:"127.0.0.1:8081"`
+	// The hosted page's public address, without a path.
+	PageURL string `env:"CHECKOUT_PAGE_URL" envDefault:"http://127.0.0.1:8081"`
+	// Where the dashboard listens.
+	DashboardAddress string `env:"CHECKOUT_DASHBOARD_ADDRESS" envDefault:"127.0.0.1:8083"`
+	// The REST API's public address, without a path, for the OpenAPI document and the dashboard's links to
+	// the documentation. Without it the document names the address from which it came, and there are no
+	// links.
+	APIURL string `env:"CHECKOUT_API_URL"`
+	// The dashboard's public address, without a path.
+	DashboardURL string `env:"CHECKOUT_DASHBOARD_URL" envDefault:"http://127.0.0.1:8083"`
+	// Temporal's UI as the dashboard's users reach it, for links to runs. Without it there are none.
+	TemporalUIURL string `env:"CHECKOUT_TEMPORAL_UI_URL"`
+	// Addresses and networks of the proxies in front, separated by commas. The service believes only
+	// these when they write `X-Forwarded-For`. Behind another proxy all customers share one address.
+	TrustedProxies string `env:"CHECKOUT_TRUSTED_PROXIES"`
+
+	// Where a worker answers `/healthz` and `/readyz`. An API answers them at `CHECKOUT_API_ADDRESS`.
+	HealthAddress string `env:"CHECKOUT_HEALTH_ADDRESS" envDefault:"127.0.0.1:8084"`
+	// How long an API goes on answering after it was told to stop, while it is not ready: so long may
+	// proxies send requests to it. At most 1m.
+	StopDelay time.Duration `env:"CHECKOUT_STOP_DELAY" envDefault:"0s"`
+	// Another name of `TEMPORAL_WORKER_BUILD_ID`.
+	BuildID string `env:"CHECKOUT_BUILD_ID"`
+	// `debug`, `info`, `warn` or `error`. The log is JSON lines on standard output.
+	LogLevel string `env:"CHECKOUT_LOG_LEVEL" envDefault:"info"`
+
+	// Requests a second of one test key, reads and writes apart.
+	TestRateLimit float64 `env:"CHECKOUT_TEST_RATE_LIMIT" envDefault:"25"`
+	// Requests a second of one live key, reads and writes apart.
+	LiveRateLimit float64 `env:"CHECKOUT_LIVE_RATE_LIMIT" envDefault:"100"`
+	// Requests a second without a valid key from one address (IPv6: one /64), after the first 100.
+	BadKeyRateLimit float64 `env:"CHECKOUT_BAD_KEY_RATE_LIMIT" envDefault:"1"`
+	// Requests a second to the hosted page from one address (IPv6: one /64), after ten times as many
+	// at once.
+	PageRateLimit float64 `env:"CHECKOUT_PAGE_RATE_LIMIT" envDefault:"20"`
+	// Forms a second, from one address, whose card was refused, after a hundred times as many at once.
+	FormRateLimit float64 `env:"CHECKOUT_FORM_RATE_LIMIT" envDefault:"0.2"`
+	// Requests a second to the dashboard from one address, after ten times as many at once. Forms: a
+	// twentieth of that.
+	DashboardRateLimit float64 `env:"CHECKOUT_DASHBOARD_RATE_LIMIT" envDefault:"20"`
+
+	// Test-mode webhooks may reach this computer. Live ones never may.
+	AllowLoopback bool `env:"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS"`
+	// Lifetime of test sessions, at most 1h. Live ones have one hour.
+	SessionLifetime time.Duration `env:"CHECKOUT_TEST_SESSION_LIFETIME" envDefault:"1h"`
+	// Five delays of at least 1s for test deliveries, such as `5s,10s,15s,20s,30s`. Live ones keep the
+	// schedule.
+	RetrySchedule string `env:"CHECKOUT_TEST_RETRY_SCHEDULE"`
+
+	// For how long all first attempts to a webhook must fail before it is marked as failing, and its people get
+	// a mail; at least 1m, or 0s: never.
+	EndpointFailingAfter time.Duration `env:"CHECKOUT_ENDPOINT_FAILING_AFTER" envDefault:"1h"`
+	// For how long nothing must have arrived at such a webhook before it is put on hold: then its events wait. At
+	// least as long as the setting before; 0s: never.
+	EndpointHeldAfter time.Duration `env:"CHECKOUT_ENDPOINT_HELD_AFTER" envDefault:"72h"`
+
+	// Who takes the cards of test mode: `sandbox`, or `stripe` in Stripe's test mode.
+	TestCards string `env:"CHECKOUT_TEST_CARDS" envDefault:"sandbox"`
+	// Where the payouts of test mode are sent: `sandbox`, or `networks`, a real test network such as
+	// Sepolia.
+	TestChains string `env:"CHECKOUT_TEST_CHAINS" envDefault:"sandbox"`
+
+	// How long a changed live payout address waits before it takes effect. Meanwhile any owner can stop it.
+	// At most 168h; 0s: not at all.
+	PayoutAddressDelay time.Duration `env:"CHECKOUT_PAYOUT_ADDRESS_DELAY" envDefault:"24h"`
+	// Who has no second factor is led to set one up before inviting or changing an owner, making a live key or
+	// changing a live payout address. `false`: the password is enough for those who have none.
+	RequireSecondFactor bool `env:"CHECKOUT_REQUIRE_SECOND_FACTOR" envDefault:"true"`
+	// Mail server for notices, forgotten passwords and receipts: `smtps://user:password@host:465`, or
+	// `smtp://user:password@host:587`, which insists on STARTTLS unless the host is this computer. Without
+	// it no mail is sent.
+	SMTPURL string `env:"CHECKOUT_SMTP_URL"`
+	// E-mail address from which the mails come. Needed with `CHECKOUT_SMTP_URL`.
+	MailFrom string `env:"CHECKOUT_MAIL_FROM"`
+
+	// PgBouncer and Temporal have tables of their own.
+	Pooler   Pooler
+	Temporal Temporal
+	// The networks of live mode, with a table of their own, and those of test mode, which have the same
+	// settings under the names of testName.
+	Live Networks
+	Test Networks `env:"-"`
+
+	// Parsed from the above.
+	Keys         *storage.Keyring `env:"-"`
+	Level        slog.Level       `env:"-"`
+	TestSchedule webhook.Schedule `env:"-"` // nil: the schedule of the interface document
+	Proxies      []netip.Prefix   `env:"-"`
+	SMTP         *mail.SMTP       `env:"-"` // nil: no mail is sent
+}
+
+// Load reads environment, a list of NAME=value. Its error names every wrong setting and never
+// quotes a secret.
+func Load(environment []string) (Config, error) {
+	var c Config
+	err := load(environment, &c, func(settings map[string]string, note func(string, error)) {
+		c.parseTest(settings, note)
+		c.check(note)
+	})
+	return c, err
+}
+
+// load fills filled, a pointer to a struct, from environment, and checks it. check gets all settings by
+// name, and passes each fault to note. The error names every wrong setting; filled is then empty.
+func load[T any](
+	environment []string, filled *T, check func(settings map[string]string, note func(name string, err error)),
+) error {
+	faults := map[string]error{} // the first fault of each setting, by name
+	note := func(name string, err error) {
+		if err != nil && faults[name] == nil && faults[name+fileSuffix] == nil {
+			faults[name] = err
+		}
+	}
+	settings := read(environment, note)
+	for name, err := range describe[T](env.ParseWithOptions(filled, env.Options{Environment: settings})) {
+		note(name, err)
+	}
+	check(settings, note)
+	if len(faults) == 0 {
+		return nil
+	}
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		all = append(all, fmt.Errorf("%s %w", name, faults[name]))
+	}
+	*filled = *new(T)
+	return errors.Join(all...)
+}
+
+// check parses what the environment's parser left as text, and passes the faults of the settings to
+// note.
+func (c *Config) check(note func(name string, err error)) {
+	var err error
+	c.Keys, err = storage.ParseKeyring(c.MasterKeys)
+	note("CHECKOUT_MASTER_KEYS", err)
+	if c.Level.UnmarshalText([]byte(c.LogLevel)) != nil {
+		note("CHECKOUT_LOG_LEVEL", errors.New("must be debug, info, warn or error"))
+	}
+	note("DATABASE_URL", CheckDatabaseURL(c.DatabaseURL))
+	c.Pooler.check(note)
+	c.checkAddresses(note)
+	if c.DatabaseMaxConns < 2 {
+		note("CHECKOUT_DATABASE_MAX_CONNS", errors.New("must be at least 2"))
+	}
+	if c.StopDelay < 0 || c.StopDelay > time.Minute {
+		note("CHECKOUT_STOP_DELAY", errors.New("must be from 0s to 1m"))
+	}
+	note("CHECKOUT_TEST_RATE_LIMIT", checkRate(c.TestRateLimit))
+	note("CHECKOUT_LIVE_RATE_LIMIT", checkRate(c.LiveRateLimit))
+	note("CHECKOUT_BAD_KEY_RATE_LIMIT", checkRate(c.BadKeyRateLimit))
+	note("CHECKOUT_PAGE_RATE_LIMIT", checkRate(c.PageRateLimit))
+	note("CHECKOUT_FORM_RATE_LIMIT", checkRate(c.FormRateLimit))
+	note("CHECKOUT_DASHBOARD_RATE_LIMIT", checkRate(c.DashboardRateLimit))
+	c.Proxies, err = parseNetworks(c.TrustedProxies)
+	note("CHECKOUT_TRUSTED_PROXIES", err)
+	note("CHECKOUT_TEST_SESSION_LIFETIME", CheckSessionLifetime(c.SessionLifetime))
+	c.TestSchedule, err = ParseSchedule(c.RetrySchedule)
+	note("CHECKOUT_TEST_RETRY_SCHEDULE", err)
+	if c.EndpointFailingAfter != 0 {
+		note("CHECKOUT_ENDPOINT_FAILING_AFTER", atLeast(c.EndpointFailingAfter, time.Minute))
+	}
+	if c.EndpointHeldAfter != 0 {
+		note("CHECKOUT_ENDPOINT_HELD_AFTER", atLeast(c.EndpointHeldAfter, max(c.EndpointFailingAfter, time.Minute)))
+	}
+	if c.PayoutAddressDelay < 0 || c.PayoutAddressDelay > 7*24*time.Hour {
+		note("CHECKOUT_PAYOUT_ADDRESS_DELAY", errors.New("must be from 0s to 168h"))
+	}
+	c.checkMail(note)
+	c.Temporal.check(note)
+	c.checkBuild(note)
+	c.checkNetworks(note)
+}
+
+func (c *Config) checkMail(note func(name string, err error)) {
+	switch {
+	case c.SMTPURL == "" && c.MailFrom == "":
+	case c.SMTPURL == "":
+		note("CHECKOUT_SMTP_URL", errors.New("is not set, and CHECKOUT_MAIL_FROM is"))
+	case !checkout.ValidEmail(c.MailFrom):
+		note("CHECKOUT_MAIL_FROM", errors.New("must be an e-mail address"))
+	default:
+		var err error
+		c.SMTP, err = mail.NewSMTP(c.SMTPURL, c.MailFrom)
+		note("CHECKOUT_SMTP_URL", err)
+	}
+}
+
+// parseTest fills the networks of test mode.
+func (c *Config) parseTest(settings map[string]string, note func(name string, err error)) {
+	environment := testNetworks(settings)
+	for name, err := range describe[Networks](env.ParseWithOptions(&c.Test, env.Options{Environment: environment})) {
+		note(testName(name), err)
+	}
+}
+
+// checkBuild leaves the same build id under both of its names.
+func (c *Config) checkBuild(note func(name string, err error)) {
+	if c.BuildID != "" && c.Temporal.BuildID != "" && c.BuildID != c.Temporal.BuildID {
+		note("CHECKOUT_BUILD_ID", errors.New("and TEMPORAL_WORKER_BUILD_ID must not differ"))
+	}
+	if c.BuildID != "" && !buildIDPattern.MatchString(c.BuildID) {
+		note("CHECKOUT_BUILD_ID", errBuildID)
+	}
+	c.Temporal.BuildID = cmp.Or(c.Temporal.BuildID, c.BuildID)
+	c.BuildID = c.Temporal.BuildID
+}
+
+func (c *Config) checkNetworks(note func(name string, err error)) {
+	note("CHECKOUT_TEST_CARDS", oneOf(c.TestCards, sandbox, cardsStripe))
+	note("CHECKOUT_TEST_CHAINS", oneOf(c.TestChains, sandbox, chainsNetworks))
+	c.Live.choose(checkout.ModeLive, "", "")
+	c.Live.check(note)
+	var err error
+	c.Live.Sanctioned, err = readSanctions(c.Live.SanctionsFile)
+	note("CHECKOUT_SANCTIONS_FILE", err)
+	c.Test.choose(checkout.ModeTest, c.TestCards, c.TestChains)
+	c.Test.check(note)
+	c.Test.Sanctioned, err = readSanctions(c.Test.SanctionsFile)
+	note("CHECKOUT_TEST_SANCTIONS_FILE", err)
+	if c.Test.sharesAccount(c.Live) {
+		note("CHECKOUT_TEST_ETHEREUM_TREASURY",
+			errors.New("must not be CHECKOUT_ETHEREUM_TREASURY on the same chain: each mode has an account of its own"))
+	}
+}
+
+func (c *Config) checkAddresses(note func(name string, err error)) {
+	c.PageURL = strings.TrimSuffix(c.PageURL, "/")
+	note("CHECKOUT_PAGE_URL", checkPageURL(c.PageURL))
+	c.APIURL = strings.TrimSuffix(c.APIURL, "/")
+	if c.APIURL != "" {
+		note("CHECKOUT_API_URL", checkPageURL(c.APIURL))
+	}
+	c.DashboardURL, c.TemporalUIURL = strings.TrimSuffix(c.DashboardURL, "/"), strings.TrimSuffix(c.TemporalUIURL, "/")
+	note("CHECKOUT_DASHBOARD_URL", checkPageURL(c.DashboardURL))
+	if c.TemporalUIURL != "" {
+		note("CHECKOUT_TEMPORAL_UI_URL", checkPageURL(c.TemporalUIURL))
+	}
+	note("CHECKOUT_DASHBOARD_ADDRESS", checkAddress(c.DashboardAddress))
+	note("CHECKOUT_HEALTH_ADDRESS", checkAddress(c.HealthAddress))
+	note("CHECKOUT_API_ADDRESS", checkAddress(c.APIAddress))
+	note("CHECKOUT_PAGE_ADDRESS", checkAddress(c.PageAddress))
+}
+
+// PayoutAddressRules returns what the settings say of payout addresses.
+func (c Config) PayoutAddressRules() storage.PayoutAddressRules {
+	return storage.PayoutAddressRules{
+		TestNetworks: c.Test.Chains,
+		Reserved: map[checkout.Mode][]string{
+			checkout.ModeLive: c.Live.reserved(), checkout.ModeTest: c.Test.reserved(),
+		},
+		Sanctioned: sanctioned(c.Live.Sanctioned, c.Test.Sanctioned),
+	}
+}
+
+func sanctioned(live, test checkout.AddressList) map[checkout.Mode]checkout.AddressList {
+	return map[checkout.Mode]checkout.AddressList{checkout.ModeLive: live, checkout.ModeTest: test}
+}
+
+// describe returns the faults that the environment's parser found in settings of type T, by setting
+// and without values.
+func describe[T any](err error) map[string]error {
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return nil
+	}
+	faults := map[string]error{}
+	for _, e := range all.Errors {
+		var (
+			missing env.VarIsNotSetError
+			empty   env.EmptyVarError
+			parse   env.ParseError
+		)
+		switch {
+		case errors.As(e, &missing):
+			faults[missing.Key] = errors.New("is not set")
+		case errors.As(e, &empty):
+			faults[empty.Key] = errors.New("is empty")
+		case errors.As(e, &parse):
+			faults[settingName(reflect.TypeFor[T](), parse.Name)] = fmt.Errorf("must be a %s", parse.Type)
+		}
+	}
+	return faults
+}
+
+// settingName returns the environment variable of a field of a settings' struct, or of a struct in it.
+func settingName(settings reflect.Type, field string) string {
+	for _, f := range reflect.VisibleFields(settings) {
+		name, _, _ := strings.Cut(f.Tag.Get("env"), ",")
+		switch {
+		case f.Name == field && name != "":
+			return name
+		case name == "" && f.Type.Kind() == reflect.Struct:
+			if name := settingName(f.Type, field); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// Choices of the networks of test mode.
+const (
+	sandbox        = "sandbox"
+	cardsStripe    = "stripe"
+	chainsNetworks = "networks"
+)
+
+func oneOf(text string, all ...string) error {
+	if !slices.Contains(all, text) {
+		return errors.New("must be " + strings.Join(all, " or "))
+	}
+	return nil
+}
+
+// maxRate is higher than the rate that one PostgreSQL can count.
+const maxRate = 100_000
+
+func checkRate(perSecond float64) error {
+	if !(perSecond >= 0.1 && perSecond <= maxRate) { // the form with ! refuses NaN too
+		return fmt.Errorf("must be a number from 0.1 to %d", maxRate)
+	}
+	return nil
+}
+
+// parseNetworks reads addresses and CIDR networks, separated by commas.
+func parseNetworks(list string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for entry := range strings.SplitSeq(list, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(entry)
+		if address, addressErr := netip.ParseAddr(entry); addressErr == nil {
+			network, err = address.Prefix(address.BitLen())
+		}
+		if err != nil {
+			return nil, errors.New("must be addresses or networks such as 10.0.0.0/8, separated by commas")
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
+}
+
+func atLeast(d, least time.Duration) error {
+	if d < least {
+		return fmt.Errorf("must be at least %s", least)
+	}
+	return nil
+}
+
+// CheckSessionLifetime returns an error if d is not a valid lifetime of test sessions.
+func CheckSessionLifetime(d time.Duration) error {
+	if d < time.Second || d > checkout.SessionLifetime {
+		return fmt.Errorf("must be between 1s and %s", checkout.SessionLifetime)
+	}
+	return nil
+}
+
+// ParseSchedule reads five delays, separated by commas; "" gives nil. A delay has at least one
+// second, because Temporal's timers are not finer.
+func ParseSchedule(text string) (webhook.Schedule, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var s webhook.Schedule
+	for part := range strings.SplitSeq(text, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(part))
+		if err != nil || d < time.Second {
+			return nil, errors.New(`must be five delays of at least 1s, such as "1s,2s,3s,4s,5s"`)
+		}
+		s = append(s, d)
+	}
+	if len(s) != webhook.MaxAttempts-1 {
+		return nil, fmt.Errorf("must be %d delays, not %d", webhook.MaxAttempts-1, len(s))
+	}
+	return s, nil
+}
+
+// CheckDatabaseURL returns an error if text is not a URL of PostgreSQL. The error never quotes
+// text, because it holds a password.
+func CheckDatabaseURL(text string) error {
+	rest, ok := strings.CutPrefix(text, "postgres://")
+	if !ok {
+		rest, ok = strings.CutPrefix(text, "postgresql://")
+	}
+	if !ok {
+		return errors.New("must begin with postgres:// or postgresql://")
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	if strings.Count(authority, "@") > 1 {
+		return errors.New("has more than one @ before the host: write an @ of the password as %40")
+	}
+	if _, err := pgconn.ParseConfig(text); err != nil {
+		return errors.New("is malformed: look at its port and parameters, such as sslmode")
+	}
+	return nil
+}
+
+// checkPageURL accepts a URL to which "/cs_…" can be appended.
+func checkPageURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" ||
+		u.User != nil || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return errors.New("must be http:// or https:// and a host, without a path, user, query or fragment")
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return errors.New("must be host:port")
+	}
+	return nil
+}

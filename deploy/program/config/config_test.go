@@ -1,0 +1,109 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/webhook"
+)
+
+func good(changes ...string) []string {
+	return append([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", "CHECKOUT_MASTER_KEYS=" + storage.NewMasterKey("k1")}, changes...)
+}
+
+func TestLoad_AcceptsWhatIsNeededAndNoMore(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(good())
+	require.NoError(t, err)
+	require.Equal(t, "http://127.0.0.1:8081", c.PageURL)
+	require.Nil(t, c.TestSchedule)
+	for _, ok := range []string{
+		"DATABASE_URL=postgresql:///db?host=/tmp", "CHECKOUT_PAGE_URL=https://pay.example/", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5s",
+		"CHECKOUT_LOG_LEVEL=DEBUG", "CHECKOUT_API_ADDRESS=:8080", "CHECKOUT_TEST_SESSION_LIFETIME=1m",
+		"CHECKOUT_TRUSTED_PROXIES=10.0.0.0/8, 192.0.2.1,2001:db8::/32", "CHECKOUT_FORM_RATE_LIMIT=1", "CHECKOUT_DASHBOARD_RATE_LIMIT=5",
+	} {
+		_, err := config.Load(good(ok))
+		require.NoError(t, err, ok)
+	}
+}
+
+func TestLoad_NamesEverySettingThatIsWrongAndQuotesNone(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"DATABASE_URL=", "DATABASE_URL=mysql://canary", "DATABASE_URL=postgres://u:canary@PW@127.0.0.1/db", "DATABASE_URL=postgres://u:canary@h:port/db",
+		"DATABASE_URL=postgres://u:canary@h/db?sslmode=bogus", "CHECKOUT_MASTER_KEYS=", "CHECKOUT_MASTER_KEYS=k1:canary", "CHECKOUT_MASTER_KEYS=canary",
+		"CHECKOUT_DATABASE_MAX_CONNS=canary", "CHECKOUT_DATABASE_MAX_CONNS=1", "TEMPORAL_ADDRESS=canary", "CHECKOUT_API_ADDRESS=canary",
+		"CHECKOUT_PAGE_ADDRESS=canary:x:1", "CHECKOUT_PAGE_URL=canary", "CHECKOUT_PAGE_URL=http://:80", "CHECKOUT_PAGE_URL=http://u:canary@x",
+		"CHECKOUT_PAGE_URL=http://x/canary", "CHECKOUT_PAGE_URL=http://x?canary=1", "CHECKOUT_PAGE_URL=http://x#canary", "CHECKOUT_LOG_LEVEL=canary", "CHECKOUT_ENDPOINT_FAILING_AFTER=1s", "CHECKOUT_ENDPOINT_HELD_AFTER=59m",
+		"CHECKOUT_TEST_RATE_LIMIT=canary", "CHECKOUT_TEST_RATE_LIMIT=0", "CHECKOUT_LIVE_RATE_LIMIT=NaN", "CHECKOUT_LIVE_RATE_LIMIT=-1", "CHECKOUT_BAD_KEY_RATE_LIMIT=1e9",
+		"CHECKOUT_PAGE_RATE_LIMIT=canary", "CHECKOUT_FORM_RATE_LIMIT=0", "CHECKOUT_DASHBOARD_RATE_LIMIT=0", "CHECKOUT_TRUSTED_PROXIES=10.0.0.0/canary", "CHECKOUT_TRUSTED_PROXIES=*",
+		"CHECKOUT_TEST_ALLOW_LOOPBACK_WEBHOOKS=canary", "CHECKOUT_TEST_SESSION_LIFETIME=canary", "CHECKOUT_TEST_SESSION_LIFETIME=2h",
+		"CHECKOUT_TEST_SESSION_LIFETIME=1ms", "CHECKOUT_TEST_RETRY_SCHEDULE=canary", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s", "CHECKOUT_TEST_RETRY_SCHEDULE=1s,2s,3s,4s,5ms",
+	} {
+		_, err := config.Load(good(bad))
+		name, _, _ := strings.Cut(bad, "=")
+		require.ErrorContains(t, err, name, bad)
+		require.NotContains(t, err.Error(), "canary", bad)
+	}
+	_, err := config.Load([]string{"CHECKOUT_LOG_LEVEL=loud", "CHECKOUT_PAGE_URL=x", "CHECKOUT_DATABASE_MAX_CONNS=many"})
+	for _, name := range []string{"DATABASE_URL is not set", "CHECKOUT_MASTER_KEYS is not set", "CHECKOUT_LOG_LEVEL", "CHECKOUT_PAGE_URL", "CHECKOUT_DATABASE_MAX_CONNS"} {
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func TestLoad_PgBouncerNeedsAWayPastIt(t *testing.T) {
+	t.Parallel()
+	const direct = "CHECKOUT_DATABASE_DIRECT_URL=postgres://u:p@127.0.0.1:5432/db"
+	_, err := config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer"))
+	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL is needed with CHECKOUT_DATABASE_POOLER")
+	_, err = config.Load(good(direct))
+	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER is needed with CHECKOUT_DATABASE_DIRECT_URL")
+	_, err = config.Load(good(direct, "CHECKOUT_DATABASE_POOLER=pgpool"))
+	require.EqualError(t, err, "CHECKOUT_DATABASE_POOLER must be pgbouncer")
+	_, err = config.Load(good("CHECKOUT_DATABASE_POOLER=pgbouncer", "CHECKOUT_DATABASE_DIRECT_URL=mysql://canary"))
+	require.EqualError(t, err, "CHECKOUT_DATABASE_DIRECT_URL must begin with postgres:// or postgresql://")
+	_, err = config.Load(good(direct, "CHECKOUT_DATABASE_POOLER=pgbouncer"))
+	require.NoError(t, err)
+}
+
+func TestLoadSetup_NamesEverySettingThatIsWrongAndNeedsNoKey(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"DATABASE_URL=", "TEMPORAL_ADDRESS=canary", "CHECKOUT_RECONCILE_INTERVAL=canary", "CHECKOUT_RECONCILE_INTERVAL=1ms",
+		"CHECKOUT_DELIVERY_RETENTION=canary", "CHECKOUT_DELIVERY_RETENTION=1h", "CHECKOUT_SESSION_RETENTION=719h",
+		"CHECKOUT_SESSION_RETENTION=-1h", "CHECKOUT_AUDIT_RETENTION=720h", "CHECKOUT_SANDBOX_RETENTION=1h",
+		"CHECKOUT_REQUEST_RETENTION=1m",
+	} {
+		_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db", bad})
+		name, _, _ := strings.Cut(bad, "=")
+		require.ErrorContains(t, err, name, bad)
+		require.NotContains(t, err.Error(), "canary", bad)
+	}
+	_, err := config.LoadSetup([]string{"DATABASE_URL=postgres://u:p@127.0.0.1:5432/db"})
+	require.NoError(t, err)
+}
+
+func TestRetention_OfSessionsOutlastsTheLog(t *testing.T) {
+	t.Parallel()
+	_, err := config.LoadSetup(good("CHECKOUT_SESSION_RETENTION=800h", "CHECKOUT_DELIVERY_RETENTION=801h"))
+	require.ErrorContains(t, err, "CHECKOUT_SESSION_RETENTION must be at least CHECKOUT_DELIVERY_RETENTION, 801h0m0s: the log names sessions")
+	kept, err := config.LoadSetup(good())
+	require.NoError(t, err)
+	require.Zero(t, kept.Schedules.SessionRetention, "without a setting nothing of the books is deleted")
+	require.Zero(t, kept.Schedules.AuditRetention)
+}
+
+func TestRetention_OutlastsADelivery(t *testing.T) {
+	t.Parallel()
+	longest := time.Duration(0)
+	for _, delay := range webhook.RetrySchedule {
+		longest += delay + webhook.AttemptTimeout
+	}
+	_, err := config.LoadSetup(good("CHECKOUT_DELIVERY_RETENTION=" + longest.String()))
+	require.ErrorContains(t, err, "CHECKOUT_DELIVERY_RETENTION", "the log of a delivery that is still under way")
+}

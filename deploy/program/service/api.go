@@ -1,0 +1,238 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api"
+	"example.com/checkout/api/dashboard"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/api/limit"
+	"example.com/checkout/api/web"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+// challengePath is the page of the sandbox's bank, where customers confirm a payment.
+const challengePath = "/sandbox/3ds"
+
+// API serves the REST API, the hosted page and the dashboard until told ends, and CHECKOUT_STOP_DELAY
+// longer. It starts even when Temporal is away, and answers the requests that do not need Temporal. While
+// it waits for PostgreSQL or for the schema, it answers /healthz and /readyz only.
+func API(told context.Context, cfg config.Config) error {
+	options, err := temporalOptions(cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+
+	state := newState(temporal)
+	ctx, stop := untilStopped(told, state, cfg.StopDelay)
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	rest := newGate(state)
+	err = serve(ctx, group, "REST API", cfg.APIAddress, behindProxies(cfg.Proxies, web.Compressed(rest)))
+	if err != nil {
+		return err
+	}
+	starting, done := either(ctx, told)
+	defer done()
+	store, err := awaitStore(starting, cfg, state)
+	if err == nil {
+		defer store.Close()
+		state.Connected(store.Ping, temporalAnswers(temporal))
+		err = measure(cfg, store)
+	}
+	if err == nil {
+		requests := api.NewRequestLog(store, slog.Default())
+		defer requests.Flush(context.WithoutCancel(ctx)) // the requests under way at the stop have ended
+		group.Go(func() error { requests.Run(ctx); return nil })
+		err = startAPI(ctx, cfg, group, rest, api.Config{
+			Store: store, Workflows: &runs.Client{Temporal: temporal, Pending: pendingSession(store)}, Health: state,
+			Requests: requests,
+		})
+	}
+	if err != nil {
+		stop()
+		return cmp.Or(group.Wait(), err) // an error of the group is the cause
+	}
+	state.Works()
+	return group.Wait()
+}
+
+// startAPI opens rest for the REST API and starts the rest of the process in group.
+func startAPI(
+	ctx context.Context, cfg config.Config, group *errgroup.Group, rest *gate, restConfig api.Config,
+) error {
+	store, flows := restConfig.Store, restConfig.Workflows
+	guard := activities.NewAddressGuard(cfg.AllowLoopback)
+	if cfg.AllowLoopback {
+		slog.WarnContext(ctx, "test-mode webhooks may reach loopback addresses")
+	}
+	cards := &sandbox.CardNetwork{Store: store, ChallengeURL: cfg.PageURL + challengePath}
+	// All requests share the connections to PostgreSQL. One merchant may use a third of them for
+	// reads and a third for writes, so that connections stay free for the others.
+	shares := limit.NewShares(int(cfg.DatabaseMaxConns) / 3)
+	restConfig.URL = cfg.APIURL
+	restConfig.CheckoutURL, restConfig.CheckAddress = cfg.PageURL, guard.Check
+	restConfig.SessionLifetime, restConfig.Payouts = cfg.SessionLifetime, map[checkout.Mode]*api.Payouts{}
+	restConfig.Limits, restConfig.Shares, restConfig.Log = limits(cfg), shares, slog.Default()
+	page := hosted.Config{
+		Store: store, Workflows: flows, TestCards: cards, Acquirers: map[checkout.Mode]*hosted.Acquirer{},
+		Chains: map[checkout.Mode]map[checkout.PayoutCurrency]string{}, CheckoutURL: cfg.PageURL,
+		Limits: pageLimits(cfg), Shares: shares, Log: slog.Default(),
+	}
+	runLive, err := openNetworksAPI(cfg.Live, &restConfig, &page)
+	if err != nil {
+		return err
+	}
+	runTest, err := openNetworksAPI(cfg.Test, &restConfig, &page)
+	if err != nil {
+		return err
+	}
+	pages := http.NewServeMux()
+	challenge := http.NewCrossOriginProtection().Handler(sandbox.Challenge{Cards: cards})
+	pages.Handle(challengePath+"/", hosted.Bound(page, http.StripPrefix(challengePath, challenge)))
+	pages.Handle("/", hosted.New(page))
+
+	feed := store.NewFeed()
+	people := dashboard.New(dashboard.Config{
+		Store: store, Workflows: flows, Feed: feed, URL: cfg.DashboardURL, CheckoutURL: cfg.PageURL,
+		APIURL: cfg.APIURL, TemporalUI: cfg.TemporalUIURL, Namespace: cfg.Temporal.Namespace,
+		Addresses: cfg.PayoutAddressRules(),
+		Simulated: cfg.Live.Simulated, Mail: cfg.SMTP != nil, AddressDelay: cfg.PayoutAddressDelay,
+		RequireFactor: cfg.RequireSecondFactor,
+		CheckAddress:  guard.Check, Limits: dashboardLimits(cfg), Shares: shares, Log: slog.Default(),
+	})
+
+	rest.open(withReports(cfg, store, flows, api.New(restConfig)))
+	err = serve(ctx, group, "hosted page", cfg.PageAddress, behindProxies(cfg.Proxies, web.Compressed(pages)))
+	if err != nil {
+		return err
+	}
+	err = serve(
+		ctx, group, "dashboard", cfg.DashboardAddress, behindProxies(cfg.Proxies, web.CompressedSameOrigin(people)),
+	)
+	if err != nil {
+		return err
+	}
+	// Run ends the streams at a stop: the stop need not wait for them.
+	group.Go(func() error { feed.Run(ctx); return nil })
+	group.Go(func() error { runLive(ctx); return nil })
+	group.Go(func() error { runTest(ctx); return nil })
+	return nil
+}
+
+// badKeyBurst is how many requests without a valid key get 401 before 429. The 401 shows a
+// misconfigured client its fault.
+const badKeyBurst = 100
+
+// limits returns the rate limits of the REST API. The burst of a key is its requests of one second.
+// Explaining a signature counts as ten requests of a test key, because it costs more work.
+func limits(cfg config.Config) api.Limits {
+	rate := func(perSecond float64) storage.Rate {
+		return storage.Rate{PerSecond: perSecond, Burst: max(1, int(perSecond))}
+	}
+	rates := storage.Rates{Test: rate(cfg.TestRateLimit), Live: rate(cfg.LiveRateLimit)}
+	return api.Limits{
+		Reads: rates, Writes: rates, BadKeys: storage.Rate{PerSecond: cfg.BadKeyRateLimit, Burst: badKeyBurst},
+		Verify: storage.Rate{PerSecond: cfg.TestRateLimit / 10, Burst: rates.Test.Burst},
+	}
+}
+
+// pageLimits returns the rate limits of the hosted page. The burst is large, because many customers
+// may share one address.
+func pageLimits(cfg config.Config) limit.Rates {
+	return limit.Rates{
+		Requests: storage.Rate{PerSecond: cfg.PageRateLimit, Burst: max(1, int(10*cfg.PageRateLimit))},
+		Forms:    storage.Rate{PerSecond: cfg.FormRateLimit, Burst: max(1, int(100*cfg.FormRateLimit))},
+	}
+}
+
+// dashboardLimits returns limits like pageLimits. They allow one form for every twenty requests:
+// people send fewer.
+func dashboardLimits(cfg config.Config) limit.Rates {
+	forms := cfg.DashboardRateLimit / 20
+	return limit.Rates{
+		Requests: storage.Rate{PerSecond: cfg.DashboardRateLimit, Burst: max(1, int(10*cfg.DashboardRateLimit))},
+		Forms:    storage.Rate{PerSecond: forms, Burst: max(1, int(60*forms))},
+	}
+}
+
+// Time-outs and limits of a connection. No request takes long, so a slow client is cut off.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 30 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 16 << 10
+	stopTimeout       = 15 * time.Second
+)
+
+// serve listens on address, and answers requests in group until ctx ends. Then it finishes the requests
+// under way.
+func serve(ctx context.Context, group *errgroup.Group, name, address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, Protocols: protocols(),
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelWarn),
+	}
+	slog.InfoContext(ctx, name+" listens", "address", listener.Addr().String())
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return server.Shutdown(ctx)
+	})
+	return nil
+}
+
+// protocols returns HTTP/1.1 and HTTP/2 without TLS. With HTTP/2, a proxy needs one connection for
+// all its requests, and the server announces a stop to the proxy before it stops.
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return &p
+}
+
+// pendingSession returns a look-up for runs.Client.
+func pendingSession(store *storage.Store) func(context.Context, string) (*workflows.CheckoutSessionInput, error) {
+	return func(ctx context.Context, id string) (*workflows.CheckoutSessionInput, error) {
+		rows, err := store.Unfinished(ctx, []string{id})
+		if err != nil || len(rows) == 0 {
+			return nil, err
+		}
+		return &workflows.CheckoutSessionInput{
+			Ref: rows[0].Ref, ExpiresAt: rows[0].ExpiresAt, ActionTimeout: workflows.ActionTimeout, PaymentID: rows[0].PaymentID,
+		}, nil
+	}
+}

@@ -1,0 +1,169 @@
+package service
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+var (
+	// An error here means a bad instrument name: a bug.
+	sessionsOverdue, _ = meter.Int64ObservableGauge("checkout.session.overdue",
+		metric.WithUnit("{session}"), metric.WithDescription("Sessions that should have expired a while ago."))
+	deliveryBacklog, _ = meter.Int64ObservableGauge("webhook.delivery.backlog",
+		metric.WithUnit("{delivery}"), metric.WithDescription("Deliveries that have not ended, by what they wait for."))
+	payoutsPending, _ = meter.Int64ObservableGauge("checkout.payout.pending",
+		metric.WithUnit("{payout}"), metric.WithDescription("Payouts that are not sent, by why they wait."))
+	oldestPayout, _ = meter.Float64ObservableGauge("checkout.payout.oldest",
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest payout that is not sent; 0 when there is none."))
+	schemaVersion, _ = meter.Int64ObservableGauge("checkout.schema.version",
+		metric.WithDescription("Number of the newest migration in the database."))
+	feedHeld, _ = meter.Float64ObservableGauge("checkout.event.feed.held", metric.WithUnit("s"),
+		metric.WithDescription("How long one open transaction has held up the feed of events, as far as this process saw."))
+	treasuryFollowed, _ = meter.Int64ObservableGauge("checkout.treasury.followed", metric.WithUnit("s"),
+		metric.WithDescription("When a round of the treasury last ended well, or the process started; since 1970."))
+	certificateDays, _ = meter.Float64ObservableGauge("checkout.temporal.certificate.remaining",
+		metric.WithUnit("d"), metric.WithDescription("How long the client's certificate for Temporal is still valid."))
+)
+
+const (
+	modeKey  = attribute.Key("checkout.mode")
+	stateKey = attribute.Key("webhook.delivery.state")
+	holdKey  = attribute.Key("checkout.payout.hold")
+)
+
+// deliveryStates are the values of webhook.delivery.state.
+var deliveryStates = map[string]string{
+	storage.BacklogDeliveryScheduled: "scheduled",
+	storage.BacklogDeliveryOverdue:   "overdue",
+	storage.BacklogDeliveryParked:    "parked",
+}
+
+// backlogPace is the shortest time between two looks at the backlog, however many collectors ask.
+const backlogPace = 10 * time.Second
+
+// backlogMeter exports what waits in the database. It asks the database when a collector asks.
+type backlogMeter struct {
+	store *storage.Store
+
+	mu      sync.Mutex
+	at      time.Time // of the last look
+	backlog []storage.Backlog
+	schema  int64
+
+	horizon string    // of the feed of events
+	since   time.Time // when this process saw the horizon first, or last without an open transaction
+}
+
+// measureBacklog exports what waits in the database. Every worker process exports the same figures.
+func measureBacklog(store *storage.Store) error {
+	m := &backlogMeter{store: store}
+	_, err := meter.RegisterCallback(m.observe,
+		sessionsOverdue, deliveryBacklog, payoutsPending, oldestPayout, schemaVersion, feedHeld)
+	return err
+}
+
+// look reads the database unless it did so lately. m.mu must be locked.
+func (m *backlogMeter) look(ctx context.Context) error {
+	if !m.at.IsZero() && time.Since(m.at) < backlogPace {
+		return nil
+	}
+	all, err := m.store.Backlog(ctx, activities.OverdueMargin)
+	if err != nil {
+		return err
+	}
+	schema, err := m.store.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
+	horizon, open, err := m.store.FeedHorizon(ctx)
+	if err != nil {
+		return err
+	}
+	m.backlog, m.schema, m.at = all, schema, time.Now()
+	if !open || horizon != m.horizon {
+		m.horizon, m.since = horizon, m.at
+	}
+	return nil
+}
+
+func (m *backlogMeter) observe(ctx context.Context, o metric.Observer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.look(ctx); err != nil {
+		return err
+	}
+	o.ObserveInt64(schemaVersion, m.schema)
+	o.ObserveFloat64(feedHeld, m.at.Sub(m.since).Seconds())
+	for _, mode := range []checkout.Mode{checkout.ModeTest, checkout.ModeLive} {
+		observeMode(o, mode, m.backlog)
+	}
+	return nil
+}
+
+// observeMode reports what waits in one mode. It reports 0 where nothing waits, so that each series is
+// always there; only the holds of payouts come and go.
+func observeMode(o metric.Observer, mode checkout.Mode, all []storage.Backlog) {
+	counts, holds, oldest := map[string]int64{}, map[string]int64{"": 0}, time.Duration(0)
+	for _, b := range all {
+		switch {
+		case b.Mode != mode:
+		case b.Kind == storage.BacklogPayout:
+			holds[b.Hold], oldest = b.Count, max(oldest, b.Oldest)
+		default:
+			counts[b.Kind] = b.Count
+		}
+	}
+	in := modeKey.String(string(mode))
+	o.ObserveInt64(sessionsOverdue, counts[storage.BacklogSessionOverdue], metric.WithAttributes(in))
+	for kind, state := range deliveryStates {
+		o.ObserveInt64(deliveryBacklog, counts[kind], metric.WithAttributes(in, stateKey.String(state)))
+	}
+	for hold, n := range holds {
+		o.ObserveInt64(payoutsPending, n, metric.WithAttributes(in, holdKey.String(hold)))
+	}
+	o.ObserveFloat64(oldestPayout, oldest.Seconds(), metric.WithAttributes(in))
+}
+
+// measureCertificate exports how long the client's certificate for Temporal is still valid, if there is
+// one. The file may be replaced at any time.
+func measureCertificate(cfg config.Temporal) error {
+	if cfg.ClientCertPath == "" {
+		return nil
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		end, err := cfg.CertificateExpires()
+		if err != nil {
+			return err
+		}
+		o.ObserveFloat64(certificateDays, time.Until(end).Hours()/24)
+		return nil
+	}, certificateDays)
+	return err
+}
+
+// measureTreasury exports when a round of a mode's treasury last ended well.
+func measureTreasury(mode checkout.Mode, followed *atomic.Int64) error {
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(treasuryFollowed, followed.Load(), metric.WithAttributes(modeKey.String(string(mode))))
+		return nil
+	}, treasuryFollowed)
+	return err
+}
+
+// measure exports the figures that every process has.
+func measure(cfg config.Config, store *storage.Store) error {
+	if err := store.MeasurePool(); err != nil {
+		return err
+	}
+	return measureCertificate(cfg.Temporal)
+}

@@ -1,0 +1,86 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/runs"
+)
+
+// setupPatience limits the wait for a Temporal that is not ready or not reachable.
+const setupPatience = 3 * time.Minute
+
+// Setup makes everything that the processes need outside themselves: the database's schema, and in
+// Temporal the namespace, its search attributes and the schedules. What is there stays. Each step is
+// told to say when it is done, and the wait for Temporal before. It returns a runs.NotAllowedError.
+func Setup(ctx context.Context, cfg config.Setup, say func(done string)) error {
+	if err := storage.Migrate(ctx, cmp.Or(cfg.Pooler.DirectURL, cfg.DatabaseURL)); err != nil {
+		return err
+	}
+	say("the database's schema is up to date")
+	if cfg.Cell != "" {
+		if err := setCell(ctx, cfg); err != nil {
+			return err
+		}
+		say("new ids and keys name the cell " + string(cfg.Cell))
+	}
+
+	options, err := temporalOptions(cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	ctx, stop := context.WithTimeoutCause(ctx, setupPatience,
+		fmt.Errorf("not done after %v: does Temporal run at TEMPORAL_ADDRESS?", setupPatience))
+	defer stop()
+
+	say(fmt.Sprintf("Temporal is asked at %s (TEMPORAL_ADDRESS), for %v at most", cfg.Temporal.Address, setupPatience))
+	flows := &runs.Client{Temporal: temporal}
+	if err := flows.EnsureNamespace(ctx, cfg.Temporal.Namespace); err != nil {
+		return fmt.Errorf("Temporal at %s: %w", cfg.Temporal.Address, err) //nolint:staticcheck // ST1005: a name
+	}
+	say(fmt.Sprintf("Temporal has the namespace %s and its search attributes", cfg.Temporal.Namespace))
+
+	err = flows.EnsureSchedules(ctx, runs.Schedules{
+		ReconcileEvery: cfg.Schedules.ReconcileEvery, Retention: workflows.RetentionInput{
+			Age: cfg.Schedules.DeliveryRetention, Session: cfg.Schedules.SessionRetention,
+			Audit: cfg.Schedules.AuditRetention, Sandbox: cfg.Schedules.SandboxRetention,
+			Request: cfg.Schedules.RequestRetention,
+		},
+		Cards: cfg.Cards(), Chains: cfg.Chains(),
+	})
+	if err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	say("Temporal has the schedules")
+	if !cfg.LeanVisibility {
+		return nil
+	}
+	undo, err := LeanVisibility(ctx, cfg.VisibilityURL)
+	say(fmt.Sprintf("-- Temporal's visibility table has %d indexes less. These statements make them again:", len(undo)))
+	for _, statement := range undo {
+		say(statement)
+	}
+	return err
+}
+
+func setCell(ctx context.Context, cfg config.Setup) error {
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL})
+	if err != nil {
+		return err
+	}
+	defer accounts.Close()
+	return accounts.SetCell(ctx, cfg.Cell)
+}

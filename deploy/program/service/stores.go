@@ -1,0 +1,120 @@
+// Package service runs the two processes of the service. The API process serves the REST API, the
+// hosted page and the dashboard. The worker runs the workflows and activities.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/api/health"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/program/telemetry"
+	"example.com/checkout/storage"
+)
+
+// OpenStore waits until PostgreSQL answers and opens it. It returns an error for a wrong master
+// key, because the process would sign wrongly, for a schema that needs checkout setup,
+// and for a pooler that the settings do not fit.
+func OpenStore(ctx context.Context, cfg config.Config) (*storage.Store, error) {
+	return openStore(ctx, cfg, func(err error) bool { return storage.Unavailable(err) && !storage.Misconfigured(err) })
+}
+
+// awaitStore is OpenStore for a process that stays: it also waits for the schema, and says in state what
+// it waits for.
+func awaitStore(ctx context.Context, cfg config.Config, state *health.State) (*storage.Store, error) {
+	return openStore(ctx, cfg, func(err error) bool {
+		for _, setup := range []error{storage.ErrSchemaTooOld, storage.ErrOtherCluster} {
+			if errors.Is(err, setup) {
+				state.Waits(setup.Error())
+				return true
+			}
+		}
+		state.Waits(waitsForStore)
+		return storage.Unavailable(err) && !storage.Misconfigured(err)
+	})
+}
+
+// waitsForStore is what a process waits for at first.
+const waitsForStore = "it waits for PostgreSQL"
+
+func openStore(ctx context.Context, cfg config.Config, passing func(error) bool) (*storage.Store, error) {
+	options := storage.Options{
+		URL: cfg.DatabaseURL, DirectURL: cfg.Pooler.DirectURL, Keys: cfg.Keys, MaxConns: cfg.DatabaseMaxConns,
+	}
+	var store *storage.Store
+	err := wait(ctx, "PostgreSQL", func() (err error) {
+		store, err = storage.Open(ctx, options)
+		return err
+	}, passing)
+	if errors.Is(err, storage.ErrWrongMasterKey) {
+		err = fmt.Errorf("CHECKOUT_MASTER_KEYS: %w", err)
+	}
+	if errors.Is(err, storage.ErrPooler) {
+		err = fmt.Errorf("DATABASE_URL needs CHECKOUT_DATABASE_POOLER and CHECKOUT_DATABASE_DIRECT_URL: %w", err)
+	}
+	return store, err
+}
+
+// DialTemporal connects to Temporal once.
+func DialTemporal(ctx context.Context, cfg config.Temporal) (client.Client, error) {
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	temporal, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("no answer from Temporal at %s: %w", cfg.Address, err)
+	}
+	return temporal, nil
+}
+
+// AwaitTemporal waits until Temporal answers and connects to it.
+func AwaitTemporal(ctx context.Context, cfg config.Temporal) (client.Client, error) {
+	options, err := temporalOptions(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var temporal client.Client
+	err = wait(ctx, fmt.Sprintf("Temporal at %s (TEMPORAL_ADDRESS)", cfg.Address), func() (err error) {
+		temporal, err = client.DialContext(ctx, options)
+		return err
+	}, func(error) bool { return ctx.Err() == nil })
+	return temporal, err
+}
+
+// temporalOptions give Temporal's client the service's log and telemetry.
+func temporalOptions(cfg config.Temporal) (client.Options, error) {
+	options, err := cfg.Options()
+	if err != nil {
+		return client.Options{}, err
+	}
+	options.Logger = log.NewStructuredLogger(slog.Default())
+	// No gzip: Temporal is near and its messages are small, so gzip would cost more than it saves.
+	options.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	err = telemetry.Temporal(&options)
+	return options, err
+}
+
+const waitInterval = time.Second
+
+// wait repeats try until it succeeds, ctx ends, or passing says that the error is permanent.
+func wait(ctx context.Context, what string, try func() error, passing func(error) bool) error {
+	for {
+		err := try()
+		if err == nil || !passing(err) {
+			return err
+		}
+		slog.WarnContext(ctx, "waiting for "+what, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitInterval):
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/activities"
+	"example.com/checkout/activities/mail"
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/health"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/storage"
+	"example.com/checkout/worker"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Worker runs the workflows and activities until told ends. It waits for PostgreSQL with its schema and
+// for Temporal. It answers /healthz and /readyz until its work has ended.
+func Worker(told context.Context, cfg config.Config) error {
+	state := newState(nil)
+	defer context.AfterFunc(told, state.Stops)()
+	answering, hangUp := context.WithCancel(context.WithoutCancel(told))
+	defer hangUp()
+	group, answering := errgroup.WithContext(answering)
+	if err := serve(answering, group, "health", cfg.HealthAddress, state.Handler(http.NotFoundHandler())); err != nil {
+		return err
+	}
+	ctx, done := either(answering, told)
+	defer done()
+	err := work(ctx, cfg, state)
+	hangUp()
+	return cmp.Or(group.Wait(), err) // an error of the group is the cause
+}
+
+// work runs the workflows and activities until ctx ends.
+func work(ctx context.Context, cfg config.Config, state *health.State) error {
+	store, err := awaitStore(ctx, cfg, state)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	state.Waits("it waits for Temporal")
+	state.Connected(store.Ping, nil)
+	if err := measure(cfg, store); err != nil {
+		return err
+	}
+	if err := measureBacklog(store); err != nil {
+		return err
+	}
+	temporal, err := AwaitTemporal(ctx, cfg.Temporal)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	state.Connected(store.Ping, temporalAnswers(temporal))
+
+	if err := quietSlowTasks(); err != nil {
+		return err
+	}
+	flows := &runs.Client{Temporal: temporal}
+	live, err := openNetworks(ctx, cfg.Live, store)
+	if err != nil {
+		return err
+	}
+	test, err := openNetworks(ctx, cfg.Test, store)
+	if err != nil {
+		return err
+	}
+
+	cards := &sandbox.CardNetwork{
+		Store:        store,
+		ChallengeURL: cfg.PageURL + challengePath,
+		SettleAfter:  sandbox.DefaultSettleAfter,
+	}
+	guard := activities.NewAddressGuard(cfg.AllowLoopback)
+	options := worker.Options{
+		Payments: &activities.Payments{
+			Store: store, CheckoutURL: cfg.PageURL, Live: live.networks(activities.Networks{}),
+			Test: test.networks(activities.SandboxNetworks(
+				cards, activities.Chain{Rates: sandbox.Rates{}, Payouts: sandbox.NewPayouts(store)},
+			)),
+		},
+		Deliveries: activities.NewDeliveries(store, guard, cfg.TestSchedule),
+		Pictures:   activities.NewPictures(store, guard),
+		Housekeeping: &activities.Housekeeping{Store: store, Runs: flows, Failure: storage.FailureRules{
+			FailingAfter: cfg.EndpointFailingAfter, HeldAfter: cfg.EndpointHeldAfter,
+		}},
+		Treasury:   activities.Treasury{Follow: map[checkout.Mode]activities.Follow{}},
+		Books:      activities.Books{Store: store, Accounts: map[checkout.Mode]activities.Account{}},
+		Deployment: cfg.Temporal.DeploymentName,
+		BuildID:    cfg.Temporal.BuildID,
+	}
+	note := reports(store, flows).Note
+	live.follow(ctx, &options, note)
+	test.follow(ctx, &options, note)
+	workers, err := worker.Start(temporal, options)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !workers.Stop() {
+			slog.Warn("stopped before all work in progress had ended")
+		}
+	}()
+	state.Works()
+	slog.InfoContext(ctx, "worker polls")
+	go watchBuilds(ctx, temporal, cfg.Temporal)
+	tellMissingSchedules(ctx, flows, runs.Schedules{
+		Chains: modesOf(cfg, func(n config.Networks) bool { return n.Chains }),
+		Cards:  modesOf(cfg, func(n config.Networks) bool { return n.Cards }),
+	})
+
+	sent := make(chan struct{})
+	go func() { defer close(sent); sendMails(ctx, cfg, store) }()
+	cards.RunCallbacks(ctx, flows.SignalComplete)
+	<-sent
+	return nil
+}
+
+// sendMails sends the mails until ctx ends. Without a mail server it only says so.
+func sendMails(ctx context.Context, cfg config.Config, store *storage.Store) {
+	if cfg.SMTP == nil {
+		slog.InfoContext(ctx, "no mails are sent: CHECKOUT_SMTP_URL is not set")
+		return
+	}
+	(&mail.Outbox{
+		Store: store, Send: cfg.SMTP.Send, DashboardURL: cfg.DashboardURL, Receipt: hosted.Receipt,
+	}).Run(ctx)
+}
+
+// tellMissingSchedules logs an error when the settings need schedules that nobody made: then nothing
+// follows the transfers, for example.
+func tellMissingSchedules(ctx context.Context, flows *runs.Client, needed runs.Schedules) {
+	missing, err := flows.MissingSchedules(ctx, needed)
+	if len(missing) > 0 {
+		slog.ErrorContext(ctx, "Temporal lacks schedules: run checkout setup with the same settings", "schedules", missing)
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "the schedules could not be checked", "error", err)
+	}
+}
+
+// modesOf returns the modes whose networks have something.
+func modesOf(cfg config.Config, has func(config.Networks) bool) (modes []checkout.Mode) {
+	for _, n := range []config.Networks{cfg.Live, cfg.Test} {
+		if has(n) {
+			modes = append(modes, n.Mode)
+		}
+	}
+	return modes
+}
+
+// quietSlowTasks raises the limit of config.SlowTask, unless an operator has set one. A first attempt is
+// made within a workflow task, so each slow receiver would cause a warning. The attempt already
+// has its own line in the log.
+func quietSlowTasks() error {
+	if os.Getenv(config.SlowTask) != "" {
+		return nil
+	}
+	return os.Setenv(config.SlowTask, strconv.Itoa(int((webhook.AttemptTimeout + 3*time.Second).Seconds())))
+}

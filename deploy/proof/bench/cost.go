@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+const (
+	// Long enough for a customer who pays at once on a busy computer.
+	costLifetime = 30 * time.Second
+	// Temporal writes to its visibility table later, and an idle connection of PostgreSQL reports its
+	// counters within 10 s.
+	costSettles = 12 * time.Second
+	costWarmUp  = 20 // sessions of each kind before the first count: they fill caches and the first pages
+)
+
+// The rows of the report. Each is a counter that only grows, or a size. Those with a comma at the end
+// have one row for each database or program.
+const (
+	transitions   = "state transitions"
+	actions       = "actions"
+	frontendRPCs  = "frontend requests"
+	historyRPCs   = "history requests"
+	matchingRPCs  = "matching requests"
+	persistence   = "persistence operations"
+	visibilityOps = "visibility operations"
+	wal           = "WAL KB"     // of all databases: PostgreSQL has one log
+	walPages      = "WAL, pages" // whole pages: PostgreSQL writes each once after a checkpoint
+	commits       = "commits, "
+	kept          = "kept KB, "
+	cpuMS         = "CPU ms, "
+)
+
+var databases = []string{"temporal", "temporal_visibility", "checkout"}
+
+// costRows returns the rows in their order.
+func costRows() []string {
+	rows := []string{
+		transitions, actions, frontendRPCs, historyRPCs, matchingRPCs, persistence, visibilityOps, wal, walPages,
+	}
+	for _, quantity := range []string{commits, kept} {
+		for _, database := range databases {
+			rows = append(rows, quantity+database)
+		}
+	}
+	for _, program := range programs {
+		rows = append(rows, cpuMS+program)
+	}
+	return rows
+}
+
+// cost counts what a fixed number of sessions costs: those that nobody pays until they expire, and those
+// that are paid at once, with two deliveries each. It divides the differences of the counters of
+// Temporal's server and of PostgreSQL by the number of sessions.
+func cost(flags *flag.FlagSet) func(context.Context) (report, error) {
+	n := flags.Int("sessions", 200, "sessions of each kind")
+	clients := flags.Int("clients", 8, "how many customers come at a time")
+	return func(ctx context.Context) (report, error) {
+		ports, err := devstack.Free(1)
+		if err != nil {
+			return report{}, err
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+		r, err := newRig(ctx, devstack.Options{TemporalMetrics: address, SessionLifetime: costLifetime.String()})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		db, err := pgx.Connect(ctx, r.stack.DatabaseURL())
+		if err != nil {
+			return report{}, err
+		}
+		defer db.Close(context.WithoutCancel(ctx))
+		m := &meter{rig: r, db: db, metrics: "http://" + address + "/metrics", clients: *clients}
+		customers := r.newCustomers(*clients)
+		go customers.listen(ctx)
+		kinds := []kind{
+			{"expires unpaid", func(ctx context.Context) error { _, err := customers.create(ctx); return err }},
+			{"paid at once", customers.payOne},
+		}
+		for _, k := range kinds {
+			if err := m.repeat(ctx, costWarmUp, k.do); err != nil {
+				return report{}, err
+			}
+		}
+		table := part{Of: "of one session"}
+		for _, k := range kinds {
+			f, err := m.measure(ctx, *n, k)
+			if err != nil {
+				return report{}, fmt.Errorf("%s: %w", k.name, err)
+			}
+			table.Figures = append(table.Figures, f)
+		}
+		return report{
+			Parts: []part{table},
+			Result: fmt.Sprintf("A paid session costs %.1f times the state transitions of one that expires.",
+				table.Figures[1].median(transitions)/table.Figures[0].median(transitions)),
+		}, nil
+	}
+}
+
+// kind is a session's course.
+type kind struct {
+	name string
+	do   func(context.Context) error
+}
+
+// meter reads the counters of a stack.
+type meter struct {
+	*rig
+	db      *pgx.Conn
+	metrics string // URL of the metrics of Temporal's server
+	clients int
+}
+
+// measure returns what each of n sessions costs, by row.
+func (m *meter) measure(ctx context.Context, n int, k kind) (figure, error) {
+	fmt.Fprintf(os.Stderr, "%d sessions: %s\n", n, k.name)
+	before, err := m.read(ctx)
+	if err != nil {
+		return figure{}, err
+	}
+	processes := m.processes()
+	if err := m.repeat(ctx, n, k.do); err != nil {
+		return figure{}, err
+	}
+	after, err := m.read(ctx)
+	if err != nil {
+		return figure{}, err
+	}
+	used := map[string]float64{}
+	for row, value := range after {
+		used[row] = value - before[row]
+	}
+	for program, cpu := range cpuSince(processes, m.processes()) {
+		used[cpuMS+program] = ms(cpu)
+	}
+	f := figure{Name: k.name}
+	for _, row := range costRows() {
+		if value, ok := used[row]; ok {
+			f.Series = append(f.Series, one(row, value/float64(n)))
+		}
+	}
+	return f, nil
+}
+
+// repeat runs n sessions and waits until all have ended and every counter shows it.
+func (m *meter) repeat(ctx context.Context, n int, do func(context.Context) error) error {
+	var started atomic.Int64
+	group, working := errgroup.WithContext(ctx)
+	for range m.clients {
+		group.Go(func() error {
+			for started.Add(1) <= int64(n) {
+				if err := do(working); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for open := true; open; {
+		err := m.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM checkout_session WHERE status = 'pending')`).Scan(&open)
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return sleep(ctx, costSettles)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// read returns the counters now, by row.
+func (m *meter) read(ctx context.Context) (map[string]float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.metrics, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	got, err := temporalCounters(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	const kb = 1024
+	var bytes, pages float64
+	if err := m.db.QueryRow(ctx, `SELECT pg_current_wal_lsn() - '0/0', wal_fpi FROM pg_stat_wal`).
+		Scan(&bytes, &pages); err != nil {
+		return nil, err
+	}
+	got[wal], got[walPages] = bytes/kb, pages
+	for _, database := range databases {
+		var committed, size float64
+		if err := m.db.QueryRow(ctx, `
+			SELECT xact_commit, pg_database_size(datname) FROM pg_stat_database WHERE datname = $1`, database).
+			Scan(&committed, &size); err != nil {
+			return nil, fmt.Errorf("database %s: %w", database, err)
+		}
+		got[commits+database], got[kept+database] = committed, size/kb
+	}
+	return got, nil
+}
+
+// counterRows are the rows that Temporal's server counts, by metric and, where it matters, by service.
+var counterRows = map[string]string{
+	// Each stored change of a run reports the run's number of changes: their count is what it costs.
+	"state_transition_count_count":    transitions,
+	"action":                          actions,
+	"persistence_requests":            persistence,
+	"visibility_persistence_requests": visibilityOps,
+	"service_requests frontend":       frontendRPCs,
+	"service_requests history":        historyRPCs,
+	"service_requests matching":       matchingRPCs,
+}
+
+var (
+	sampleLine   = regexp.MustCompile(`^(\w+)\{(.*)\} (\S+)$`)
+	serviceLabel = regexp.MustCompile(`(?:^|,)service_name="(\w+)"`)
+)
+
+// temporalCounters returns the rows of counterRows from metrics in Prometheus' text form.
+func temporalCounters(metrics io.Reader) (map[string]float64, error) {
+	got := map[string]float64{}
+	lines := bufio.NewScanner(metrics)
+	for lines.Scan() {
+		sample := sampleLine.FindStringSubmatch(lines.Text())
+		if sample == nil {
+			continue
+		}
+		row, ok := counterRows[sample[1]]
+		if service := serviceLabel.FindStringSubmatch(sample[2]); !ok && service != nil {
+			row, ok = counterRows[sample[1]+" "+service[1]]
+		}
+		if !ok {
+			continue
+		}
+		value, err := strconv.ParseFloat(sample[3], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", sample[1], err)
+		}
+		got[row] += value
+	}
+	return got, lines.Err()
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+)
+
+// create compares POST /v1/checkout with the bare sum of its parts.
+func create(flags *flag.FlagSet) func(context.Context) (report, error) {
+	p := pace{rounds: 7, period: 5 * time.Second, clients: 8}
+	p.addFlags(flags)
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		pool, err := pgxpool.New(ctx, r.stack.DatabaseURL())
+		if err != nil {
+			return report{}, err
+		}
+		defer pool.Close()
+		overREST := r.createOverREST(p.clients)
+		ways := []*way{
+			{name: "POST /v1/checkout", do: func(ctx context.Context) error { _, err := overREST(ctx); return err }},
+			{name: "INSERT + StartWorkflow", do: r.createBare(pool)},
+		}
+		if err := r.interleave(ctx, p, ways...); err != nil {
+			return report{}, err
+		}
+		return report{
+			Parts: []part{{Of: "way", Figures: compared(ways...)}, where(ways...)},
+			Result: fmt.Sprintf(
+				"The whole request does %.2f times as many a second as the plain sum of its parts.",
+				ratio(ways[0], ways[1]),
+			),
+		}, nil
+	}
+}
+
+// way is one of the compared ways to do the same work.
+type way struct {
+	name string
+	do   func(context.Context) error
+
+	// One value for each round that counts.
+	rates    []float64            // per second
+	cpu      []float64            // milliseconds per unit of work
+	p50, p99 []float64            // milliseconds
+	count    int                  // units of work in all rounds
+	programs map[string][]float64 // CPU milliseconds per unit of work, by program
+}
+
+// add stores the values of a round.
+func (w *way) add(took []time.Duration, lasted, cpu time.Duration, programs map[string]time.Duration) {
+	at := quantiles(took)
+	w.count += len(took)
+	w.rates = append(w.rates, float64(len(took))/lasted.Seconds())
+	w.cpu = append(w.cpu, ms(cpu)/float64(max(1, len(took))))
+	w.p50, w.p99 = append(w.p50, ms(at(0.5))), append(w.p99, ms(at(0.99)))
+	if w.programs == nil {
+		w.programs = map[string][]float64{}
+	}
+	for name, used := range programs {
+		w.programs[name] = append(w.programs[name], ms(used)/float64(max(1, len(took))))
+	}
+}
+
+// compared returns the figures of the compared ways. CPU is the CPU time of the whole computer.
+func compared(ways ...*way) []figure {
+	figures := []figure{
+		{Name: "n"},
+		{Name: "rate", Unit: "a second"},
+		{Name: "CPU for each", Unit: "ms"},
+		{Name: "p50", Unit: "ms"},
+		{Name: "p99", Unit: "ms"},
+	}
+	for _, w := range ways {
+		for i, values := range [][]float64{{float64(w.count)}, w.rates, w.cpu, w.p50, w.p99} {
+			figures[i].Series = append(figures[i].Series, series{w.name, values})
+		}
+	}
+	return figures
+}
+
+// where returns the CPU time of each way by program.
+func where(ways ...*way) part {
+	p := part{Of: "CPU for each, by program"}
+	for _, w := range ways {
+		f := figure{Name: w.name, Unit: "ms"}
+		for _, name := range programs {
+			if values := w.programs[name]; len(values) > 0 {
+				f.Series = append(f.Series, series{name, values})
+			}
+		}
+		p.Figures = append(p.Figures, f)
+	}
+	return p
+}
+
+// ratio returns the rate of a divided by the rate of b: the median over the rounds, where each
+// round of a is compared with the round of b beside it.
+func ratio(a, b *way) float64 {
+	var ratios []float64
+	for i := range a.rates {
+		ratios = append(ratios, a.rates[i]/b.rates[i])
+	}
+	return median(ratios)
+}
+
+// pace is the amount of measuring for each way.
+type pace struct {
+	rounds  int
+	period  time.Duration // duration of a round
+	clients int           // clients at a time
+}
+
+func (p *pace) addFlags(flags *flag.FlagSet) {
+	flags.IntVar(&p.rounds, "rounds", p.rounds, "rounds of each way")
+	flags.DurationVar(&p.period, "for", p.period, "how long a round is")
+	flags.IntVar(&p.clients, "clients", p.clients, "how many do it at a time")
+}
+
+// interleave measures the ways by turns. The first round of each is a warm-up and does not count.
+func (r *rig) interleave(ctx context.Context, p pace, ways ...*way) error {
+	for round := range p.rounds + 1 {
+		for _, w := range ways {
+			fmt.Fprintf(os.Stderr, "\rround %d of %d: %-30s", round, p.rounds, w.name)
+			began, cpu, before := time.Now(), cpuTime(), r.processes()
+			took, err := load(ctx, w.do, p.clients, p.period)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			if round > 0 {
+				w.add(took, time.Since(began), cpuTime()-cpu, cpuSince(before, r.processes()))
+			}
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+	return nil
+}
+
+// load repeats a function with several clients for a period, and returns the duration of each call.
+func load(
+	ctx context.Context, do func(context.Context) error, clients int, period time.Duration,
+) ([]time.Duration, error) {
+	var (
+		mu   sync.Mutex
+		all  []time.Duration
+		ends = time.Now().Add(period)
+	)
+	group, ctx := errgroup.WithContext(ctx)
+	for range clients {
+		group.Go(func() error {
+			var took []time.Duration
+			for time.Now().Before(ends) {
+				began := time.Now()
+				if err := do(ctx); err != nil {
+					return err
+				}
+				took = append(took, time.Since(began))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took...)
+			return nil
+		})
+	}
+
+	err := group.Wait()
+	return all, err
+}
+
+// createOverREST creates a session and returns its id. It repeats the request after a 503, as
+// merchants do; the measured time includes the repetition.
+func (r *rig) createOverREST(clients int) func(context.Context) (string, error) {
+	browser := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	try := func(ctx context.Context, body string) (id string, status int, err error) {
+		request, err := http.NewRequestWithContext(
+			ctx, http.MethodPost, r.stack.APIURL()+"/v1/checkout", strings.NewReader(body),
+		)
+		if err != nil {
+			return "", 0, err
+		}
+		request.Header.Set("Authorization", "Bearer "+r.stack.Demo.APIKey)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := browser.Do(request)
+		if err != nil {
+			return "", 0, err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err == nil && answer.StatusCode != http.StatusCreated {
+			err = fmt.Errorf("%s: %s", answer.Status, text)
+		}
+		return strings.TrimPrefix(answer.Header.Get("Location"), "/v1/checkout/"), answer.StatusCode, err
+	}
+	return func(ctx context.Context) (string, error) {
+		body := fmt.Sprintf(
+			`{"amount": 10.00, "currency": "USD", "payout_currency": "USDC", "metadata": {"order_id": "r%d"}}`,
+			r.orders.Add(1),
+		)
+		id, status, err := try(ctx, body)
+		for tries := 1; status == http.StatusServiceUnavailable && tries < 10; tries++ {
+			id, status, err = try(ctx, body)
+		}
+		return id, err
+	}
+}
+
+// createBare does the least that any such service needs: the same row and the same workflow,
+// without request, key, rate limit, checks, and a transaction around both.
+func (r *rig) createBare(pool *pgxpool.Pool) func(context.Context) error {
+	var orders atomic.Int64
+	return func(ctx context.Context) error {
+		order := fmt.Sprintf("b%d", orders.Add(1))
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		s := checkout.Session{
+			Ref: checkout.Owner{
+				MerchantID: r.stack.Demo.MerchantID,
+				Mode:       checkout.ModeTest,
+			}.Ref(checkout.NewID(checkout.PrefixSession)),
+			Currency: checkout.USD, ExpiresAt: now.Add(checkout.SessionLifetime),
+		}
+		_, err := pool.Exec(ctx, `
+			INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata,
+				order_id, max_attempts, created_at, expires_at)
+			VALUES ($1, $2, $3, 1000, 'USD', 'USDC', 'pending', $4, $5, 3, $6, $7)`,
+			s.ID, s.MerchantID, s.Mode, fmt.Appendf(nil, `{"order_id":%q}`, order), order, now, s.ExpiresAt)
+		if err != nil {
+			return err
+		}
+		return r.flows.StartSession(ctx, s)
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// deliveries measures the time from the publishing of an event to its receipt, at a steady pace and
+// at full speed. It compares with a bare Temporal workflow with one activity.
+func deliveries(flags *flag.FlagSet) func(context.Context) (report, error) {
+	fast := pace{rounds: 5, period: 5 * time.Second, clients: 24}
+	fast.addFlags(flags)
+	rate := flags.Int("rate", 10, "deliveries a second of the steady pace")
+	period := flags.Duration("steady", 30*time.Second, "how long the steady pace is measured")
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		n := &neighbourhood{rig: r}
+		latencies, _, err := n.measure(ctx, "steady pace", *rate, *period)
+		if err != nil {
+			return report{}, err
+		}
+		bare, err := newBare("bare", r.temporal)
+		if err != nil {
+			return report{}, err
+		}
+		defer bare.worker.Stop()
+		p, err := newPublisher(ctx, n, fast.clients)
+		if err != nil {
+			return report{}, err
+		}
+		defer p.close()
+		ways := []*way{{name: "delivery", do: p.one}, {name: "bare workflow, one activity", do: bare.deliverOne}}
+		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, fast, ways...) })
+		if err != nil {
+			return report{}, err
+		}
+		steady := part{
+			Of:      "steady pace",
+			Figures: latency(phase{fmt.Sprintf("delivery, %d a second", *rate), latencies}),
+		}
+		return report{
+			Parts: []part{steady, {Of: "as fast as it goes", Figures: compared(ways...)}, where(ways...), memory},
+			Result: fmt.Sprintf(
+				"There are %.2f times as many deliveries a second as bare workflows with one activity.",
+				ratio(ways[0], ways[1]),
+			),
+		}, nil
+	}
+}
+
+// publisher publishes events and waits for each to arrive.
+type publisher struct {
+	*neighbourhood
+	endpoints []webhook.Endpoint // several, because each gets four attempts at a time
+	close     func()
+	turn      chan int
+	arrived   sync.Map // event id to a channel that is closed
+}
+
+func newPublisher(ctx context.Context, n *neighbourhood, clients int) (*publisher, error) {
+	p := &publisher{neighbourhood: n, turn: make(chan int, clients)}
+	base, stop, err := serve(func(_ http.ResponseWriter, r *http.Request) {
+		done, _ := p.arrived.LoadOrStore(r.Header.Get("X-Service-Event-Id"), make(chan struct{}))
+		close(done.(chan struct{}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.close = stop
+	for i := range clients {
+		p.turn <- i
+	}
+	p.endpoints, err = n.endpoints(ctx, base, clients)
+	return p, err
+}
+
+// one makes one delivery. No two deliveries share an endpoint at the same time.
+func (p *publisher) one(ctx context.Context) error {
+	i := <-p.turn
+	defer func() { p.turn <- i }()
+	event, err := p.publish(ctx, p.endpoints[i])
+	if err != nil {
+		return err
+	}
+	done, _ := p.arrived.LoadOrStore(event.ID, make(chan struct{}))
+	defer p.arrived.Delete(event.ID)
+	select {
+	case <-done.(chan struct{}):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return errors.New(event.ID + " did not arrive within a minute")
+	}
+}
+
+// deliverOne runs one bare workflow and waits for its activity.
+func (b *bareApplication) deliverOne(ctx context.Context) error {
+	id := checkout.NewID("bare")
+	done := make(chan struct{}, 1)
+	b.done.Store(id, done)
+	defer b.done.Delete(id)
+	if _, err := b.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: b.queue},
+		bareDelivery, id); err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%s: %w", id, errPatience)
+	}
+}

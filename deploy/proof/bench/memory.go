@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// memory is the memory of the API and of the worker.
+type memory struct{ api, worker float64 }
+
+func (r *rig) memory() memory {
+	return memory{devstack.ResidentMemory(r.stack.API.PID()), devstack.ResidentMemory(r.stack.Worker.PID())}
+}
+
+// peakMemory watches the memory until ctx ends and returns the highest value of each.
+func (r *rig) peakMemory(ctx context.Context) memory {
+	peak := r.memory()
+	for {
+		select {
+		case <-ctx.Done():
+			return peak
+		case <-time.After(200 * time.Millisecond):
+		}
+		now := r.memory()
+		peak = memory{max(peak.api, now.api), max(peak.worker, now.worker)}
+	}
+}
+
+// memoryUnder returns the memory of API and worker at rest, and the highest value during work.
+func (r *rig) memoryUnder(ctx context.Context, work func() error) (part, error) {
+	rest, watched := r.memory(), make(chan memory, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { watched <- r.peakMemory(ctx) }()
+	err := work()
+	cancel()
+	peak := <-watched
+	of := func(name string, m memory) figure {
+		f := figure{Name: name, Unit: "MB"}
+		for _, s := range []series{one("API", m.api), one("worker", m.worker)} {
+			if !math.IsNaN(s.median()) { // JSON has no NaN
+				f.Series = append(f.Series, s)
+			}
+		}
+		return f
+	}
+	return part{Of: "process", Figures: []figure{of("memory at rest", rest), of("memory under load, at most", peak)}}, err
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/checkout/workflows/runs"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// neighbourhood is a stack with one healthy merchant and many sick ones.
+type neighbourhood struct {
+	*rig
+
+	hanging atomic.Int64 // open requests at hanging endpoints
+}
+
+// neighbours measures the time from publish to receipt at a healthy endpoint: alone, beside the
+// sick ones, and alone again.
+func neighbours(flags *flag.FlagSet) func(context.Context) (report, error) {
+	rate := flags.Int("rate", 5, "healthy deliveries a second")
+	period := flags.Duration("for", 60*time.Second, "how long each phase is measured")
+	sick := flags.Int("sick", 200, "endpoints that hang for 10 s, each with an attempt under way all the time")
+	waiting := flags.Int("waiting", 50_000, "deliveries that wait for their next attempt")
+	return func(ctx context.Context) (report, error) {
+		// Retries wait for hours, so that none is made during the measurement.
+		r, err := newRig(ctx, devstack.Options{RetrySchedule: "12h,12h,12h,12h,12h"})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		n := &neighbourhood{rig: r}
+
+		nobody := func() (func(), error) { return func() {}, nil }
+		var phases []phase
+		hanging := figure{Name: "hanging meanwhile"}
+		measureAll := func() error {
+			for _, beside := range []struct {
+				name  string
+				start func() (stop func(), err error)
+			}{
+				{"alone", nobody},
+				{fmt.Sprintf("beside %d that answer", *sick), func() (func(), error) { return n.beside(ctx, *sick, false) }},
+				{fmt.Sprintf("beside %d that hang, %d waiting", *sick, *waiting), func() (func(), error) {
+					if err := n.wait(ctx, *waiting); err != nil {
+						return nil, err
+					}
+					return n.beside(ctx, *sick, true)
+				}},
+				{fmt.Sprintf("alone again, %d waiting", *waiting), nobody},
+			} {
+				end, err := beside.start()
+				if err != nil {
+					return err
+				}
+				latencies, hang, err := n.measure(ctx, beside.name, *rate, *period)
+				end()
+				if err != nil {
+					return err
+				}
+				phases = append(phases, phase{beside.name, latencies})
+				hanging.Series = append(hanging.Series, one(beside.name, float64(hang)))
+			}
+			return nil
+		}
+		memory, err := r.memoryUnder(ctx, measureAll)
+		if err != nil {
+			return report{}, err
+		}
+		figures := latency(phases...)
+		p99 := &figures[2]
+		p99.Goal = &goal{Value: 2000} // at this p99, a healthy merchant does not notice sick ones
+		at := func(i int) float64 { return p99.median(phases[i].name) }
+		return report{
+			Parts: []part{{Of: "healthy deliveries", Figures: append(figures, hanging)}, memory},
+			Result: fmt.Sprintf(
+				"p99 beside those that hang is %.2f times that beside as many that answer, and %.2f times that alone.",
+				at(2)/at(1), 2*at(2)/(at(0)+at(3)),
+			),
+		}, nil
+	}
+}
+
+// phase holds the measurements of one period.
+type phase struct {
+	name      string
+	latencies []time.Duration // times from publish to receipt
+}
+
+// latency returns the figures of the phases.
+func latency(phases ...phase) []figure {
+	figures := []figure{
+		{Name: "n"},
+		{Name: "p50", Unit: "ms"},
+		{Name: "p99", Unit: "ms"},
+		{Name: "max", Unit: "ms"},
+	}
+	for _, p := range phases {
+		q := quantiles(p.latencies)
+		for i, v := range []float64{float64(len(p.latencies)), ms(q(0.5)), ms(q(0.99)), ms(q(1))} {
+			figures[i].Series = append(figures[i].Series, one(p.name, v))
+		}
+	}
+	return figures
+}
+
+// endpoints registers count endpoints at base, 50 for each merchant.
+func (n *neighbourhood) endpoints(ctx context.Context, base string, count int) ([]webhook.Endpoint, error) {
+	var all []webhook.Endpoint
+	merchant := ""
+	for i := range count {
+		if i%webhook.MaxEndpoints == 0 {
+			merchant = checkout.NewID(checkout.PrefixMerchant)
+			err := n.store.CreateMerchant(ctx, checkout.Merchant{
+				ID: merchant, Name: "Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: 3,
+			}, checkout.ModeTest, nil)
+			if err != nil {
+				return nil, err
+			}
+		}
+		e, err := n.store.CreateEndpoint(ctx, webhook.Endpoint{
+			Ref: checkout.Owner{
+				MerchantID: merchant,
+				Mode:       checkout.ModeTest,
+			}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: fmt.Sprintf("%s/%d", base, i),
+			Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: webhook.NewSecret(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// publish makes an event for one endpoint and starts its delivery.
+func (n *neighbourhood) publish(ctx context.Context, e webhook.Endpoint) (webhook.Event, error) {
+	event, ref, err := n.store.PublishTest(
+		ctx,
+		storage.TestEvent{
+			Owner:      e.Owner,
+			EndpointID: e.ID,
+			SubjectID:  checkout.NewID("test"),
+			Type:       webhook.PayoutSent,
+			Data:       func(time.Time) any { return struct{}{} },
+		},
+	)
+	if err != nil {
+		return event, err
+	}
+	err = n.flows.StartDelivery(ctx, event, ref)
+	for tries := 0; errors.Is(err, runs.ErrOutcomeUnknown) && tries < 10; tries++ {
+		err = n.flows.StartDelivery(ctx, event, ref) // a repetition changes nothing
+	}
+	return event, err
+}
+
+// measure publishes at rate to a healthy endpoint of its own. It returns the time from publish to
+// receipt of each event, and how many other attempts were under way.
+func (n *neighbourhood) measure(
+	ctx context.Context, name string, rate int, period time.Duration,
+) ([]time.Duration, int, error) {
+	fmt.Fprintf(os.Stderr, "%s: measuring for %s\n", name, period)
+	var (
+		published, arrived sync.Map // event id to time.Time
+		group              errgroup.Group
+		elsewhere          int
+	)
+	base, closeServer, err := serve(func(_ http.ResponseWriter, r *http.Request) {
+		arrived.LoadOrStore(r.Header.Get("X-Service-Event-Id"), time.Now())
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer closeServer()
+	healthy, err := n.endpoints(ctx, base, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+
+	ticker := time.NewTicker(time.Second / time.Duration(rate))
+	defer ticker.Stop()
+	for end := time.Now().Add(period); time.Now().Before(end) && ctx.Err() == nil; <-ticker.C {
+		began := time.Now()
+		group.Go(func() error {
+			event, err := n.publish(ctx, healthy[0])
+			published.Store(event.ID, began)
+			return err
+		})
+	}
+
+	elsewhere = int(n.hanging.Load())
+	if err := group.Wait(); err != nil {
+		return nil, 0, err
+	}
+
+	var latencies []time.Duration
+	deadline := time.Now().Add(time.Minute)
+	published.Range(func(id, began any) bool {
+		at, ok := arrived.Load(id)
+		for ; !ok && time.Now().Before(deadline); at, ok = arrived.Load(id) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !ok {
+			err = fmt.Errorf("event %s did not arrive within a minute", id)
+			return false
+		}
+		latencies = append(latencies, at.(time.Time).Sub(began.(time.Time)))
+		return true
+	})
+	return latencies, elsewhere, err
+}
+
+// wait publishes count deliveries to endpoints that refuse connections. It returns when all of them
+// wait for their next attempt.
+func (n *neighbourhood) wait(ctx context.Context, count int) error {
+	if count == 0 {
+		return nil
+	}
+
+	base, closeServer, err := serve(nil)
+	if err != nil {
+		return err
+	}
+
+	closeServer() // from now on the port refuses connections
+	endpoints, err := n.endpoints(ctx, base, min(count, 200))
+	if err != nil {
+		return err
+	}
+
+	group, publishing := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for i := range count {
+		if publishing.Err() != nil {
+			break
+		}
+		if i%500 == 0 {
+			fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d", i, count)
+		}
+		group.Go(func() error {
+			_, err := n.publish(publishing, endpoints[i%len(endpoints)])
+			return err
+		})
+	}
+
+	fmt.Fprintf(os.Stderr, "\rwaiting retries: %d of %d\n", count, count)
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return n.tidy(ctx)
+}
+
+// tidy makes PostgreSQL do its maintenance at once. After so many rows it would work for minutes
+// and disturb the measurement, and no neighbour causes that.
+func (n *neighbourhood) tidy(ctx context.Context) error {
+	for _, database := range []string{"", "temporal", "temporal_visibility"} {
+		config, err := pgx.ParseConfig(n.stack.DatabaseURL())
+		if err != nil {
+			return err
+		}
+		config.Database = cmp.Or(database, config.Database)
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `VACUUM (ANALYZE)`)
+		if err == nil {
+			_, err = conn.Exec(ctx, `CHECKPOINT`)
+		}
+		_ = conn.Close(ctx) // nothing was written
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beside publishes to each of count endpoints until stop is called. It publishes so often that a
+// hanging endpoint always has an attempt under way.
+func (n *neighbourhood) beside(ctx context.Context, count int, hang bool) (stop func(), err error) {
+	base, closeServer, err := serve(func(_ http.ResponseWriter, r *http.Request) {
+		if !hang {
+			return
+		}
+		n.hanging.Add(1)
+		defer n.hanging.Add(-1)
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the sender has gone
+		<-r.Context().Done()
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	endpoints, err := n.endpoints(ctx, base, count)
+	if err != nil {
+		closeServer()
+		return nil, err
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for i, e := range endpoints {
+		group.Go(func() {
+			pause := time.Duration(i) * webhook.ResponseTimeout / time.Duration(count) // spread
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(pause):
+				}
+				_, _ = n.publish(ctx, e) // after an error, the next one follows
+				pause = webhook.ResponseTimeout
+			}
+		})
+	}
+
+	time.Sleep(2 * webhook.ResponseTimeout) // until all endpoints have attempts
+	return func() {
+		cancel()
+		group.Wait()
+		closeServer()
+	}, nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// paid measures whole sessions: each is created, paid on the page, and ends when checkout.completed
+// and payout.sent are received. It compares with a bare Temporal application of the same shape
+// whose activities do nothing.
+func paid(flags *flag.FlagSet) func(context.Context) (report, error) {
+	p := pace{rounds: 5, period: 10 * time.Second, clients: 12}
+	p.addFlags(flags)
+	return func(ctx context.Context) (report, error) {
+		r, err := newRig(ctx, devstack.Options{})
+		if err != nil {
+			return report{}, err
+		}
+		defer r.stop()
+		bare, err := newBare("bare", r.temporal)
+		if err != nil {
+			return report{}, err
+		}
+		defer bare.worker.Stop()
+		customers := r.newCustomers(p.clients)
+		go customers.listen(ctx)
+		ways := []*way{
+			{name: "paid session", do: customers.payOne},
+			{name: "bare Temporal, no-op activities", do: bare.payOne},
+		}
+		memory, err := r.memoryUnder(ctx, func() error { return r.interleave(ctx, p, ways...) })
+		if err != nil {
+			return report{}, err
+		}
+		return report{
+			Parts: []part{{Of: "way", Figures: compared(ways...)}, where(ways...), memory},
+			Result: fmt.Sprintf(
+				"The service does %.2f times as many whole sessions a second as the bare application.",
+				ratio(ways[0], ways[1]),
+			),
+		}, nil
+	}
+}
+
+// customers pay sessions and wait until the merchant has the events.
+type customers struct {
+	*rig
+	create func(context.Context) (string, error)
+	http   *http.Transport
+
+	mu      sync.Mutex
+	waiting map[string]*told // by session
+}
+
+// told holds the events for which the merchant still waits.
+type told struct {
+	left int
+	done chan struct{}
+}
+
+func (r *rig) newCustomers(clients int) *customers {
+	return &customers{
+		rig: r, create: r.createOverREST(clients),
+		http:    &http.Transport{MaxIdleConnsPerHost: 2 * clients},
+		waiting: map[string]*told{},
+	}
+}
+
+var sessionOfEvent = regexp.MustCompile(`"session_id":"(cs_[0-9a-z]{26})"`)
+
+// listen notes the arrivals at the demo merchant's receiver until ctx ends.
+func (c *customers) listen(ctx context.Context) {
+	seen := 0
+	for {
+		arrivals, more := c.stack.Receiver.Arrivals()
+		for _, a := range arrivals[seen:] {
+			if found := sessionOfEvent.FindSubmatch(a.Body); found != nil && !a.Duplicate {
+				c.arrived(string(found[1]))
+			}
+		}
+		seen = len(arrivals)
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *customers) arrived(session string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.waiting[session]; w != nil {
+		if w.left--; w.left == 0 {
+			close(w.done)
+			delete(c.waiting, session)
+		}
+	}
+}
+
+// patience is how long one session may take before the benchmark gives up.
+const patience = time.Minute
+
+var errPatience = errors.New("the events did not arrive within a minute")
+
+// payOne runs one session from its creation to its two events.
+func (c *customers) payOne(ctx context.Context) error {
+	id, err := c.create(ctx)
+	if err != nil {
+		return err
+	}
+	w := &told{left: 2, done: make(chan struct{})}
+	c.mu.Lock()
+	c.waiting[id] = w
+	c.mu.Unlock()
+	if err := c.pay(ctx, id); err != nil {
+		return err
+	}
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return fmt.Errorf("%s: %w", id, errPatience)
+	}
+}
+
+// pay sends the page's form as a browser does.
+func (c *customers) pay(ctx context.Context, id string) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	form := url.Values{
+		"card_number": {"4242424242424242"},
+		"exp":         {"12/40"},
+		"cvc":         {"123"},
+		"email":       {"ann@example.com"},
+	}
+	request, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, c.stack.PageURL()+"/"+id, strings.NewReader(form.Encode()),
+	)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := (&http.Client{Transport: c.http, Jar: jar}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("pay %s: %s: %.200s: %w", id, answer.Status, text, err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"text/tabwriter"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/proof/chaos/invariant"
+)
+
+const checkUsage = `usage: go run ./deploy/proof/chaos check [flags]
+
+Reads everything that the service keeps in PostgreSQL and Temporal and, when
+given, what its receivers logged. Says on standard output what does not agree, a
+line for each violation, and then a table of all that was checked. Changes
+nothing, and may run beside a running service: a delivery that moves meanwhile
+is passed over where two witnesses are compared. It is meant for when everything
+has come to rest; -wait waits for that.
+
+Where it reads is what the service itself is told: the settings DATABASE_URL
+(needed), TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and CHECKOUT_DELIVERY_RETENTION.
+For a local stack:
+
+  export $(xargs < DATA/environment)        # DATA: -data of devstack
+  go run ./deploy/proof/chaos check -receiver-log DATA/receiver.jsonl
+
+Exit status: 0 nothing is wrong, 1 there are violations, 2 it could not be found
+out ("go run" makes 1 of both; "go build ./deploy/proof/chaos" does not).
+
+`
+
+// checkOptions are the flags and settings of check.
+type checkOptions struct {
+	config.Stores
+	sources invariant.Sources
+	wait    time.Duration
+	json    bool
+}
+
+// parseCheck reads flags and settings. Its errors say how to correct the call.
+func parseCheck(args, environment []string, help io.Writer) (checkOptions, error) {
+	var o checkOptions
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.Usage = func() {
+		fmt.Fprint(help, checkUsage)
+		flags.PrintDefaults()
+	}
+
+	flags.Func(
+		"receiver-log",
+		"`FILE` of a receiver's log, or a directory of files *.jsonl; may be given several times. Without one, what needs it is not checked",
+		func(path string) error {
+			o.sources.ReceiverLogs = append(o.sources.ReceiverLogs, path)
+			return nil
+		},
+	)
+	scheduleText := flags.String(
+		"schedule",
+		env.ToMap(environment)["CHECKOUT_TEST_RETRY_SCHEDULE"],
+		"retry `DELAYS` of test deliveries while they were made, such as 5s,10s,15s,20s,30s; default 30s,5m,30m,2h,12h, or CHECKOUT_TEST_RETRY_SCHEDULE. Live ones have no other",
+	)
+	flags.BoolVar(
+		&o.sources.Strict, "strict", false,
+		"also call an attempt that came more than 10.5 s late a violation: right when nothing was away for that long",
+	)
+	flags.DurationVar(&o.wait, "wait", 0, "how long to wait for everything to come to rest")
+	flags.BoolVar(&o.json, "json", false, "write one JSON object instead of lines and a table")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unknown argument %q; -help lists the flags", flags.Arg(0))
+	}
+
+	schedule, err := config.ParseSchedule(*scheduleText)
+	if err != nil {
+		return o, fmt.Errorf("-schedule %w", err)
+	}
+	if o.Stores, err = config.LoadStores(environment); err != nil {
+		return o, fmt.Errorf("settings:\n%w", err)
+	}
+
+	// One connection keeps its session, so it must not go through PgBouncer.
+	o.sources.DatabaseURL = cmp.Or(o.Pooler.DirectURL, o.DatabaseURL)
+	o.sources.Namespace = o.Temporal.Namespace
+	o.sources.Schedule, o.sources.DeliveryRetention = schedule, o.Schedules.DeliveryRetention
+	return o, nil
+}
+
+// report is the result of check.
+type report struct {
+	At         time.Time          `json:"at"`
+	Unsettled  string             `json:"unsettled,omitempty"` // work still in progress
+	Moved      int                `json:"moved"`               // deliveries that changed during the check
+	Violations int                `json:"violations"`
+	Invariants []invariant.Result `json:"invariants"`
+}
+
+// check gathers the facts, checks them and writes the report. It returns errViolated when an
+// invariant is violated.
+func check(ctx context.Context, o checkOptions, out, progress io.Writer) error {
+	began := time.Now()
+	o.sources.Progress = func(text string) {
+		fmt.Fprintf(progress, "%6.1f s  %s\n", time.Since(began).Seconds(), text)
+	}
+
+	var (
+		r   report
+		err error
+	)
+	if r.Unsettled, err = settle(ctx, o); err != nil {
+		return err
+	}
+
+	options, err := o.Temporal.Options()
+	if err != nil {
+		return err
+	}
+	options.Logger = log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	if o.sources.Temporal, err = client.DialContext(ctx, options); err != nil {
+		return fmt.Errorf("no answer from Temporal at %s: %w", o.Temporal.Address, err)
+	}
+	defer o.sources.Temporal.Close()
+	facts, err := invariant.Gather(ctx, o.sources)
+	if err != nil {
+		return err
+	}
+
+	r.At, r.Invariants = facts.At, invariant.Check(facts)
+	for _, d := range facts.Deliveries {
+		if d.Moved {
+			r.Moved++
+		}
+	}
+
+	for _, i := range r.Invariants {
+		r.Violations += len(i.Violations)
+	}
+	if o.json {
+		err = json.NewEncoder(out).Encode(r)
+	} else {
+		err = r.print(out)
+	}
+	if err == nil && r.Violations > 0 {
+		err = errViolated
+	}
+	return err
+}
+
+// settle waits until everything has come to rest, within the time allowed. It returns the work that
+// has not, in words.
+func settle(ctx context.Context, o checkOptions) (string, error) {
+	conn, err := pgx.Connect(ctx, o.sources.DatabaseURL)
+	if err != nil {
+		return "", errors.New("no answer from PostgreSQL; is DATABASE_URL right?") // the error may quote the URL
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	for end := time.Now().Add(o.wait); ; {
+		words, err := invariant.Unsettled(ctx, conn)
+		if err != nil || words == "" || time.Now().After(end) {
+			return words, err
+		}
+		o.sources.Progress("waiting: " + words)
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(min(2*time.Second, time.Until(end)+time.Millisecond)):
+		}
+	}
+}
+
+// print writes the violations, then the table: a reader looks at the end first.
+func (r report) print(out io.Writer) error {
+	for _, i := range r.Invariants {
+		for _, v := range i.Violations {
+			fmt.Fprintf(out, "%2d  %s  %s\n", i.Number, v.ID, v.Text)
+		}
+	}
+	if r.Violations > 0 {
+		fmt.Fprintln(out)
+	}
+
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "invariant\tchecked\tviolations\t")
+	for _, i := range r.Invariants {
+		if i.NotChecked != "" {
+			fmt.Fprintf(table, "%d\t–\t–\t  not checked: %s\n", i.Number, i.NotChecked)
+			continue
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d\t  %s\n", i.Number, i.Checked, len(i.Violations), i.Title)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if r.Unsettled != "" {
+		fmt.Fprintf(out, "\nnot at rest: %s\n", r.Unsettled)
+	}
+	if r.Moved > 0 {
+		fmt.Fprintf(out, "%d deliveries moved while they were read and were compared with nobody\n", r.Moved)
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Operations that package invariant does not use.
+const (
+	opCreate  = invariant.OpCreate
+	opCancel  = invariant.OpCancel
+	opSteer   = "steer" // hold, resume, retry_now or replay of a delivery
+	opRetry   = "retry" // a failed payout
+	opPage    = "page"  // read the customer's page
+	opConfirm = "3-D Secure"
+)
+
+// call is one request that a client makes.
+type call struct {
+	op, key, id        string
+	method, path, body string
+	api                int // 1 or 2; 0: either
+}
+
+// answer is the answer to a call.
+type answer struct {
+	status int // 0: no answer
+	body   []byte
+	at     *url.URL // of a page: its URL after the redirects
+}
+
+// field returns a string member of the JSON body; "" for anything else.
+func (a answer) field(name string) string {
+	var object map[string]any
+	_ = json.Unmarshal(a.body, &object) // a body that is not JSON has no fields
+	text, _ := object[name].(string)
+	return text
+}
+
+// clientTimeout is longer than the service may take for an answer.
+const clientTimeout = 14 * time.Second
+
+var browser = &http.Client{
+	Timeout:   clientTimeout,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second},
+}
+
+// call makes one request to the REST API and records the outcome.
+func (c *chaos) call(ctx context.Context, m *merchant, what call) answer {
+	api := what.api - 1
+	if api < 0 {
+		api = rand.IntN(len(c.rig.apis)) //nolint:gosec // which of two processes
+	}
+	header := http.Header{"Authorization": {"Bearer " + m.key}}
+	if what.body != "" {
+		header.Set("Content-Type", "application/json")
+	}
+	if what.key != "" {
+		header.Set("Idempotency-Key", what.key)
+	}
+	began := time.Now()
+	got := request(ctx, what.method, c.rig.apis[api]+what.path, header, what.body)
+	id := what.id
+	if id == "" && got.status < 300 {
+		id = got.field("id")
+	}
+	told := checkout.Status("")
+	if what.op != opSteer {
+		told = checkout.Status(got.field("status"))
+	}
+	c.note(
+		invariant.Call{
+			Op:         what.op,
+			MerchantID: m.id,
+			Key:        what.key,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+			Told:       told,
+		},
+	)
+	return got
+}
+
+// request makes one request and follows redirects.
+func request(ctx context.Context, method, address string, header http.Header, body string) answer {
+	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return answer{}
+	}
+	req.Header = header
+	invariant.AddHeaderCanaries(req.Header)
+	res, err := browser.Do(req)
+	if err != nil {
+		return answer{}
+	}
+	defer func() { _ = res.Body.Close() }() // the body was read
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return answer{}
+	}
+	return answer{res.StatusCode, text, res.Request.URL}
+}
+
+// create creates a session. It repeats the request with the same key until an answer gives the
+// outcome, at most tries times. Without such an answer it returns "".
+func (c *chaos) create(
+	ctx context.Context, m *merchant, key, body string, tries int, api ...int,
+) (id string, expiresAt time.Time) {
+	what := call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: body}
+	for n := range tries {
+		if len(api) > 0 && n < 3 {
+			what.api = api[0]
+		} else {
+			what.api = 0
+		}
+		got := c.call(ctx, m, what)
+		if got.status == http.StatusCreated {
+			expiresAt, _ = time.Parse(time.RFC3339, got.field("expires_at")) // always there
+			return got.field("id"), expiresAt
+		}
+		if got.status == http.StatusConflict && got.field("error") == "order_id_in_use" {
+			return "", time.Time{}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		pause(ctx, min(500*time.Millisecond<<min(n, 4), 4*time.Second)) // back off as a polite client does
+	}
+	return "", time.Time{}
+}
+
+const customerEmail = "ann@example.com"
+
+// pay sends the hosted page's form, confirms at the bank if asked, and reads the session's status
+// from the page.
+func (c *chaos) pay(ctx context.Context, m *merchant, id, card string) {
+	got := c.sendForm(ctx, m, id, url.Values{
+		"card_number": {card},
+		"exp":         {"12/40"},
+		"cvc":         {"123"},
+		"email":       {customerEmail},
+	})
+	if got.at != nil && strings.Contains(got.at.Path, "/sandbox/3ds/") {
+		c.confirm(ctx, m, id, got.at.String())
+	}
+	c.look(ctx, m, id)
+}
+
+// sendForm sends the hosted page's form.
+func (c *chaos) sendForm(ctx context.Context, m *merchant, id string, form url.Values) answer {
+	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	began := time.Now()
+	got := request(ctx, http.MethodPost, page+"/"+id, header, form.Encode())
+	c.note(
+		invariant.Call{
+			Op:         invariant.OpPay,
+			MerchantID: m.id,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+		},
+	)
+	return got
+}
+
+// confirm answers the bank's question with yes.
+func (c *chaos) confirm(ctx context.Context, m *merchant, id, address string) {
+	c.answerBank(ctx, m, id, address, "confirm")
+}
+
+// answerBank answers the bank's question, and goes back to the shop.
+func (c *chaos) answerBank(ctx context.Context, m *merchant, id, address, said string) {
+	began := time.Now()
+	got := request(
+		ctx, http.MethodPost, address,
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, "answer="+said,
+	)
+	c.note(
+		invariant.Call{Op: opConfirm, MerchantID: m.id, ID: id, At: began, EndedAt: time.Now(), Status: got.status},
+	)
+}
+
+// look reads the session's status from the customer's page or the REST API.
+func (c *chaos) look(ctx context.Context, m *merchant, id string) {
+	if rand.IntN(2) == 0 { //nolint:gosec // who is asked
+		c.call(ctx, m, call{op: invariant.OpGet, id: id, method: http.MethodGet, path: "/v1/checkout/" + id})
+		return
+	}
+	began := time.Now()
+	page := c.rig.pages[rand.IntN(len(c.rig.pages))] //nolint:gosec // which of two processes
+	got := request(ctx, http.MethodGet, page+"/"+id+"/status", http.Header{}, "")
+	told := checkout.Status("")
+	if got.status == http.StatusOK {
+		told = checkout.Status(got.field("status"))
+	}
+	c.note(
+		invariant.Call{
+			Op:         opPage,
+			MerchantID: m.id,
+			ID:         id,
+			At:         began,
+			EndedAt:    time.Now(),
+			Status:     got.status,
+			Told:       told,
+		},
+	)
+}
+
+// end asks the REST API to expire or advance a session. It repeats the request while the outcome is
+// unknown.
+func (c *chaos) end(ctx context.Context, m *merchant, op, id string) {
+	path := map[string]string{invariant.OpExpire: "/v1/checkout/" + id + "/expire",
+		invariant.OpAdvance: "/v1/test/checkout/" + id + "/advance"}[op]
+	for n := range 6 {
+		got := c.call(ctx, m, call{op: op, id: id, method: http.MethodPost, path: path})
+		if got.status != 0 && got.status < 500 {
+			return
+		}
+		pause(ctx, time.Duration(n+1)*300*time.Millisecond)
+	}
+}
+
+// note records a call.
+func (c *chaos) note(made invariant.Call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, made)
+}
+
+// noteOperator records an operator's request to Temporal before it is made. Its outcome is not
+// known at that time.
+func (c *chaos) noteOperator(op, id string) {
+	now := time.Now()
+	c.note(invariant.Call{Op: op, ID: id, At: now, EndedAt: now, Status: http.StatusAccepted})
+}
+
+// list returns the ids of the deliveries that match a filter, newest first.
+func (c *chaos) list(ctx context.Context, m *merchant, filter string) []string {
+	got := c.call(ctx, m, call{op: "list", method: http.MethodGet, path: "/v1/deliveries?limit=20&" + filter})
+	var page struct {
+		Data []struct{ ID string }
+	}
+	_ = json.NewDecoder(bytes.NewReader(got.body)).Decode(&page) // a refusal has no list
+	ids := make([]string, 0, len(page.Data))
+	for _, d := range page.Data {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}

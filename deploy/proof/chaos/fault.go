@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+)
+
+// faultKind is one way to break the rig. The comment at each kind has its numbers in the fault
+// matrix.
+type faultKind struct {
+	name   string
+	weight int    // frequency, relative to the others
+	part   string // the kind of part that the fault breaks and locks; "" for none
+	// inject breaks something, waits, and repairs it. It returns false when it found nothing to
+	// break.
+	inject func(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool
+}
+
+func (k faultKind) often() int { return k.weight }
+
+// faultKinds are all kinds, by name.
+var faultKinds = []faultKind{
+	{"api-kill", 3, "api", killed},                          // A1, A2
+	{"api-term", 2, "api", stopped},                         // A3
+	{"api-pause", 2, "api", paused(5 * time.Second)},        // A4
+	{"worker-kill", 4, "worker", killed},                    // B1, B2, B3
+	{"worker-term", 2, "worker", stopped},                   // B4
+	{"worker-pause", 2, "worker", paused(12 * time.Second)}, // B5
+	{"temporal-kill", 1, "temporal", killed},                // C1, C5
+	{"temporal-term", 1, "temporal", stopped},
+	{"temporal-pause", 1, "temporal", paused(8 * time.Second)}, // C3
+	{"postgres-kill", 1, "postgres", killed},
+	{"postgres-immediate", 2, "postgres", stopped},                           // D1
+	{"postgres-pause", 1, "postgres", paused(5 * time.Second)},               // D3
+	{"backends-terminated", 3, "", terminateBackends},                        // D4
+	{"connections-exhausted", 1, "", exhaustConnections},                     // D5
+	{"row-lock", 3, "", lockRows},                                            // D7
+	{"client-disconnect", 2, "", disconnectClients},                          // A5
+	{"net-cut", 2, "", onLink(linkCut, 500*time.Millisecond, 5*time.Second)}, // G
+	{
+		"net-outage",
+		1,
+		"",
+		onLink(linkCut, 11*time.Second, 14*time.Second),
+	}, // D2: longer than a decision may take
+	{"net-blackhole", 2, "", onLink(linkBlackHole, time.Second, 6*time.Second)}, // G
+	{"net-delay", 2, "", onLink(linkDelays, 2*time.Second, 5*time.Second)},      // G
+	{"net-reset", 3, "", resetLink},                                             // D9
+	{"run-terminated", 3, "", operate(terminateRun)},                            // C8
+	{"run-canceled", 2, "", operate(cancelRun)},
+	{"run-reset", 3, "", operate(resetRun)},                     // C9
+	{"twice-terminate", 2, "", decideTwice(terminateRun)},       // C8, D7
+	{"twice-reset", 2, "", decideTwice(terminateRun, resetRun)}, // C9, D7
+}
+
+// kindsNamed returns the kinds with these names, separated by commas; "" means all kinds. Only a run
+// with live mode has the kinds of liveFaultKinds, and the enemy's moves.
+func kindsNamed(names string, live bool) ([]faultKind, error) {
+	all := faultKinds
+	if live {
+		all = slices.Concat(faultKinds, liveFaultKinds, enemyKinds)
+	}
+	if names == "" {
+		return all, nil
+	}
+	var chosen []faultKind
+	for name := range strings.SplitSeq(names, ",") {
+		found := false
+		for _, k := range all {
+			if k.name == name || strings.HasPrefix(k.name, name+"-") {
+				chosen, found = append(chosen, k), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no kind %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+// between returns a random duration.
+func between(random *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(random.Int64N(int64(to-from)))
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func killed(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+	p.kill()
+	pause(ctx, between(random, 0, 2*time.Second))
+	c.rig.again(ctx, p)
+	return true
+}
+
+func stopped(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+	p.stop()
+	pause(ctx, between(random, 0, 2*time.Second))
+	c.rig.again(ctx, p)
+	return true
+}
+
+// paused stops a process for one second to longest and then continues it. The process then works
+// with old knowledge.
+func paused(longest time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, _ *chaos, p *part, random *rand.Rand) bool {
+		pids := family(p.pid())
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the child has ended
+		}
+		pause(ctx, between(random, time.Second, longest))
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGCONT) // as above
+		}
+		return true
+	}
+}
+
+// inPostgres runs do with an operator's connection to PostgreSQL.
+func inPostgres(ctx context.Context, c *chaos, do func(*pgx.Conn) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // closing ends the fault
+	return do(conn) == nil
+}
+
+func terminateBackends(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+	return inPostgres(ctx, c, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(
+			ctx,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`,
+		)
+		return err
+	})
+}
+
+func exhaustConnections(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	var held []*pgx.Conn
+	for range 300 {
+		limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+		conn, err := pgx.Connect(limited, c.rig.databaseURL)
+		cancel()
+		if err != nil {
+			break
+		}
+		held = append(held, conn)
+	}
+	pause(ctx, between(random, time.Second, 4*time.Second))
+	for _, conn := range held {
+		_ = conn.Close(context.WithoutCancel(ctx)) // nothing was written
+	}
+	return len(held) > 0
+}
+
+// lockRows locks the rows of pending sessions for longer than the service waits for a lock.
+func lockRows(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the locks end with it
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return false
+	}
+	tag, err := tx.Exec(
+		ctx,
+		`SELECT FROM checkout_session WHERE status = 'pending' ORDER BY id DESC LIMIT 20 FOR UPDATE SKIP LOCKED`,
+	)
+	pause(ctx, between(random, 2*time.Second, 7*time.Second))
+	return err == nil && tag.RowsAffected() > 0
+}
+
+// disconnectClients makes clients disconnect during a request. Each client repeats the request with
+// the same key, so that only one session is created.
+func disconnectClients(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	var all sync.WaitGroup
+	for range 8 {
+		m := c.merchants[random.IntN(len(c.merchants))]
+		key, patience := c.nextKey(), between(random, time.Millisecond, 60*time.Millisecond)
+		all.Go(func() {
+			for range 3 {
+				limited, cancel := context.WithTimeout(ctx, patience)
+				c.call(
+					limited, m,
+					call{op: opCreate, key: key, method: http.MethodPost, path: "/v1/checkout", body: m.terms(key, "", "")},
+				)
+				cancel()
+			}
+			c.create(ctx, m, key, m.terms(key, "", ""), 20)
+		})
+	}
+	all.Wait()
+	return true
+}
+
+func onLink(f linkFault, from, to time.Duration) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		l := c.rig.links[random.IntN(len(c.rig.links))]
+		l.set(f)
+		pause(ctx, between(random, from, to))
+		l.set(linkPasses)
+		return true
+	}
+}
+
+func resetLink(_ context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	c.rig.links[random.IntN(len(c.rig.links))].reset()
+	return true
+}
+
+// operate makes an operator act on a run of a session or a delivery, open or closed.
+func operate(
+	do func(ctx context.Context, c *chaos, workflowID string) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		table := []string{"checkout_session", "webhook_delivery"}[random.IntN(2)]
+		status := []string{"status = 'pending'", "status <> 'pending'"}[random.IntN(2)]
+		id, err := query[string](
+			ctx,
+			c.rig,
+			`SELECT id FROM (SELECT id FROM `+table+` WHERE `+status+` ORDER BY id DESC LIMIT 40) x ORDER BY random() LIMIT 1`,
+		)
+		if err != nil {
+			return false
+		}
+		err = do(ctx, c, id)
+		return err == nil || errors.Is(err, context.DeadlineExceeded)
+	}
+}
+
+func terminateRun(ctx context.Context, c *chaos, id string) error {
+	c.noteOperator(invariant.OpTerminate, id)
+	return c.rig.temporal.TerminateWorkflow(ctx, id, "", "chaos")
+}
+
+func cancelRun(ctx context.Context, c *chaos, id string) error {
+	c.noteOperator(opCancel, id)
+	return c.rig.temporal.CancelWorkflow(ctx, id, "")
+}
+
+// resetRun resets a run to its first workflow task. For half of the sessions whose time is over, it
+// drops the received messages, as the UI offers. The new run then knows of no payment and finds
+// its time over.
+func resetRun(ctx context.Context, c *chaos, id string) error {
+	events := c.rig.temporal.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return err
+		}
+		if e.EventType != enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			continue
+		}
+		described, err := c.rig.temporal.DescribeWorkflowExecution(ctx, id, "")
+		if err != nil {
+			return err
+		}
+		var without []enumspb.ResetReapplyExcludeType
+		forgets, err := query[bool](
+			ctx,
+			c.rig,
+			`SELECT EXISTS (SELECT FROM checkout_session WHERE id = $1 AND status <> 'pending' AND expires_at < clock_timestamp())`,
+			id,
+		)
+		if err != nil {
+			return err
+		}
+		if forgets && id[len(id)-1]%2 == 0 {
+			without = []enumspb.ResetReapplyExcludeType{
+				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL,
+				enumspb.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE,
+			}
+		}
+		c.noteOperator(invariant.OpReset, id)
+		_, err = c.rig.temporal.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
+			Namespace: c.rig.stack.Temporal.Namespace(), RequestId: fmt.Sprint(id, time.Now().UnixNano()),
+			Reason: "chaos", WorkflowTaskFinishEventId: e.EventId,
+			WorkflowExecution: &commonpb.WorkflowExecution{
+				WorkflowId: id,
+				RunId:      described.WorkflowExecutionInfo.Execution.RunId,
+			},
+			ResetReapplyExcludeTypes: without,
+		})
+		return err
+	}
+	return errors.New("no workflow task has completed")
+}

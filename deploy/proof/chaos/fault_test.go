@@ -1,0 +1,353 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+)
+
+func newRandom() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
+// fakePart is a part that notes what is done to it. Its first starts fail.
+type fakePart struct {
+	part
+	did   []string
+	fails int
+	ended chan struct{}
+}
+
+func newPart(name, kind string) *fakePart {
+	f := &fakePart{ended: make(chan struct{})}
+	f.name, f.kind = name, kind
+	end := func(how string) func() {
+		return func() { f.did = append(f.did, how); close(f.ended) }
+	}
+	f.kill, f.stop = end("kill"), end("stop")
+	f.done = func() <-chan struct{} { return f.ended }
+	f.start = func(context.Context) error {
+		if f.fails > 0 {
+			f.fails--
+			f.did = append(f.did, "start in vain")
+			return errors.New("PostgreSQL is away\nand more lines")
+		}
+		f.did, f.ended = append(f.did, "start"), make(chan struct{})
+		return nil
+	}
+	return f
+}
+
+func TestDraw_AKindComesAsOftenAsItsWeightSays(t *testing.T) {
+	t.Parallel()
+	kinds := []faultKind{{name: "rare", weight: 1}, {name: "often", weight: 3}, {name: "never"}}
+	drawn, random := map[string]int{}, newRandom()
+	for range 4000 {
+		drawn[draw(kinds, random).name]++
+	}
+	require.InDelta(t, 1000, drawn["rare"], 150)
+	require.InDelta(t, 3000, drawn["often"], 150)
+	require.Zero(t, drawn["never"])
+}
+
+func TestTake_GivesAPartThatNothingElseBreaks(t *testing.T) {
+	t.Parallel()
+	first, second, other := newPart("API 1", "api"), newPart("API 2", "api"), newPart("worker 1", "worker")
+	c, random := &chaos{rig: &rig{parts: []*part{&first.part, &second.part, &other.part}}}, newRandom()
+	api := faultKind{part: "api"}
+
+	one, ok := c.take(api, random)
+	require.True(t, ok)
+	two, ok := c.take(api, random)
+	require.True(t, ok)
+	require.ElementsMatch(t, []*part{&first.part, &second.part}, []*part{one, two})
+	_, ok = c.take(api, random)
+	require.False(t, ok, "both are broken")
+
+	one.Unlock()
+	two.Unlock()
+	close(first.ended)
+	for range 10 {
+		got, ok := c.take(api, random)
+		require.True(t, ok)
+		require.Equal(t, "API 2", got.name, "the other one ended, and the watcher starts it")
+		got.Unlock()
+	}
+	none, ok := c.take(faultKind{}, random)
+	require.True(t, ok)
+	require.Nil(t, none)
+}
+
+// TestInject_RepairsEveryFaultBeforeItEnds also checks that no two faults break one part at the same time.
+func TestInject_RepairsEveryFaultBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			mu           sync.Mutex
+			broken, most int
+		)
+		slow := func(ctx context.Context, _ *chaos, _ *part, _ *rand.Rand) bool {
+			mu.Lock()
+			broken++
+			most = max(most, broken)
+			mu.Unlock()
+			pause(ctx, 10*time.Second)
+			mu.Lock()
+			broken--
+			mu.Unlock()
+			return true
+		}
+		nothing := func(context.Context, *chaos, *part, *rand.Rand) bool { return false }
+		c := &chaos{
+			runOptions: runOptions{every: time.Second, kinds: []faultKind{{"api-slow", 1, "api", slow}, {"nothing", 1, "", nothing}}},
+			rig:        &rig{parts: []*part{&newPart("API 1", "api").part}}, life: t.Context(), broken: map[string]int{},
+		}
+		load, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c.inject(load)
+		require.Zero(t, broken, "the load ends, and a fault still has its repair")
+		require.Equal(t, 1, most)
+		require.Equal(t, map[string]int{"api-slow": int(c.injected.Load())}, c.broken, "a fault that found nothing does not count")
+		require.Greater(t, c.broken["api-slow"], 2)
+	})
+}
+
+func TestKilledAndStopped_StartThePartUntilItRuns(t *testing.T) {
+	t.Parallel()
+	for how, fault := range map[string]func(context.Context, *chaos, *part, *rand.Rand) bool{"kill": killed, "stop": stopped} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			p := newPart("worker 1", "worker")
+			p.fails = 2
+			require.True(t, fault(t.Context(), &chaos{rig: &rig{out: &out}}, &p.part, newRandom()))
+			require.Equal(t, []string{how, "start in vain", "start in vain", "start"}, p.did)
+			require.Equal(t, strings.Repeat("worker 1 does not start yet: PostgreSQL is away\n", 2), out.String())
+		})
+	}
+}
+
+// TestWatch_StartsWhatEndedByItself leaves a part alone that a fault has locked.
+func TestWatch_StartsWhatEndedByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dead, broken, fine := newPart("API 1", "api"), newPart("API 2", "api"), newPart("worker 1", "worker")
+		close(dead.ended)
+		broken.Lock()
+		close(broken.ended)
+		c := &chaos{rig: &rig{parts: []*part{&dead.part, &broken.part, &fine.part}, out: io.Discard}, out: io.Discard}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		c.rig.watch(ctx, c.ended)
+		require.Equal(t, []string{"API 1"}, c.exits)
+		require.Equal(t, []string{"start"}, dead.did)
+		require.Empty(t, broken.did)
+		require.Empty(t, fine.did)
+	})
+}
+
+// state returns the letter of a process's state in Linux: S sleeps, T is stopped.
+func state(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // a process that has ended has no state
+	_, after, _ := strings.Cut(string(text), ") ")
+	letter, _, _ := strings.Cut(after, " ")
+	return letter
+}
+
+func TestPaused_StopsAProcessWithItsChildrenAndContinuesThem(t *testing.T) {
+	t.Parallel()
+	shell := exec.Command("sh", "-c", "sleep 600 & sleep 600 & wait")
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, shell.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) // the group is this test's own
+		_ = shell.Wait()                                      // it was killed
+	})
+	all := func(want string) func() bool {
+		return func() bool {
+			pids := family(shell.Process.Pid)
+			for _, pid := range pids {
+				if state(pid) != want {
+					return false
+				}
+			}
+			return len(pids) == 3
+		}
+	}
+	require.Eventually(t, all("S"), time.Minute, 5*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() {
+		p := &part{pid: func() int { return shell.Process.Pid }}
+		ended <- paused(10*time.Minute)(ctx, nil, p, newRandom())
+	}()
+	require.Eventually(t, all("T"), time.Minute, 5*time.Millisecond)
+	cancel()
+	require.True(t, <-ended)
+	require.Eventually(t, all("S"), time.Minute, 5*time.Millisecond)
+}
+
+func TestOnLink_EndsItsFault(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []linkFault{linkCut, linkBlackHole, linkDelays} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &link{}
+			began := time.Now()
+			c := &chaos{rig: &rig{links: []*link{l}}}
+			ended := make(chan bool, 1)
+			go func() { ended <- onLink(fault, 2*time.Second, 5*time.Second)(t.Context(), c, nil, newRandom()) }()
+			time.Sleep(time.Second)
+			require.Equal(t, fault, l.current())
+			require.True(t, <-ended)
+			require.Equal(t, linkPasses, l.current())
+			require.InDelta(t, 3.5, time.Since(began).Seconds(), 1.6)
+		})
+	}
+}
+
+// newDatabase puts a pending and an expired session into a database.
+func newDatabase(t *testing.T, url string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	_, err = conn.Exec(t.Context(), `
+		INSERT INTO merchant (id, name, plan, fee_basis_points, payment_attempts, order_id_guard, created_at)
+		VALUES ('mer_1', 'Shop', 'standard', 100, 3, false, now());
+		INSERT INTO checkout_session (id, merchant_id, mode, amount, currency, payout_currency, status, metadata, max_attempts, created_at, expires_at, ended_at)
+		SELECT 'cs_' || status, 'mer_1', 'test', 1000, 'USD', 'USDC', status, '{}', 3, now(), now() + interval '1 h',
+			CASE WHEN status = 'expired' THEN now() END
+		FROM unnest(ARRAY['pending', 'expired']) status`)
+	require.NoError(t, err)
+}
+
+func TestOperate_ActsOnRunsOfOpenAndEndedSessions(t *testing.T) {
+	t.Parallel()
+	url := pgtemp.ForTest(t, storage.Migrate)
+	newDatabase(t, url)
+	c, random := &chaos{rig: &rig{databaseURL: url}}, newRandom()
+	acted := map[string]bool{}
+	var answer error
+	fault := operate(func(_ context.Context, _ *chaos, id string) error { acted[id] = true; return answer })
+	found := 0
+	for range 40 {
+		if fault(t.Context(), c, nil, random) {
+			found++
+		}
+	}
+	require.Equal(t, map[string]bool{"cs_pending": true, "cs_expired": true}, acted)
+	require.Greater(t, found, 5)
+	require.Less(t, found, 35, "there is no delivery, and then nothing was broken")
+
+	answer = errors.New("the run has ended")
+	for range 10 {
+		require.False(t, fault(t.Context(), c, nil, random))
+	}
+	answer = fmt.Errorf("terminate: %w", context.DeadlineExceeded)
+	happened := false
+	for range 10 {
+		happened = fault(t.Context(), c, nil, random) || happened
+	}
+	require.True(t, happened, "nobody knows whether it happened, so it counts")
+}
+
+func TestLockRows_LocksPendingSessionsUntilItEnds(t *testing.T) {
+	t.Parallel()
+	url := pgtemp.ForTest(t, storage.Migrate)
+	newDatabase(t, url)
+	c := &chaos{rig: &rig{databaseURL: url}}
+	free := func(want string) func() bool {
+		return func() bool {
+			got, err := query[string](t.Context(), c.rig, `
+				SELECT coalesce(string_agg(id, ' ' ORDER BY id), '')
+				FROM (SELECT id FROM checkout_session FOR UPDATE SKIP LOCKED) x`)
+			return err == nil && got == want
+		}
+	}
+	require.Eventually(t, free("cs_expired cs_pending"), time.Minute, 5*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	locked := make(chan bool)
+	go func() {
+		done := false
+		for !done && ctx.Err() == nil { // it skips the row while free looks at it
+			done = lockRows(ctx, c, nil, newRandom())
+		}
+		locked <- done
+	}()
+	require.Eventually(t, free("cs_expired"), time.Minute, 5*time.Millisecond)
+	cancel()
+	require.True(t, <-locked)
+	require.Eventually(t, free("cs_expired cs_pending"), time.Minute, 5*time.Millisecond)
+}
+
+// TestTerminateBackends_EndsConnections has a server of its own, because the fault ends everybody's connections.
+func TestTerminateBackends_EndsConnections(t *testing.T) {
+	t.Parallel()
+	server, err := pgtemp.Start(t.Context(), pgtemp.Options{Throwaway: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Stop() }) // a throwaway server
+	c := &chaos{rig: &rig{databaseURL: server.URL("postgres")}}
+	conn, err := pgx.Connect(t.Context(), c.rig.databaseURL)
+	require.NoError(t, err)
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	require.NoError(t, conn.Ping(t.Context()))
+	require.True(t, terminateBackends(t.Context(), c, nil, nil))
+	require.ErrorContains(t, conn.Ping(t.Context()), "57P01", "terminated by an administrator")
+
+	require.NoError(t, server.Stop())
+	require.False(t, terminateBackends(t.Context(), c, nil, nil), "nobody is there to be ended")
+}
+
+// operatorDouble is Temporal, which notes what an operator asks for.
+type operatorDouble struct {
+	client.Client
+	asked []string
+}
+
+func (d *operatorDouble) SignalWorkflow(_ context.Context, id, _, name string, _ any) error {
+	d.asked = append(d.asked, name+" "+id)
+	return nil
+}
+
+func (d *operatorDouble) TerminateWorkflow(_ context.Context, id, _, _ string, _ ...any) error {
+	d.asked = append(d.asked, "terminate "+id)
+	return nil
+}
+
+func (d *operatorDouble) CancelWorkflow(_ context.Context, id, _ string) error {
+	d.asked = append(d.asked, "cancel "+id)
+	return nil
+}
+
+// TestOperator_IsNotedBeforeItActs checks the notes that excuse a run which ended early.
+func TestOperator_IsNotedBeforeItActs(t *testing.T) {
+	t.Parallel()
+	temporal := &operatorDouble{}
+	c := &chaos{rig: &rig{temporal: temporal}}
+	require.NoError(t, terminateRun(t.Context(), c, "cs_1"))
+	require.NoError(t, cancelRun(t.Context(), c, "whd_1"))
+	c.signal(t.Context(), "cs_2")
+	require.Equal(t, []string{
+		"terminate cs_1", "cancel whd_1", workflows.SignalComplete + " cs_2", workflows.SignalExpire + " cs_2",
+	}, temporal.asked)
+	require.Equal(t, []string{
+		invariant.OpTerminate + " cs_1 202 ", opCancel + " whd_1 202 ", invariant.OpSignal + " cs_2 202 ",
+	}, c.said())
+}

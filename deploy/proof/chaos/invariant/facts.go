@@ -1,0 +1,338 @@
+package invariant
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Facts are the data of all witnesses.
+type Facts struct {
+	At time.Time // time of PostgreSQL's snapshot, by its clock; later events are not judged
+
+	// Schedule is the retry schedule of test deliveries; live ones keep
+	// webhook.RetrySchedule.
+	Schedule webhook.Schedule
+	// Strict makes a late attempt a violation.
+	Strict bool
+	// How long PostgreSQL keeps finished deliveries and Temporal closed runs. Older ones may be
+	// gone.
+	DeliveryRetention, RunRetention time.Duration
+
+	Sessions     []Session
+	Transactions []Transaction
+	Charges      []Charge
+	Payouts      []Payout
+	KeptRequests []KeptRequest
+	Constraints  []string // valid constraints and unique indexes of sessions and what belongs to them
+	SessionRuns  []Run
+	Histories    []History
+
+	Ledger     []LedgerBalance // of live mode
+	Unbalanced []string        // ledger entries whose postings do not add up to 0, in words
+	Transfers  []Transfer      // of live payouts, by nonce
+	Live       *Live           // nil: nobody says what happened outside
+
+	// Facts that only the chaos run knows.
+	Called bool // Calls holds every call that was made
+	Calls  []Call
+	Rest   *Rest
+	// Searched is the number of logs and tables that were searched for canaries. Leaks lists the
+	// canaries in wrong places.
+	Searched int
+	Leaks    []Leak
+
+	Counted    map[string]Tally // Temporal's counts, by workflow type
+	Events     []Event
+	Endpoints  []Endpoint
+	Deliveries []Delivery
+	Runs       []Run
+	Logged     bool // there is a receivers' log
+	Requests   []devstack.LoggedRequest
+}
+
+// Event is a row of the table event.
+type Event struct {
+	ID, MerchantID  string
+	Mode            checkout.Mode
+	Type            webhook.EventType
+	SubjectID       string
+	SessionID       string // "": no session caused it
+	CreatedAt       time.Time
+	BodySHA256      string // hexadecimal
+	WebhookURL      string // webhook_url of its session; "": the event goes to the registrations
+	SigningEndpoint string // the endpoint whose secret signs for WebhookURL
+}
+
+// Endpoint is a row of the table webhook_endpoint.
+type Endpoint struct {
+	ID, MerchantID string
+	Mode           checkout.Mode
+	URL            string
+	Events         []webhook.EventType
+	OfSession      bool // it only holds the secret of one session's webhook_url
+	CreatedAt      time.Time
+	ChangedAt      *time.Time // the last change; the earlier values are not known
+	DeletedAt      *time.Time
+}
+
+// Delivery is a row of the table webhook_delivery with its attempts.
+type Delivery struct {
+	ID, EventID, MerchantID string
+	Mode                    checkout.Mode
+	EndpointID, URL         string
+	SessionURL              bool // URL is a session's own
+	Status                  webhook.DeliveryStatus
+	Run                     int
+	HurriedAt               *time.Time // the last request for retry_now
+	CreatedAt               time.Time
+	FinishedAt              *time.Time
+	Attempts                []webhook.Attempt // by run and number, without the answers' bodies
+
+	// Moved says that the row changed while Gather read Temporal, so the two do not describe the
+	// same moment.
+	Moved bool
+	// version changes with every change of the row.
+	version string
+}
+
+// Tolerances of the witnesses.
+const (
+	clockSkew = 50 * time.Millisecond // between PostgreSQL's clock, Temporal's and the receivers'
+	// A registration becomes visible when it is committed, a little after its time of creation. An
+	// event's deliveries are chosen after the event's time, later by at most the time-out of a
+	// statement.
+	commitTime  = 250 * time.Millisecond
+	publishTime = 5 * time.Second
+	// An attempt is noted before it is sent, but its duration counts from the sending. On a broken
+	// link, PostgreSQL's answer may take as long as the activity may.
+	noteTime = webhook.AttemptTimeout
+)
+
+// world is Facts with indexes.
+type world struct {
+	*Facts
+	sessions       map[string]*Session
+	transactions   map[string]Transaction
+	transactionsOf map[string][]Transaction // by session
+	sessionRuns    map[string][]Run         // by session, oldest first
+	callsOf        map[string][]Call        // by the id in the call
+
+	events     map[string]Event
+	endpoints  map[string]Endpoint
+	deliveries map[string]*Delivery
+	ofEvent    map[string][]*Delivery
+	runs       map[string][]Run     // by workflow id, oldest first
+	listeners  map[string]time.Time // start of each receiver's log, by the receiver's URL
+	arrivals   []arrival            // requests to judge, in the order of the log
+	byAttempt  map[attemptKey][]arrival
+}
+
+// arrival is a request with the attempt that made it.
+type arrival struct {
+	devstack.LoggedRequest
+	delivery *Delivery        // nil: no row has its id
+	attempt  *webhook.Attempt // nil: no attempt was noted before the request came
+}
+
+type attemptKey struct {
+	delivery    string
+	run, number int
+}
+
+func newWorld(f *Facts) *world {
+	w := &world{
+		Facts: f, events: map[string]Event{}, endpoints: map[string]Endpoint{}, deliveries: map[string]*Delivery{},
+		ofEvent: map[string][]*Delivery{}, runs: map[string][]Run{}, listeners: map[string]time.Time{},
+		byAttempt: map[attemptKey][]arrival{},
+	}
+
+	w.indexSessions()
+	for _, e := range f.Events {
+		w.events[e.ID] = e
+	}
+
+	for _, e := range f.Endpoints {
+		w.endpoints[e.ID] = e
+	}
+
+	for i := range f.Deliveries {
+		d := &f.Deliveries[i]
+		w.deliveries[d.ID] = d
+		w.ofEvent[d.EventID] = append(w.ofEvent[d.EventID], d)
+	}
+
+	for _, r := range f.Runs {
+		w.runs[r.WorkflowID] = append(w.runs[r.WorkflowID], r)
+	}
+
+	for id, runs := range w.runs {
+		slices.SortStableFunc(runs, Run.compare)
+		w.runs[id] = joined(runs)
+	}
+
+	for _, r := range f.Requests {
+		if r.Started {
+			if since, ok := w.listeners[r.Listener]; !r.Canary && (!ok || r.At.Before(since)) {
+				w.listeners[r.Listener] = r.At
+			}
+			continue
+		}
+		if r.At.After(f.At) {
+			continue // it may have come after PostgreSQL's snapshot
+		}
+		a := arrival{LoggedRequest: r, delivery: w.deliveries[r.Delivery]}
+		if a.delivery != nil &&
+			!r.Canary { // a request to a canary belongs to no delivery; its arrival is the violation
+			a.attempt = a.delivery.attemptOf(r)
+		}
+		if a.attempt != nil {
+			key := attemptKey{a.delivery.ID, a.attempt.Run, a.attempt.Number}
+			w.byAttempt[key] = append(w.byAttempt[key], a)
+		}
+		w.arrivals = append(w.arrivals, a)
+	}
+	return w
+}
+
+func (w *world) indexSessions() {
+	w.sessions, w.transactions, w.transactionsOf = map[string]*Session{}, map[string]Transaction{},
+		map[string][]Transaction{}
+	w.sessionRuns, w.callsOf = map[string][]Run{}, map[string][]Call{}
+	for i := range w.Sessions {
+		w.sessions[w.Sessions[i].ID] = &w.Sessions[i]
+	}
+	for _, t := range w.Transactions {
+		w.transactions[t.ID] = t
+		w.transactionsOf[t.SessionID] = append(w.transactionsOf[t.SessionID], t)
+	}
+	for _, r := range w.SessionRuns {
+		w.sessionRuns[r.WorkflowID] = append(w.sessionRuns[r.WorkflowID], r)
+	}
+	for _, runs := range w.sessionRuns {
+		slices.SortStableFunc(runs, Run.compare)
+	}
+	for _, c := range w.Calls {
+		if c.ID != "" {
+			w.callsOf[c.ID] = append(w.callsOf[c.ID], c)
+		}
+	}
+}
+
+// attemptOf returns the attempt that made a request: the newest attempt with the request's number
+// that began before the request came.
+func (d *Delivery) attemptOf(r devstack.LoggedRequest) *webhook.Attempt {
+	number, err := strconv.Atoi(r.Attempt)
+	if err != nil {
+		return nil
+	}
+	var before, about *webhook.Attempt
+	for i := range d.Attempts {
+		a := &d.Attempts[i]
+		switch {
+		case a.Number != number:
+		case !a.StartedAt.After(r.At):
+			before = a
+		case !a.StartedAt.After(r.At.Add(clockSkew)) && about == nil:
+			about = a // by its clock
+		}
+	}
+	if before == nil {
+		return about
+	}
+	return before
+}
+
+// ofRun returns the attempts of one run, by number.
+func (d *Delivery) ofRun(run int) []webhook.Attempt {
+	var of []webhook.Attempt
+	for _, a := range d.Attempts {
+		if a.Run == run {
+			of = append(of, a)
+		}
+	}
+	return of
+}
+
+// ended returns the time when an attempt ended; for an unfinished one, the time when it began.
+func ended(a webhook.Attempt) time.Time { return a.StartedAt.Add(a.Duration) }
+
+// retryDelay returns the delay after attempt n of a delivery.
+func (w *world) retryDelay(d *Delivery, n int) time.Duration {
+	s := w.Schedule
+	if d.Mode.Live() || s == nil {
+		s = webhook.RetrySchedule
+	}
+	delay, _ := s.RetryDelay(n) // 0 after the last
+	return delay
+}
+
+// logged reports whether the attempt's receiver kept a log at that time. It is false if the
+// registration's address has changed since, because the earlier address is not known.
+func (w *world) logged(d *Delivery, a webhook.Attempt) bool {
+	since, ok := w.listeners[listenerOf(d.URL)]
+	return ok && a.StartedAt.After(since) && w.addressKnown(d, a.StartedAt)
+}
+
+// addressKnown reports whether a request at t went to the delivery's present address.
+func (w *world) addressKnown(d *Delivery, t time.Time) bool {
+	changed := w.endpoints[d.EndpointID].ChangedAt
+	return d.SessionURL || changed == nil || t.After(changed.Add(webhook.AttemptTimeout))
+}
+
+// listenerOf returns the name under which a receiver logs requests to address.
+func listenerOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
+// lost reports whether the attempts first to last of a run may have died with their worker before
+// they were noted. Temporal then gives up each attempt after its time-out and waits for the retry
+// policy's own back-off.
+func lost(from, to time.Time, first, last int) bool {
+	for n := first; n <= last; n++ {
+		from = from.Add(webhook.AttemptTimeout)
+		if n < webhook.MaxAttempts {
+			from = from.Add(webhook.FallbackDelay(n))
+		}
+	}
+	return !to.Before(from.Add(-time.Second))
+}
+
+// abandoned reports whether a run was ended from outside. Its attempts then do not explain its end.
+func (r Run) abandoned() bool {
+	return r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED ||
+		r.Status == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED ||
+		r.Result == string(webhook.DeliveryCanceled)
+}
+
+// joined joins each run that continued as new with its successors: together they are one run of the
+// delivery's log.
+func joined(runs []Run) []Run {
+	var all []Run
+	for _, r := range runs {
+		if n := len(all); n > 0 && all[n-1].Status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+			before := all[n-1]
+			r.StartedAt, r.Parent = before.StartedAt, before.Parent
+			r.Sent = r.Sent || before.Sent
+			r.RetryNow = slices.Concat(before.RetryNow, r.RetryNow)
+			all[n-1] = r
+			continue
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func compare(a, b string) int { return cmp.Compare(a, b) }

@@ -1,0 +1,321 @@
+package invariant
+
+import (
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+const shop = "0x00000000000000000000000000000000000A11cE"
+
+// addLive adds a live session that was paid with 10.50 EUR and paid out 11 USDC, with the second
+// version of its transfer. The first transaction of the treasury was a thief's.
+func (f *Facts) addLive() {
+	made := noon.Add(-10 * time.Minute)
+	f.Sessions = append(f.Sessions, Session{
+		ID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive, Status: checkout.StatusCompleted, Key: "", Amount: 1050,
+		Currency: checkout.EUR, CreatedAt: made, ExpiresAt: made.Add(time.Hour), EndedAt: new(made.Add(time.Minute)),
+	})
+	f.Transactions = append(f.Transactions, Transaction{
+		ID: "txn_live", SessionID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive, Status: checkout.TransactionSucceeded,
+		SessionStatus: checkout.StatusCompleted, CreatedAt: made, CompletedAt: new(made.Add(time.Minute)), Reference: "pi_1",
+	})
+	f.Payouts = append(f.Payouts, Payout{
+		ID: "po_live", SessionID: "cs_live", TransactionID: "txn_live", MerchantID: "mer_2", Mode: checkout.ModeLive,
+		Status: checkout.PayoutSent, Generation: 1, Currency: checkout.USDC, Amount: "11", Destination: shop, Transfers: 1,
+		CreatedAt: made.Add(time.Minute), SentAt: new(made.Add(2 * time.Minute)),
+	})
+	for id, e := range map[string]Event{
+		"evt_live_paid": {Type: webhook.CheckoutCompleted, SubjectID: "txn_live"},
+		"evt_live_sent": {Type: webhook.PayoutSent, SubjectID: "po_live"},
+	} {
+		e.ID, e.MerchantID, e.Mode, e.SessionID, e.CreatedAt = id, "mer_2", checkout.ModeLive, "cs_live", noon.Add(-2*time.Hour)
+		f.Events = append(f.Events, e)
+	}
+	f.SessionRuns = append(f.SessionRuns, Run{
+		WorkflowID: "cs_live", RunID: "r-live", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, StartedAt: made, Last: true,
+		Result: string(checkout.StatusCompleted),
+	})
+	f.Transfers = []Transfer{{
+		ID: "tr_1", PayoutID: "po_live", Nonce: 1, Status: storage.TransferConfirmed, TxHash: "0x2", Versions: []string{"0x1", "0x2"},
+	}}
+	f.Ledger = []LedgerBalance{
+		{"acquirer:receivable", "EUR", "1050"}, {"transit", "USDC", "0"}, {"wallet", "ETH", "7"}, {"wallet", "USDC", "5000000"},
+	}
+	units := func(eth, usdc, usdt int64) map[checkout.PayoutCurrency]*big.Int {
+		return map[checkout.PayoutCurrency]*big.Int{
+			checkout.ETH: big.NewInt(eth), checkout.USDC: big.NewInt(usdc), checkout.USDT: big.NewInt(usdt),
+		}
+	}
+	f.Live = &Live{
+		Intents: []acquirer.IntentFact{{ID: "pi_1", TransactionID: "txn_live", Status: "succeeded", Amount: 1050, Currency: "eur"}},
+		Charges: []acquirer.ChargeFact{
+			{ID: "ch_0", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur"},
+			{ID: "ch_1", IntentID: "pi_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur", Paid: true},
+		},
+		Sent: []SentTransaction{{TxHash: "0xbad"}, {TxHash: "0x2", Nonce: 1}}, Nonce: 2, Treasury: units(7, 5_000_000, 0),
+		Balances: map[string]map[checkout.PayoutCurrency]*big.Int{shop: units(0, 11_000_000, 0)},
+		Siege: Siege{
+			Thefts: []Theft{{"0xbad", "no transfer explains it"}}, Frozen: []string{OperatorsFreeze, "no transfer explains it"},
+			Hostile: "mer_enemy", Sieges: []Span{{noon.Add(-time.Hour), noon}}, Halts: []Span{{noon.Add(time.Hour), noon.Add(2 * time.Hour)}},
+		},
+	}
+	f.addLiveCharges()
+}
+
+func (f *Facts) payout(id string) *Payout {
+	return &f.Payouts[slices.IndexFunc(f.Payouts, func(p Payout) bool { return p.ID == id })]
+}
+
+// charge adds a charge of the double.
+func (f *Facts) charge(c acquirer.ChargeFact) {
+	f.Live.Charges = append(f.Live.Charges, c)
+	f.Charges = slices.DeleteFunc(f.Charges, func(c Charge) bool { return c.SessionID == "cs_live" })
+	f.addLiveCharges()
+}
+
+// liveCases are cases of TestCheck_NamesExactlyWhatIsBroken.
+var liveCases = []brokenCase{
+	// 5
+	{"5: a live session was charged twice", func(f *Facts) {
+		f.charge(acquirer.ChargeFact{ID: "ch_2", TransactionID: "txn_live", Amount: 1050, Currency: "eur", Paid: true})
+		f.Ledger[0].Amount = "2100"
+	}, []string{"5 cs_live"}},
+	{"5: and one charge went back", func(f *Facts) {
+		f.Transactions = append(f.Transactions, Transaction{ID: "txn_gone", SessionID: "cs_live", MerchantID: "mer_2", Mode: checkout.ModeLive,
+			Status: "created", CreatedAt: noon})
+		f.session("cs_live").Status = checkout.StatusCompleted
+		f.charge(acquirer.ChargeFact{ID: "ch_2", TransactionID: "txn_gone", Amount: 1050, Currency: "eur", Paid: true, Refunded: 1050})
+	}, []string{"23 cs_live"}},
+	{"5: a live session is completed and was not charged", func(f *Facts) {
+		f.Live.Charges, f.Ledger[0].Amount = nil, "0"
+		f.charge(acquirer.ChargeFact{ID: "ch_1", TransactionID: "txn_live", Amount: 1050, Currency: "eur"})
+	}, []string{"5 cs_live"}},
+	{"5: nobody knows what a live session was charged", func(f *Facts) {
+		f.Live.Charges = nil
+		f.charge(acquirer.ChargeFact{})
+		f.Live = nil
+	}, nil},
+
+	// 17
+	{"17: a live payout has two transfers that stand", func(f *Facts) { f.payout("po_live").Transfers = 2 }, []string{"17 po_live"}},
+	{"17: a live payout was sent without a transfer", func(f *Facts) { f.payout("po_live").Transfers = 0 }, []string{"17 po_live"}},
+	{"17: a retried live payout says that it failed before", func(f *Facts) {
+		f.payout("po_live").Generation = 2
+		e := *f.eventOf("evt_live_sent")
+		e.ID, e.Type = "evt_live_failed", webhook.PayoutFailed
+		f.Events = append(f.Events, e)
+	}, nil},
+
+	// 23
+	{"23: charged another amount", func(f *Facts) { f.Live.Charges[1].Amount, f.Ledger[0].Amount = 1051, "1051" }, []string{"23 cs_live"}},
+	{"23: charged in another currency", func(f *Facts) {
+		f.Live.Charges[1].Currency, f.Ledger[0].Asset = "usd", "USD"
+	}, []string{"23 cs_live"}},
+	{"23: a completed session whose charge went back in part", func(f *Facts) {
+		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1, "1049"
+	}, []string{"23 cs_live"}},
+	{"23: the bank has agreed, and the session has ended", func(f *Facts) {
+		f.Live.Intents = append(f.Live.Intents, acquirer.IntentFact{ID: "pi_2", TransactionID: "txn_live", Status: "requires_confirmation"})
+	}, []string{"23 pi_2"}},
+	{"23: an intent that nobody can confirm", func(f *Facts) {
+		f.Live.Intents = append(f.Live.Intents, acquirer.IntentFact{ID: "pi_2", TransactionID: "txn_live", Status: "requires_payment_method"})
+	}, nil},
+
+	// 24
+	{"24: paid twice", func(f *Facts) {
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x1", Nonce: 2}), 3
+		f.Live.Balances[shop][checkout.USDC] = big.NewInt(22_000_000)
+	}, []string{"24 " + shop, "24 po_live", "25 tr_1"}},
+	{"24: sent and not paid", func(f *Facts) {
+		f.Live.Sent, f.Live.Nonce = f.Live.Sent[:1], 1
+		f.Live.Balances[shop][checkout.USDC] = new(big.Int)
+	}, []string{"24 " + shop, "24 po_live", "25 tr_1"}},
+	{"24: failed and paid all the same", func(f *Facts) {
+		f.payout("po_live").Status, f.payout("po_live").Transfers = checkout.PayoutFailed, 0
+		f.eventOf("evt_live_sent").Type = webhook.PayoutFailed
+	}, []string{"24 " + shop, "24 po_live"}},
+	{"24: the address has one unit less", func(f *Facts) { f.Live.Balances[shop][checkout.USDC] = big.NewInt(10_999_999) }, []string{"24 " + shop}},
+	{"24: the address got another currency", func(f *Facts) { f.Live.Balances[shop][checkout.USDT] = big.NewInt(1) }, []string{"24 " + shop}},
+
+	// 25
+	{"25: nobody noticed the thief", func(f *Facts) { f.Live.Thefts[0].Froze, f.Live.Frozen = "", nil }, []string{"25 0xbad"}},
+	{"25: a transaction of no transfer", func(f *Facts) {
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0x9", Nonce: 2}), 3
+	}, []string{"25 0x9"}},
+	{"25: confirmed with another version", func(f *Facts) { f.Transfers[0].TxHash = "0x1" }, []string{"25 tr_1"}},
+	{"25: still live, and in a block", func(f *Facts) { f.Transfers[0].Status, f.Transfers[0].TxHash = storage.TransferLive, "" }, []string{"25 tr_1"}},
+	{"25: a nonce without a transaction", func(f *Facts) { f.Live.Nonce = 3 }, []string{"25 treasury"}},
+
+	// 26
+	{"26: the wallet lacks one unit", func(f *Facts) { f.Ledger[3].Amount = "4999999" }, []string{"26 wallet USDC"}},
+	{"26: the chain has what the ledger does not", func(f *Facts) { f.Live.Treasury[checkout.USDT] = big.NewInt(1) }, []string{"26 wallet USDT"}},
+	{"26: the card network owes more", func(f *Facts) { f.Ledger[0].Amount = "1049" }, []string{"26 acquirer:receivable EUR"}},
+	{"26: a charge is settled twice", func(f *Facts) {
+		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-2100"})
+	}, []string{"26 acquirer:receivable EUR"}},
+	{"26: a charge is settled", func(f *Facts) {
+		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-1050"})
+	}, nil},
+	{"26: something is on its way for ever", func(f *Facts) { f.Ledger[1].Amount = "-11000000" }, []string{"26 transit USDC"}},
+	{"26: an entry is not balanced", func(f *Facts) { f.Unbalanced = []string{"charge of txn_live by 1 EUR"} }, []string{"26 ledger"}},
+
+	// 27
+	{"27: paid out and given back", func(f *Facts) {
+		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1050, "0"
+	}, []string{"23 cs_live", "27 cs_live"}},
+	{"27: neither paid out nor given back", func(f *Facts) { f.unpaid() }, []string{"27 cs_live"}},
+	{"27: given back instead", func(f *Facts) { f.giveBack() }, nil},
+	{"27: given back by its row alone", func(f *Facts) {
+		f.giveBack()
+		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 0, "1050"
+	}, []string{"27 cs_live"}},
+	{"27: given back in part", func(f *Facts) {
+		f.giveBack()
+		f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1049, "1"
+	}, []string{"23 cs_live", "27 cs_live"}},
+
+	// After a restore
+	{"5: a restore has taken the row, and the merchant has the money", func(f *Facts) { f.lose() }, nil},
+	{"5: a restore has taken the row, and nobody has the money", func(f *Facts) {
+		f.lose()
+		f.Live.Sent, f.Live.Nonce = f.Live.Sent[:2], 2
+		f.Live.Balances[shop][checkout.USDC] = big.NewInt(11_000_000)
+	}, []string{"5 txn_gone"}},
+	{"23: a restore has taken what was asked", func(f *Facts) {
+		f.lose()
+		f.Live.Charges[2].Amount = 1050
+		f.Transactions = append(f.Transactions, Transaction{ID: "txn_gone", SessionID: "cs_live", MerchantID: "mer_2",
+			Mode: checkout.ModeLive, Status: "created", CreatedAt: noon})
+		f.Live.Intents = append(f.Live.Intents, acquirer.IntentFact{ID: "pi_2", TransactionID: "txn_gone", Status: "requires_action"})
+	}, nil},
+	{"26: settled, and given back later", func(f *Facts) {
+		f.giveBack()
+		f.Ledger = append(f.Ledger, LedgerBalance{"acquirer:receivable settled", "EUR", "-1050"})
+	}, nil},
+	{"24: a payout whose row is lost was paid twice", func(f *Facts) {
+		f.lose()
+		f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone2", Nonce: 3}), 4
+		f.Live.Balances[shop][checkout.USDC] = big.NewInt(17_000_000)
+	}, []string{"24 " + shop}},
+	{"25: nobody ever knew what left after a restore", func(f *Facts) {
+		f.lose()
+		f.Live.Known = nil
+		f.Live.Balances[shop][checkout.USDC] = big.NewInt(11_000_000)
+	}, []string{"25 0xgone", "5 txn_gone"}},
+
+	// 28
+	{"28: a stranger froze the treasury", func(f *Facts) {
+		f.Live.Frozen = append(f.Live.Frozen, "no transfer explains the transaction 0xdust")
+	}, []string{"28 treasury"}},
+	{"28: what a restore has taken from the rows froze it", func(f *Facts) {
+		f.lose()
+		f.Live.Frozen = append(f.Live.Frozen, "no transfer explains the transaction 0xgone of nonce 2")
+	}, nil},
+}
+
+// unpaid lets the live payout fail before anything was signed.
+func (f *Facts) unpaid() {
+	p := f.payout("po_live")
+	p.Status, p.Transfers, f.eventOf("evt_live_sent").Type = checkout.PayoutFailed, 0, webhook.PayoutFailed
+	f.Transfers, f.Live.Sent, f.Live.Nonce = nil, f.Live.Sent[:1], 1
+	f.Live.Balances[shop][checkout.USDC] = new(big.Int)
+}
+
+// giveBack gives the live payment back to the customer.
+func (f *Facts) giveBack() {
+	f.unpaid()
+	f.payout("po_live").GivenBack = true
+	f.Live.Charges[1].Refunded, f.Ledger[0].Amount = 1050, "0"
+	f.charge(acquirer.ChargeFact{})
+}
+
+// lose adds a payment that was paid out with 3 USDC, and whose rows a restore has taken.
+func (f *Facts) lose() {
+	f.Live.Lost = []Span{{noon.Add(-time.Minute), noon}}
+	f.Live.Known = map[string]LostPayout{
+		"po_gone": {"po_gone", "txn_gone", shop, checkout.USDC, "3", []string{"0xgone", "0xgone2"}},
+	}
+	f.Live.Sent, f.Live.Nonce = append(f.Live.Sent, SentTransaction{TxHash: "0xgone", Nonce: 2}), 3
+	f.Live.Balances[shop][checkout.USDC] = big.NewInt(14_000_000)
+	f.charge(acquirer.ChargeFact{ID: "ch_gone", TransactionID: "txn_gone", Amount: 300, Currency: "eur", Paid: true})
+}
+
+func TestForget_WhatARestoreHasTaken(t *testing.T) {
+	t.Parallel()
+	f := &Facts{Live: &Live{Siege: Siege{Lost: []Span{{noon, noon.Add(time.Minute)}}}}}
+	for _, at := range []time.Duration{-time.Second, time.Second, time.Hour} {
+		f.Requests = append(f.Requests, devstack.LoggedRequest{At: noon.Add(at)})
+		f.Calls = append(f.Calls, Call{At: noon.Add(at), EndedAt: noon.Add(at), Status: 200, Told: checkout.StatusCompleted})
+	}
+	f.forget()
+	require.Len(t, f.Requests, 2)
+	require.Equal(t, []string{CallOK, CallUnknown, CallOK}, []string{f.Calls[0].Outcome(), f.Calls[1].Outcome(), f.Calls[2].Outcome()})
+	require.Empty(t, f.Calls[1].Told)
+}
+
+func TestBurns_AnAddressThatRevertedIsPaidNoMore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		to   []string
+		want int
+	}{{[]string{shop, shop}, 1}, {[]string{"0xother", shop}, 0}} {
+		f := newFacts()
+		f.Live.Sent = []SentTransaction{{TxHash: "0x1", To: c.to[0], Reverted: true}, {TxHash: "0x2", Nonce: 1, To: c.to[1]}}
+		var r Result
+		burns.check(newWorld(f), &r)
+		require.Len(t, r.Violations, c.want, "%v", c.to)
+	}
+}
+
+func TestWaits_ComparesThePayoutsOfASiegeWithTheOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                 string
+		calm, besieged, last time.Duration // last: of one fifth in the siege
+		change               func(*Live)
+		want                 []string
+	}{
+		{"all wait for the enemy", 20 * time.Second, 101 * time.Second, 101 * time.Second, nil, []string{"nine tenths", "one half"}},
+		{"some wait for the enemy", 20 * time.Second, 20 * time.Second, time.Hour, nil, []string{"nine tenths"}},
+		{"not twice as long", 20 * time.Second, 49 * time.Second, 49 * time.Second, nil, nil},
+		{"the enemy's own wait", 20 * time.Second, time.Hour, time.Hour, func(l *Live) { l.Hostile = "mer_2" }, nil},
+		{"an operator had stopped the treasury", 20 * time.Second, time.Hour, time.Hour, func(l *Live) {
+			l.Halts = append(l.Halts, l.Sieges...)
+		}, nil},
+	} {
+		f := newFacts()
+		for n := range 100 {
+			p, at, after := *f.payout("po_live"), noon.Add(-2*time.Hour), c.calm
+			switch {
+			case n%10 == 0:
+				at, after = noon.Add(-time.Minute), c.last
+			case n%2 == 0:
+				at, after = noon.Add(-time.Minute), c.besieged
+			}
+			p.CreatedAt, p.SentAt = at, new(at.Add(after))
+			f.Payouts = append(f.Payouts, p)
+		}
+		if c.change != nil {
+			c.change(f.Live)
+		}
+		var r Result
+		waits.check(newWorld(f), &r)
+		var found []string
+		for _, v := range r.Violations {
+			found = append(found, v.ID)
+		}
+		slices.Sort(found)
+		require.Equal(t, c.want, found, c.name)
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+const (
+	liveShare     = 7 // of ten sessions of a run with live mode
+	liveMerchants = 4
+	// float is what the treasury has of each currency at first, in US dollars. It is soon used up:
+	// payouts then wait for a top-up.
+	float = 3000
+)
+
+// Test cards of the double. Source: docs.stripe.com/testing.
+const (
+	liveGood     = "4242424242424242"
+	liveAsks     = "4000000000003220" // the bank asks the customer
+	liveAsksThen = "4000008260003178" // and declines afterwards
+)
+
+var (
+	liveGoodCards = []string{liveGood, "5555555555554444", "378282246310005", "4000002760000016"}
+	liveDeclined  = []string{"4000000000000002", "4000000000009995", "4000000000000069", "4100000000000019"}
+)
+
+// world is what the run knows about live mode.
+type world struct {
+	merchants []*merchant
+	addresses []string // of payouts; only payouts pay them
+	control   acquirer.Control
+	frame     string // origin of the form's frame
+
+	looked, toppedUp time.Time // at the end of the load
+
+	enemy    enemy
+	besieged atomic.Bool // the enemy acts
+
+	backup sync.RWMutex // an operator makes and restores it: nobody is given money back meanwhile
+	chosen []string     // flags of treasury recover
+
+	mu    sync.Mutex
+	siege invariant.Siege
+}
+
+// note changes what the run knows of attacks.
+func (w *world) note(change func(*invariant.Siege)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(&w.siege)
+}
+
+// sources returns the witnesses of live mode; nil without it.
+func (w *world) sources(d *devstack.LiveDouble) *invariant.LiveSources {
+	if d == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &invariant.LiveSources{Double: d, Destinations: w.addresses, Siege: w.siege}
+}
+
+// anyAddress is a payout address of a merchant.
+func (w *world) anyAddress(random *rand.Rand) common.Address {
+	return common.HexToAddress(w.addresses[random.IntN(len(w.addresses))])
+}
+
+// addLiveMerchants creates merchants with a live key. They have no registrations: live deliveries
+// keep the retry schedule of production.
+func (c *chaos) addLiveMerchants(ctx context.Context, store *storage.Store) error {
+	d := c.rig.stack.Live
+	script, err := url.Parse(d.Acquirer.ScriptURL())
+	if err != nil {
+		return err
+	}
+	c.world.siege.Known = map[string]invariant.LostPayout{}
+	c.world.control, c.world.frame = d.Acquirer.Control(), "http://"+script.Host
+	c.canaries = append(c.canaries,
+		invariant.Canary{Name: "key of the card network", Value: devstack.AcquirerKey},
+		invariant.Canary{Name: "secret of the card network's reports", Value: d.WebhookSecret},
+		invariant.Canary{Name: "client secret of an intent", Value: "_secret_"},
+	)
+	for _, card := range slices.Concat(liveGoodCards, liveDeclined, []string{liveAsks, liveAsksThen}) {
+		if !slices.Contains(cards, card) {
+			c.canaries = append(
+				c.canaries, invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
+			)
+		}
+	}
+	for i := range liveMerchants {
+		// Nobody has the keys of these addresses, and every run has new ones.
+		to := common.BytesToAddress(crypto.Keccak256(fmt.Append(nil, c.seed, i, c.began))).Hex()
+		c.world.addresses = append(c.world.addresses, to)
+		if _, err := c.addLiveMerchant(ctx, store, fmt.Sprintf("Live shop %d", i+1), to); err != nil {
+			return err
+		}
+	}
+	return c.addEnemy(ctx, store)
+}
+
+// addLiveMerchant creates a merchant with a live key, who gets all payouts at one address.
+func (c *chaos) addLiveMerchant(
+	ctx context.Context, store *storage.Store, name, to string,
+) (*merchant, error) {
+	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeLive), live: true}
+	var addresses []checkout.PayoutAddress
+	for _, currency := range invariant.LiveCurrencies {
+		addresses = append(addresses, checkout.PayoutAddress{Currency: currency, Network: currency.Network(), Address: to})
+	}
+	err := store.CreateMerchant(ctx, checkout.Merchant{
+		ID: m.id, Name: name, Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts,
+	}, checkout.ModeLive, addresses)
+	if err != nil {
+		return nil, err
+	}
+	owner := checkout.Owner{MerchantID: m.id, Mode: checkout.ModeLive}
+	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "chaos"}
+	if err := store.CreateAPIKey(ctx, key, m.key); err != nil {
+		return nil, err
+	}
+	c.canaries = append(
+		c.canaries, invariant.Canary{Name: "live key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_live_")},
+	)
+	c.world.merchants = append(c.world.merchants, m)
+	return m, nil
+}
+
+// liveScripts are the stories of live sessions. No live session can be advanced, and its time of one
+// hour is longer than a run: a merchant ends it early.
+var liveScripts = []script{
+	{"live: pay", 60, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.payLive(ctx, s, liveGoodCards[s.random.IntN(len(liveGoodCards))])
+	}},
+	{"live: declined, then pay", 10, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.payLive(ctx, s, liveDeclined[s.random.IntN(len(liveDeclined))])
+		c.payLive(ctx, s, liveGood)
+	}},
+	{"live: the bank agrees", 10, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.payLive(ctx, s, liveAsks)
+		c.atTheBank(ctx, s, "confirm")
+	}},
+	{"live: the bank agrees and declines", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.payLive(ctx, s, liveAsksThen)
+		c.atTheBank(ctx, s, "confirm")
+	}},
+	{"live: the bank refuses, then pay", 4, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.payLive(ctx, s, liveAsks)
+		c.atTheBank(ctx, s, "refuse")
+		pause(ctx, 6*time.Second)
+		c.payLive(ctx, s, liveGood)
+	}},
+	{"live: leave at the bank", 2, 0, func(ctx context.Context, c *chaos, s *scene) { c.payLive(ctx, s, liveAsks) }},
+	{"live: leave", 3, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
+	{"live: expire, then pay", 4, 0, func(ctx context.Context, c *chaos, s *scene) {
+		c.end(ctx, s.m, invariant.OpExpire, s.id)
+		c.payLive(ctx, s, liveGood)
+	}},
+	{"live: pay × expire", 8, 0, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.payLive(ctx, s, liveGood) },
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 200*time.Millisecond,
+		)
+	}},
+	{"live: pay × pay", 6, 0, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.payLive(ctx, s, liveGood) }, func() { c.payLive(ctx, s, liveGood) }, 100*time.Millisecond,
+		)
+	}},
+}
+
+// liveSession plays one live script to its end, even if the load ends before.
+func (c *chaos) liveSession(random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
+	defer cancel()
+	c.playLive(ctx, draw(liveScripts, random), random)
+}
+
+// playLive creates a live session and plays a script with it.
+func (c *chaos) playLive(ctx context.Context, chosen script, random *rand.Rand) {
+	m, key := c.world.merchants[random.IntN(len(c.world.merchants))], c.nextKey()
+	body := liveTerms(key, random)
+	id, expiresAt := c.create(ctx, m, key, body, 20)
+	if id == "" {
+		return
+	}
+	c.play(ctx, chosen, &scene{m, id, expiresAt, random})
+}
+
+// liveTerms returns the body of a request that creates a live session. The amounts differ, so that
+// one payout cannot pass for another.
+func liveTerms(key string, random *rand.Rand) string {
+	cents := 20_00 + random.IntN(380_00)
+	return fmt.Sprintf(`{"amount": %d.%02d, "currency": %q, "payout_currency": %q, "metadata": {"key": %q}}`,
+		cents/100, cents%100, []string{"EUR", "USD", "GBP"}[random.IntN(3)],
+		[]string{"USDC", "USDT", "ETH"}[random.IntN(3)], key)
+}
+
+// payLive types the card into the card network's frame and sends the page's form with the
+// confirmation token, as the page's script does.
+func (c *chaos) payLive(ctx context.Context, s *scene, card string) {
+	token := c.cardToken(ctx, card)
+	if token == "" {
+		return // the card network is away, and the customer gives up
+	}
+	c.sendForm(ctx, s.m, s.id, url.Values{"email": {customerEmail}, "confirmation_token": {token}})
+	c.look(ctx, s.m, s.id)
+}
+
+// cardToken returns the name of a typed card at the card network; "" when it does not answer.
+func (c *chaos) cardToken(ctx context.Context, card string) string {
+	text, err := json.Marshal(map[string]any{"number": card, "exp_month": 12, "exp_year": 2040, "cvc": cvcOf(card)})
+	if err != nil {
+		return ""
+	}
+	for range 5 {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.world.frame+"/tokens", strings.NewReader(string(text)))
+		if err != nil {
+			return ""
+		}
+		req.Header.Set("Origin", c.world.frame)
+		if res, err := browser.Do(req); err == nil {
+			body, _ := io.ReadAll(res.Body) // a broken answer names no token
+			_ = res.Body.Close()            // the body was read
+			if id := (answer{body: body}).field("id"); id != "" {
+				return id
+			}
+		}
+		pause(ctx, time.Second)
+	}
+	return ""
+}
+
+func cvcOf(card string) string {
+	if strings.HasPrefix(card, "3") {
+		return "1234"
+	}
+	return "123"
+}
+
+// atTheBank answers the bank's question once it is asked.
+func (c *chaos) atTheBank(ctx context.Context, s *scene, said string) {
+	for range 10 {
+		address, err := query[string](ctx, c.rig, `
+			SELECT coalesce(max(action_url), '') FROM transaction WHERE session_id = $1 AND status = 'processing'`, s.id)
+		if err == nil && address != "" {
+			c.answerBank(ctx, s.m, s.id, address, said)
+			c.look(ctx, s.m, s.id)
+			return
+		}
+		pause(ctx, time.Second)
+	}
+}

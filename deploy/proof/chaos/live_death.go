@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// dies kills both workers when one of them has reached a point in sending a payout. reach waits for it
+// and reports whether it was reached.
+func dies(reach func(*chaos, context.Context) bool) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+		var workers []*part
+		for _, p := range c.rig.parts {
+			if p.kind == "worker" && p.TryLock() {
+				defer p.Unlock()
+				workers = append(workers, p)
+			}
+		}
+		if len(workers) < 2 {
+			return false // another fault has one of them
+		}
+		waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
+		reached := reach(c, waiting)
+		cancel()
+		for _, p := range workers {
+			p.kill()
+		}
+		for _, name := range []string{"worker-signer", "worker-chain"} {
+			c.rig.link(name).set(linkPasses)
+		}
+		for _, p := range workers {
+			c.rig.again(ctx, p)
+		}
+		return reached
+	}
+}
+
+// signs waits until a worker waits for the signer, with the account locked and nothing committed. The
+// signer does not answer it.
+func (c *chaos) signs(ctx context.Context) bool {
+	c.rig.link("worker-signer").set(linkBlackHole)
+	return c.reached(ctx, func() bool {
+		n, err := query[int](ctx, c.rig, `
+			SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout' AND state = 'idle in transaction'
+				AND state_change < clock_timestamp() - interval '300 milliseconds'`)
+		return err == nil && n > 0
+	})
+}
+
+// commits waits until the signed transfer is committed. It cannot be sent.
+func (c *chaos) commits(ctx context.Context) bool {
+	_, committed := c.commitsWith(ctx, linkBlackHole)
+	return committed
+}
+
+// sends waits until the node has the transfer. The worker does not learn this.
+func (c *chaos) sends(ctx context.Context) bool {
+	hash, committed := c.commitsWith(ctx, linkSwallows)
+	return committed && c.reached(ctx, func() bool {
+		var known *struct{ Nonce hexutil.Uint64 }
+		err := c.onChain(ctx, func(d *devstack.LiveDouble) error {
+			return d.Anvil.Call(ctx, &known, "eth_getTransactionByHash", hash)
+		})
+		return err == nil && known != nil
+	})
+}
+
+// commitsWith lets a worker sign while its way to the node has a fault, and returns the hash of what
+// it has committed.
+func (c *chaos) commitsWith(ctx context.Context, f linkFault) (hash string, committed bool) {
+	const newest = `SELECT coalesce((SELECT tx_hash FROM transfer_version ORDER BY created_at DESC LIMIT 1), '')`
+	if !c.signs(ctx) {
+		return "", false
+	}
+	before, err := query[string](ctx, c.rig, newest)
+	if err != nil {
+		return "", false
+	}
+	c.rig.link("worker-chain").set(f)
+	c.rig.link("worker-signer").set(linkPasses)
+	committed = c.reached(ctx, func() bool {
+		hash, err = query[string](ctx, c.rig, newest)
+		return err == nil && hash != before
+	})
+	return hash, committed
+}
+
+// reached asks until it is so, or ctx ends.
+func (c *chaos) reached(ctx context.Context, is func() bool) bool {
+	for ctx.Err() == nil {
+		if is() {
+			return true
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+	return false
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// enemy attacks the treasury with a wallet, which has no key of ours, and with a merchant's key.
+type enemy struct {
+	shop     *merchant
+	wallet   common.Address
+	poisoner common.Address
+	payees   []common.Address // contracts, which do with ether what the enemy wants
+}
+
+// walletAccount is the enemy's account of the chain.
+const walletAccount = 8
+
+// enemyPrefix begins the names of the enemy's moves.
+const enemyPrefix = "enemy-"
+
+// enemyKinds are the enemy's moves. They are no faults: the service must work as without them.
+var enemyKinds = []faultKind{
+	{"enemy-dust", 3, "", attacks(dust)},
+	{"enemy-transfers-nothing", 4, "", attacks(transferNothing)},
+	{"enemy-foreign-token", 2, "", attacks(pretend)},
+	{"enemy-full-block", 1, "", attacks(fillBlock)},
+	{"enemy-takes-dust-back", 2, "", undoDust},
+	{"enemy-payee", 4, "", attacks(changePayee)},
+	{"enemy-address", 4, "", changeAddress},
+	{"enemy-retry", 6, "", retryAtOnce},
+	{"enemy-refund", 2, "", refundAndRetry},
+}
+
+// addEnemy deploys the enemy's contracts and creates its merchant.
+func (c *chaos) addEnemy(ctx context.Context, store *storage.Store) error {
+	d, e := c.rig.stack.Live, &c.world.enemy
+	e.wallet = d.Anvil.Accounts[walletAccount]
+	var err error
+	if e.poisoner, err = d.Anvil.Deploy(ctx, "Poisoner"); err != nil {
+		return err
+	}
+	for range 3 {
+		payee, err := d.Anvil.Deploy(ctx, "Payee", uint8(0))
+		if err != nil {
+			return err
+		}
+		e.payees = append(e.payees, payee)
+	}
+	for name, token := range tokens(d) {
+		if err := d.Anvil.Fund(ctx, name, token, e.wallet, big.NewInt(1_000_000)); err != nil {
+			return err
+		}
+	}
+	if e.shop, err = c.addLiveMerchant(ctx, store, "Hostile shop", e.payees[0].Hex()); err != nil {
+		return err
+	}
+	c.world.note(func(s *invariant.Siege) { s.Hostile = e.shop.id })
+	return nil
+}
+
+func tokens(d *devstack.LiveDouble) map[string]common.Address {
+	return map[string]common.Address{"USDC": d.Market.USDC, "USDT": d.Market.USDT}
+}
+
+// attack makes the enemy's moves in every second phase of the load, until ctx ends.
+func (c *chaos) attack(ctx context.Context) {
+	random := rand.New(rand.NewPCG(c.seed, 0xe4e)) //nolint:gosec // the same seed must give the same numbers
+	for phase := min(c.limit/4, time.Minute); len(c.moves) > 0 && ctx.Err() == nil; {
+		pause(ctx, phase)
+		siege := invariant.Span{From: time.Now()}
+		c.world.besieged.Store(true)
+		for time.Since(siege.From) < phase && ctx.Err() == nil {
+			kind := draw(c.moves, random)
+			if kind.inject(c.life, c, nil, random) {
+				c.noteFault(kind.name)
+			}
+			pause(ctx, between(random, 0, time.Second))
+		}
+		c.world.besieged.Store(false)
+		siege.To = time.Now()
+		c.world.note(func(s *invariant.Siege) { s.Sieges = append(s.Sieges, siege) })
+	}
+}
+
+// attacks makes a move of the wallet. It does not wait until the move is in a block.
+func attacks(
+	do func(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		return c.onChain(ctx, func(d *devstack.LiveDouble) error { return do(ctx, d, &c.world, random) }) == nil
+	}
+}
+
+// dust sends the treasury the smallest amount of every currency.
+func dust(ctx context.Context, d *devstack.LiveDouble, w *world, _ *rand.Rand) error {
+	treasury := d.Treasury()
+	_, err := d.Anvil.Send(ctx, chains.Transaction{From: w.enemy.wallet, To: &treasury, Value: big.NewInt(1)})
+	for name, token := range tokens(d) {
+		if err == nil {
+			_, err = d.Anvil.SendCall(ctx, w.enemy.wallet, name, token, "transfer", treasury, big.NewInt(1))
+		}
+	}
+	return err
+}
+
+// transferNothing transfers 0 out of the treasury, which needs no allowance: to a foreign address, to the
+// treasury, and to an address for which payouts wait.
+func transferNothing(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
+	victims := []common.Address{w.enemy.wallet, d.Treasury(), w.anyAddress(random)}
+	for name, token := range tokens(d) {
+		for _, to := range victims {
+			_, err := d.Anvil.SendCall(
+				ctx, w.enemy.wallet, name, token, "transferFrom", d.Treasury(), to, new(big.Int),
+			)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pretend writes a log of a foreign token: the treasury seems to have paid a payout.
+func pretend(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
+	_, err := d.Anvil.SendCall(
+		ctx, w.enemy.wallet, "Poisoner", w.enemy.poisoner, "pretend", d.Treasury(), w.anyAddress(random),
+		big.NewInt(random.Int64N(400_000_000)),
+	)
+	return err
+}
+
+// fillBlock fills a block with transfers of nothing out of the treasury.
+func fillBlock(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
+	const logs = 1000
+	to := []common.Address{{}, d.Treasury(), w.anyAddress(random)}[random.IntN(3)]
+	_, err := d.Anvil.SendCall(
+		ctx, w.enemy.wallet, "Poisoner", w.enemy.poisoner, "poison", d.Market.USDC, d.Treasury(), to, big.NewInt(logs),
+	)
+	return err
+}
+
+// undoDust sends dust, and a reorganization takes it back once the service may have seen it.
+func undoDust(ctx context.Context, c *chaos, p *part, random *rand.Rand) bool {
+	sent := attacks(dust)(ctx, c, p, random)
+	pause(ctx, between(random, 1500*time.Millisecond, 2500*time.Millisecond))
+	return sent && reorganize(ctx, c, p, random)
+}
+
+// changePayee changes what one of the contracts does with ether: see deploy/standin/chains/contracts/Payee.sol.
+func changePayee(ctx context.Context, d *devstack.LiveDouble, w *world, random *rand.Rand) error {
+	payee, mode := w.enemy.payees[random.IntN(len(w.enemy.payees))], uint8(random.IntN(5)) //nolint:gosec // below 5
+	_, err := d.Anvil.SendCall(ctx, w.enemy.wallet, "Payee", payee, "set", mode, d.Market.USDC)
+	return err
+}
+
+// changeAddress changes a payout address of the enemy's shop: to a contract, to one that only it uses, or
+// to the treasury, which the dashboard refuses. Some changes are announced first, and not for a day.
+func changeAddress(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	e := &c.world.enemy
+	to := append([]common.Address{c.rig.stack.Live.Treasury(), e.wallet}, e.payees...)[random.IntN(2+len(e.payees))]
+	currency := invariant.LiveCurrencies[random.IntN(len(invariant.LiveCurrencies))]
+	return c.setAddress(ctx, currency, to, time.Duration(random.IntN(2))*3*time.Second) == nil
+}
+
+// setAddress sets a payout address of the enemy's shop after a delay.
+func (c *chaos) setAddress(
+	ctx context.Context, currency checkout.PayoutCurrency, to common.Address, delay time.Duration,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	accounts, err := storage.OpenAccounts(ctx, storage.Options{URL: c.rig.databaseURL, MaxConns: 1})
+	if err != nil {
+		return err
+	}
+	defer accounts.Close()
+	_, err = accounts.ChangeMerchant(ctx, storage.MerchantChange{
+		MerchantID: c.world.enemy.shop.id, Mode: checkout.ModeLive, Delay: delay,
+		Addresses: []checkout.PayoutAddress{{Currency: currency, Network: currency.Network(), Address: to.Hex()}},
+		By: checkout.AuditEntry{
+			ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: c.world.enemy.shop.id, Actor: "the enemy",
+			Action: "merchant.changed", Subject: c.world.enemy.shop.id,
+		},
+	})
+	return err
+}
+
+// retryAtOnce retries failed payouts of the enemy's shop, each some times at once.
+func retryAtOnce(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	failed, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM payout
+			WHERE merchant_id = $1 AND status = 'failed' ORDER BY random() LIMIT 3) x`, c.world.enemy.shop.id)
+	var all sync.WaitGroup
+	for _, id := range failed {
+		for range 6 {
+			all.Go(func() { c.retryPayout(ctx, id) })
+		}
+	}
+	all.Wait()
+	return err == nil && len(failed) > 0
+}
+
+// retryPayout retries a failed live payout, as its merchant does.
+func (c *chaos) retryPayout(ctx context.Context, id string) {
+	owner, _ := query[string](ctx, c.rig, `SELECT merchant_id FROM payout WHERE id = $1`, id) // without it nobody retries
+	for _, m := range c.world.merchants {
+		if m.id == owner {
+			c.call(ctx, m, call{op: opRetry, id: id, method: http.MethodPost, path: "/v1/payouts/" + id + "/retry"})
+		}
+	}
+}
+
+// refundAndRetry lets an operator refund a payment of the enemy's shop while the shop retries its payout.
+func refundAndRetry(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
+	defer cancel()
+	found, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce((SELECT ARRAY[id, transaction_id] FROM payout
+			WHERE merchant_id = $1 AND status <> 'sent' ORDER BY random() LIMIT 1), '{}')`, c.world.enemy.shop.id)
+	if err != nil || len(found) == 0 {
+		return false
+	}
+	(&scene{random: random}).race(
+		func() { c.retryPayout(ctx, found[0]) },
+		func() { _ = c.refund(ctx, found[1]) }, // it is refused when a transfer is signed
+		100*time.Millisecond,
+	)
+	return true
+}
+
+// refund gives a live payment back, as an operator does.
+func (c *chaos) refund(ctx context.Context, transactionID string) error {
+	if !c.world.backup.TryRLock() {
+		return errors.New("an operator restores a backup")
+	}
+	defer c.world.backup.RUnlock()
+	return c.operator(ctx, io.Discard, "refund", transactionID)
+}
+
+// operator runs a command of an operator.
+func (c *chaos) operator(ctx context.Context, out io.Writer, args ...string) error {
+	if err := app.Main(ctx, args, c.rig.stack.OperatorsEnvironment(), out, io.Discard); err != nil {
+		return fmt.Errorf("%s: %w", args[0], err)
+	}
+	return nil
+}
+
+// endAttack makes failed payouts good at the end of the load: one half is given back to the
+// customers, the other half is paid to an address that can be paid. A refund that is not made yet is ordered
+// again, which hurries it.
+func (c *chaos) endAttack(ctx context.Context) error {
+	failed, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce(array_agg(concat_ws(' ', p.id, p.transaction_id, p.currency, p.merchant_id, r.id IS NOT NULL)), '{}')
+		FROM payout p LEFT JOIN refund r ON r.transaction_id = p.transaction_id AND r.mode = p.mode
+		WHERE p.mode = 'live' AND p.status = 'failed' AND coalesce(r.status, 'pending') = 'pending'`)
+	for _, words := range failed {
+		var id, transactionID, owner string
+		var currency checkout.PayoutCurrency
+		var ordered bool
+		if _, err := fmt.Sscan(words, &id, &transactionID, &currency, &owner, &ordered); err != nil {
+			return err
+		}
+		if ordered || id[len(id)-1]%2 == 0 {
+			if err := c.refund(ctx, transactionID); err != nil {
+				c.say("%s", err)
+			}
+			continue
+		}
+		if owner == c.world.enemy.shop.id {
+			if err := c.setAddress(ctx, currency, c.world.enemy.wallet, 0); err != nil {
+				return err
+			}
+		}
+		c.retryPayout(ctx, id)
+	}
+	return err
+}

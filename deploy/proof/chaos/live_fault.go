@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// liveFaultKinds are the kinds that only a run with live mode has. The double sends each report three
+// times and out of order, without a fault.
+var liveFaultKinds = []faultKind{
+	{"acquirer-kill", 2, "acquirer", killed},
+	{"acquirer-lost-answers", 5, "", planned(acquirer.Fault{Kind: acquirer.FaultLost})},
+	{"acquirer-broken", 2, "", planned(acquirer.Fault{Kind: acquirer.FaultBroken})},
+	{"acquirer-broken-after", 2, "", planned(acquirer.Fault{Kind: acquirer.FaultBroken, AfterEffect: true})},
+	{"acquirer-too-many", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultTooMany})},
+	{"acquirer-slow", 1, "", planned(acquirer.Fault{Kind: acquirer.FaultSlow, Delay: 16_000})},
+	{"acquirer-forgets-keys", 3, "", controlled(acquirer.Control.ForgetKeys)},
+	{"reports-lost", 2, "", controlled(acquirer.Control.LoseWebhooks)},
+	{"reports-held", 2, "", holdReports},
+	{"chain-stop", 1, "chain", stopped},
+	{"chain-pause", 2, "chain", paused(8 * time.Second)},
+	{"chain-no-answers", 2, "", noAnswers("worker-chain")},
+	{"acquirer-no-answers", 2, "", noAnswers("worker-acquirer")},
+	{"chain-drop", 3, "", dropTransactions},
+	{"chain-base-fee", 2, "", raiseBaseFee},
+	{"chain-reorganization", 4, "", reorganize},
+	{"treasury-top-up", 6, "", topUp},
+	{"treasury-freeze", 1, "", freeze},
+	{"worker-dies-before-commit", 2, "", dies((*chaos).signs)},
+	{"worker-dies-after-commit", 2, "", dies((*chaos).commits)},
+	{"worker-dies-after-send", 2, "", dies((*chaos).sends)},
+}
+
+// planned lets some of the next requests to the card network go wrong.
+func planned(f acquirer.Fault) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		// Some: a client silently repeats a request with an idempotency key.
+		f.Match = []string{"", "/confirm", "/cancel", "POST /v1/payment_intents"}[random.IntN(4)]
+		f.Count = 1 + random.IntN(8)
+		return c.world.control.Plan(ctx, f) == nil
+	}
+}
+
+// controlled asks the card network's control address.
+func controlled(
+	do func(acquirer.Control, context.Context) error,
+) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, _ *rand.Rand) bool {
+		return do(c.world.control, ctx) == nil
+	}
+}
+
+// holdReports keeps the card network's reports back for a while. A restart of it lets them go.
+func holdReports(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	held := c.world.control.HoldWebhooks(ctx) == nil
+	pause(ctx, between(random, 2*time.Second, 20*time.Second))
+	_ = c.world.control.ReleaseWebhooks(ctx) // the end of the load releases them too
+	return held
+}
+
+// noAnswers lets requests through a link take effect and loses their answers.
+func noAnswers(name string) func(context.Context, *chaos, *part, *rand.Rand) bool {
+	return func(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+		l := c.rig.link(name)
+		l.set(linkSwallows)
+		pause(ctx, between(random, 500*time.Millisecond, 4*time.Second))
+		l.set(linkCut) // nobody gets the answers later
+		l.set(linkPasses)
+		return true
+	}
+}
+
+// dropTransactions removes half of the treasury's transactions from the node's pool.
+func dropTransactions(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	hashes, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce(array_agg(v.tx_hash), '{}') FROM transfer_version v JOIN transfer t ON t.id = v.transfer_id
+		WHERE t.status = 'live'`)
+	if err != nil || len(hashes) == 0 {
+		return false
+	}
+	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		for _, hash := range hashes {
+			if random.IntN(2) == 0 {
+				_ = d.Anvil.Drop(ctx, hash) // it is not in the pool
+			}
+		}
+		return nil
+	}) == nil
+}
+
+// highFee is 20 times the base fee of the first block, in wei.
+const highFee = 20_000_000_000
+
+// raiseBaseFee keeps the base fee high, sometimes for so long that the service must raise its own.
+func raiseBaseFee(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	longest := 20 * time.Second
+	if random.IntN(3) == 0 {
+		longest = 150 * time.Second
+	}
+	raised := false
+	end := time.Now().Add(between(random, longest/2, longest))
+	for ; time.Now().Before(end); pause(ctx, 500*time.Millisecond) {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := c.onChain(limited, func(d *devstack.LiveDouble) error { return d.Anvil.SetBaseFee(limited, highFee) })
+		cancel()
+		raised = raised || err == nil
+	}
+	return raised
+}
+
+// reorganize replaces up to three blocks by others without their transactions.
+func reorganize(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		return d.Anvil.Reorg(ctx, 1+random.Uint64N(3))
+	}) == nil
+}
+
+// topUp gives the treasury more, which lasts longer in a long run.
+func topUp(ctx context.Context, c *chaos, _ *part, random *rand.Rand) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	some := float * max(1, int64(c.payouts)/30)
+	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		return topUpAll(ctx, d, some+random.Int64N(3*some))
+	}) == nil
+}

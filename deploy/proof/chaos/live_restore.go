@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/jackc/pgx/v5"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// lostTime is how long the service works between a backup and its loss.
+const lostTime = 10 * time.Second
+
+// restoreInTheMiddle puts PostgreSQL back to an earlier moment, in even parts of the load, until it has
+// done so as often as was asked for.
+func (c *chaos) restoreInTheMiddle(ctx context.Context) {
+	for c.restores > int(c.restored.Load()) && ctx.Err() == nil {
+		part := int(c.restored.Load()) + 1
+		if int(c.paidOut.Load()) >= c.payouts*part/(c.restores+1) {
+			// To its end, even if the load ends.
+			if err := c.restore(c.life); err != nil {
+				c.say("restore: %s", err)
+			}
+		}
+		pause(ctx, time.Second)
+	}
+}
+
+// restore makes a backup, loses what comes after it, and does what deploy/release/live.md says of an old backup.
+func (c *chaos) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	dir, err := os.MkdirTemp(c.dir, "dump-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the data of the run goes as well
+	c.world.backup.Lock()                    // a refund in the lost time would be a stranger's
+	defer c.world.backup.Unlock()
+
+	lost := invariant.Span{}
+	err = c.halted(ctx, func(parts []*part) error {
+		for _, p := range parts {
+			for _, pid := range family(p.pid()) {
+				_ = syscall.Kill(pid, syscall.SIGSTOP) // an error means that the child has ended
+				defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+			}
+		}
+		lost.From = time.Now()
+		return c.rig.stack.Dump(ctx, dir, devstack.Databases...)
+	})
+	if err != nil {
+		return err
+	}
+	pause(ctx, lostTime)
+	if err := c.halted(ctx, func(parts []*part) error { return c.putBack(ctx, dir, parts) }); err != nil {
+		return err
+	}
+	lost.To = time.Now()
+	c.restored.Add(1)
+	c.world.note(func(s *invariant.Siege) { s.Lost = append(s.Lost, lost) })
+	c.say("PostgreSQL is as it was %s ago", time.Since(lost.From).Round(time.Second))
+	return nil
+}
+
+// putBack replaces what the stopped parts have written by the backup, freezes the treasury, and starts them.
+func (c *chaos) putBack(ctx context.Context, dir string, parts []*part) error {
+	for _, p := range parts {
+		p.kill()
+	}
+	if err := c.noteLost(ctx); err != nil {
+		return err
+	}
+	// A fault may cut the connection. Half a backup must not be used.
+	for err := c.rig.stack.RestoreDump(ctx, dir, devstack.Databases...); err != nil; {
+		c.say("restore: %s", err)
+		if pause(ctx, time.Second); ctx.Err() != nil {
+			return err
+		}
+		err = c.rig.stack.RestoreDump(ctx, dir, devstack.Databases...)
+	}
+	if err := c.freezeAll(ctx); err != nil {
+		return err
+	}
+	for _, temporal := range []bool{true, false} { // Temporal first
+		for _, p := range parts {
+			if (p.kind == "temporal") == temporal {
+				c.rig.again(ctx, p)
+			}
+		}
+	}
+	return nil
+}
+
+// halted calls do with the processes that use PostgreSQL. No fault breaks them or PostgreSQL meanwhile.
+func (c *chaos) halted(ctx context.Context, do func([]*part) error) error {
+	var parts []*part
+	for _, p := range c.rig.parts {
+		if p.kind == "acquirer" || p.kind == "chain" {
+			continue
+		}
+		for !p.TryLock() {
+			if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		defer p.Unlock()
+		if p.kind != "postgres" {
+			parts = append(parts, p)
+		}
+	}
+	return do(parts)
+}
+
+// noteLost notes what merchants know of their payouts.
+func (c *chaos) noteLost(ctx context.Context) error {
+	noted := inPostgres(ctx, c, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `
+			SELECT p.id, p.transaction_id, p.destination, p.currency, p.amount, array_agg(v.tx_hash) FROM payout p
+			JOIN transfer_payout x ON x.payout_id = p.id AND x.standing
+			JOIN transfer_version v ON v.transfer_id = x.transfer_id WHERE p.mode = 'live' GROUP BY p.id`)
+		if err != nil {
+			return err
+		}
+		known, err := pgx.CollectRows(rows, pgx.RowToStructByPos[invariant.LostPayout])
+		c.world.note(func(s *invariant.Siege) {
+			for _, p := range known {
+				s.Known[p.ID] = p
+			}
+		})
+		return err
+	})
+	if !noted {
+		return errors.New("nobody knows which payouts were sent")
+	}
+	return nil
+}
+
+// freezeAll freezes the account of the treasury before a worker starts.
+func (c *chaos) freezeAll(ctx context.Context) error {
+	id, err := query[string](ctx, c.rig, `SELECT coalesce(max(id), '') FROM treasury_account WHERE frozen_at IS NULL`)
+	if err != nil || id == "" {
+		return err
+	}
+	return c.operator(ctx, io.Discard, "treasury", "freeze", id, "--reason", invariant.OperatorsFreeze)
+}
+
+// recover lets the database know what the chain has. It returns the flags that a person then gives to treasury
+// thaw. It returns an error when it must run again first.
+func (c *chaos) recover(ctx context.Context, id string) (losses []string, err error) {
+	if err := c.requireEmptyPool(ctx); err != nil {
+		return nil, err
+	}
+	var said bytes.Buffer
+	if err := c.treasury(ctx, &said, append([]string{"recover", id, "--apply"}, c.world.chosen...)...); err != nil {
+		return nil, err
+	}
+	var again bool
+	if c.world.chosen, losses, again = c.decide(ctx, said.String()); again {
+		return nil, errors.New("recover must run again")
+	}
+	return losses, nil
+}
+
+// requireEmptyPool returns an error while the node's pool has a transaction of the treasury that PostgreSQL does not
+// know. It may wait for a lower nonce, so that no other command sees it.
+func (c *chaos) requireEmptyPool(ctx context.Context) error {
+	known, err := query[[]string](ctx, c.rig, `SELECT coalesce(array_agg(tx_hash), '{}') FROM transfer_version`)
+	if err != nil {
+		return err
+	}
+	var pool map[string]map[common.Address]map[string]struct{ Hash string }
+	return c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		if err := d.Anvil.Call(ctx, &pool, "txpool_content"); err != nil {
+			return err
+		}
+		for _, waiting := range pool {
+			for _, tx := range waiting[d.Treasury()] {
+				if !slices.Contains(known, tx.Hash) {
+					return fmt.Errorf("the pool has %s, which PostgreSQL does not know", tx.Hash)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// decide reads what treasury recover has said. It returns the flags that a person gives to it the next time and
+// to treasury thaw, and whether it must run again first.
+func (c *chaos) decide(ctx context.Context, said string) (chosen, losses []string, again bool) {
+	again = strings.Contains(said, "not final yet")
+	for line := range strings.Lines(said) {
+		hash, _, _ := strings.Cut(line, " ")
+		c.say("recover: %s", strings.TrimSpace(line))
+		if !strings.HasPrefix(hash, "0x") || strings.Contains(line, "written") {
+			continue
+		}
+		transaction := c.paidBy(hash)
+		payout, err := query[string](ctx, c.rig, `
+			SELECT coalesce((SELECT coalesce((SELECT CASE p.status WHEN 'sent' THEN 'sent' ELSE p.id END
+					FROM payout p WHERE p.transaction_id = t.id), 'none yet')
+				FROM transaction t WHERE t.id = $1 AND t.acquirer_ref IS NOT NULL), '')`, transaction)
+		switch {
+		case err != nil || payout == "none yet":
+			again = true // the payment is decided first
+		case payout == "", payout == "sent": // its row is lost, or it was paid twice, which 24 judges
+			losses = append(losses, "--loss", hash)
+		case strings.Contains(line, "retry it"):
+			c.retryPayout(ctx, payout)
+			again = true
+		default:
+			chosen, again = append(chosen, "--paid", hash+"="+payout), true
+		}
+	}
+	return chosen, losses, again
+}
+
+// paidBy returns the payment that a transaction on the chain paid out, as merchants know it.
+func (c *chaos) paidBy(hash string) (transactionID string) {
+	c.world.note(func(s *invariant.Siege) {
+		for _, p := range s.Known {
+			if slices.Contains(p.Hashes, hash) {
+				transactionID = p.TransactionID
+			}
+		}
+	})
+	return transactionID
+}
+
+// refundUnknown gives back what the card network has charged for a lost row, unless the merchant was paid.
+func (c *chaos) refundUnknown(ctx context.Context) error {
+	if c.restored.Load() == 0 {
+		return nil
+	}
+	facts, err := c.world.control.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	there, err := query[[]string](ctx, c.rig, `
+		SELECT coalesce(array_agg(acquirer_ref), '{}') FROM transaction WHERE mode = 'live' AND acquirer_ref IS NOT NULL`)
+	if err != nil {
+		return err
+	}
+	for _, charge := range facts.Charges {
+		if slices.Contains(there, charge.IntentID) || !charge.Paid || charge.Refunded > 0 ||
+			c.paidOnChain(ctx, charge.TransactionID) {
+			continue
+		}
+		form := url.Values{"charge": {charge.ID}}.Encode()
+		got := request(ctx, http.MethodPost, c.rig.stack.Live.Acquirer.APIURL()+"/v1/refunds", http.Header{
+			"Authorization": {"Bearer " + devstack.AcquirerKey}, "Content-Type": {"application/x-www-form-urlencoded"},
+			"Idempotency-Key": {"operator " + charge.ID},
+		}, form)
+		if got.status != http.StatusOK {
+			return fmt.Errorf("refund %s at the card network: %d %s", charge.ID, got.status, got.body)
+		}
+	}
+	return nil
+}
+
+// paidOnChain reports whether a transaction in a block paid out a payment whose row is lost.
+func (c *chaos) paidOnChain(ctx context.Context, transactionID string) (paid bool) {
+	var hashes []string
+	c.world.note(func(s *invariant.Siege) {
+		for _, p := range s.Known {
+			if p.TransactionID == transactionID {
+				hashes = append(hashes, p.Hashes...)
+			}
+		}
+	})
+	err := c.onChain(ctx, func(d *devstack.LiveDouble) error {
+		for _, hash := range hashes {
+			var receipt *chains.Receipt
+			if err := d.Anvil.Call(ctx, &receipt, "eth_getTransactionReceipt", hash); err != nil {
+				return err
+			}
+			paid = paid || receipt != nil && receipt.Status == 1
+		}
+		return nil
+	})
+	return paid || err != nil
+}

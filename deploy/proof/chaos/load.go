@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/workflows"
+)
+
+// Test cards, one for each outcome. Source: api/README.md, "Test cards".
+var cards = []string{
+	"4242424242424242", "4242424242424242", "4242424242424242", "5555555555554444", "378282246310005", "4242424242424242",
+	"4000000000000002", "4000000000009995", "4000000000000119", // declined
+	"4100000000000019",                                         // fraud
+	"4000000000003220", "4000008400001629", "4000000000003063", // 3-D Secure: passes, fails, abandoned
+	"4000000000000077", "4000000000000341", "4000000000000259", // slow, lost answer, fails twice
+	"4000000000000267", "4000000000000275", // its payout fails
+}
+
+const goodCard = "4242424242424242"
+
+// script is the story of one session after its creation. A script with a race makes two requests at
+// nearly the same time and records the winner.
+type script struct {
+	name   string
+	weight int
+	api    int // the API with the needed lifetime: 1 short, 2 long, 0 either
+	play   func(ctx context.Context, c *chaos, s *scene)
+}
+
+// scene is one session that plays its script.
+type scene struct {
+	m         *merchant
+	id        string
+	expiresAt time.Time
+	random    *rand.Rand
+}
+
+var scripts = []script{
+	{"pay", 45, 0, func(ctx context.Context, c *chaos, s *scene) {
+		for range 2 {
+			c.pay(ctx, s.m, s.id, cards[s.random.IntN(len(cards))])
+		}
+	}},
+	{"pay late", 6, 2, func(ctx context.Context, c *chaos, s *scene) {
+		pause(ctx, between(s.random, time.Second, 5*time.Second))
+		c.pay(ctx, s.m, s.id, goodCard)
+	}},
+	{
+		"expire",
+		5,
+		0,
+		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpExpire, s.id) },
+	},
+	{
+		"advance",
+		5,
+		2,
+		func(ctx context.Context, c *chaos, s *scene) { c.end(ctx, s.m, invariant.OpAdvance, s.id) },
+	},
+	{"leave", 5, 0, func(ctx context.Context, c *chaos, s *scene) { c.look(ctx, s.m, s.id) }},
+	{"pay × expire", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) }, 80*time.Millisecond,
+		)
+	}},
+	{"pay × advance", 9, 2, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 120*time.Millisecond,
+		)
+	}},
+	{"pay × signal", 5, 2, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(func() { c.pay(ctx, s.m, s.id, goodCard) }, func() { c.signal(ctx, s.id) }, 150*time.Millisecond)
+	}},
+	{"pay × timer", 10, 1, func(ctx context.Context, c *chaos, s *scene) {
+		left := time.Until(s.expiresAt)
+		if left > shortLifetime { // the other API made it
+			return
+		}
+		pause(ctx, left-between(s.random, 0, 2*time.Second)) // a payment takes about one under load
+		c.pay(ctx, s.m, s.id, goodCard)
+	}},
+	{"expire × advance", 3, 2, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.end(ctx, s.m, invariant.OpExpire, s.id) },
+			func() { c.end(ctx, s.m, invariant.OpAdvance, s.id) }, 30*time.Millisecond,
+		)
+	}},
+	{"pay × pay", 3, 0, func(ctx context.Context, c *chaos, s *scene) {
+		s.race(
+			func() { c.pay(ctx, s.m, s.id, goodCard) },
+			func() { c.pay(ctx, s.m, s.id, "4100000000000019") }, 60*time.Millisecond,
+		)
+	}},
+}
+
+// race runs two functions. The second starts up to spread after the first, or in a third of the
+// cases before it.
+func (s *scene) race(first, second func(), spread time.Duration) {
+	by := between(s.random, -spread/2, spread)
+	var both sync.WaitGroup
+	both.Go(func() { time.Sleep(-by); first() })
+	both.Go(func() { time.Sleep(by); second() })
+	both.Wait()
+}
+
+// signal acts as an operator who sends a session two signals; the first one makes no sense.
+func (c *chaos) signal(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c.noteOperator(invariant.OpSignal, id)
+	// No session is paid by a signal.
+	_ = c.rig.temporal.SignalWorkflow(
+		ctx, id, "", workflows.SignalComplete, workflows.CompleteInput{TransactionID: "txn_none"},
+	)
+	// An error means that the session has ended.
+	_ = c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
+}
+
+// nextKey returns a new Idempotency-Key.
+func (c *chaos) nextKey() string { return fmt.Sprintf("key-%d", c.keys.Add(1)) }
+
+// work keeps sessions under way until ctx ends.
+func (c *chaos) work(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range c.customers {
+		random := rand.New(rand.NewPCG(c.seed, uint64(i)+1)) //nolint:gosec // the same seed must give the same numbers
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if c.live && random.IntN(10) < liveShare {
+					c.liveSession(random)
+				} else {
+					c.session(random)
+				}
+				pause(ctx, between(random, 0, c.think+time.Millisecond))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// weighted is chosen by its weight, relative to the others.
+type weighted interface{ often() int }
+
+func (s script) often() int { return s.weight }
+
+// draw chooses by weight.
+func draw[T weighted](from []T, random *rand.Rand) T {
+	sum := 0
+	for _, one := range from {
+		sum += one.often()
+	}
+	chosen, at := from[0], random.IntN(sum)
+	for _, one := range from {
+		if chosen = one; at < one.often() {
+			break
+		}
+		at -= one.often()
+	}
+	return chosen
+}
+
+// session plays one script to its end, even if the load ends before.
+func (c *chaos) session(random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(c.life, 90*time.Second)
+	defer cancel()
+	chosen := draw(scripts, random)
+	m, key := c.merchants[random.IntN(len(c.merchants))], c.nextKey()
+	orderID, own := "", ""
+	if random.IntN(3) == 0 {
+		orderID = "order-" + key
+	}
+	if random.IntN(10) == 0 {
+		own = m.ownURL
+	}
+
+	body := m.terms(key, orderID, own)
+	id, expiresAt := c.create(ctx, m, key, body, 20, chosen.api)
+	if id == "" {
+		return
+	}
+	if random.IntN(12) == 0 { // a client that did not see the answer
+		c.create(ctx, m, key, body, 2)
+	}
+
+	c.play(ctx, chosen, &scene{m, id, expiresAt, random})
+}
+
+// play plays the script and notes who did.
+func (c *chaos) play(ctx context.Context, chosen script, s *scene) {
+	c.mu.Lock()
+	c.played[chosen.name] = append(c.played[chosen.name], s.id)
+	c.mu.Unlock()
+	c.created.Add(1)
+	chosen.play(ctx, c, s)
+}
+
+// steer makes merchants hold, resume, hasten and replay their deliveries until ctx ends.
+func (c *chaos) steer(ctx context.Context) {
+	random := rand.New(rand.NewPCG(c.seed, 0x57ee7)) //nolint:gosec // the same seed must give the same numbers
+	for ctx.Err() == nil {
+		m := c.merchants[random.IntN(len(c.merchants))]
+		act := func(filter string, verbs ...string) {
+			ids := c.list(ctx, m, filter)
+			if len(ids) == 0 {
+				return
+			}
+			id := ids[random.IntN(len(ids))]
+			for _, verb := range verbs {
+				c.call(
+					ctx, m,
+					call{op: opSteer, id: id, method: http.MethodPost, path: "/v1/deliveries/" + id + "/" + verb},
+				)
+				pause(ctx, between(random, 0, 2*time.Second))
+			}
+		}
+		switch random.IntN(4) {
+		case 0:
+			act("status=pending", "hold", "resume")
+		case 1:
+			act("status=pending", "retry_now", "retry_now")
+		case 2:
+			act("status=failed", "replay")
+		default:
+			act("status=delivered", "replay")
+		}
+		pause(ctx, 300*time.Millisecond)
+	}
+}

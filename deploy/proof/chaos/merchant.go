@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// merchant is one merchant under load, with receivers that misbehave.
+type merchant struct {
+	id, key   string
+	receivers []*devstack.Receiver
+	ownURL    string // for a session's webhook_url
+	live      bool
+}
+
+const merchants = 5
+
+// addMerchants creates the merchants and starts their receivers.
+func (c *chaos) addMerchants(ctx context.Context) error {
+	keys, err := storage.ParseKeyring(c.rig.stack.Demo.MasterKeys)
+	if err != nil {
+		return err
+	}
+
+	store, err := storage.Open(ctx, storage.Options{URL: c.rig.databaseURL, Keys: keys, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return err
+	}
+
+	canary := loopback(ports[0])
+	if c.stopCanary, err = devstack.StartCanary(canary, c.rig.stack.ReceiverLog); err != nil {
+		return err
+	}
+
+	c.canary = "http://" + canary + "/"
+	if err := c.addCanaries(); err != nil {
+		return err
+	}
+
+	for i := range merchants {
+		m, err := c.addMerchant(ctx, store, i)
+		if err != nil {
+			return err
+		}
+		c.merchants = append(c.merchants, m)
+	}
+	if !c.live {
+		return nil
+	}
+	return c.addLiveMerchants(ctx, store)
+}
+
+// addCanaries notes the secrets of the stack and its customers that must not leak.
+func (c *chaos) addCanaries() error {
+	u, err := url.Parse(c.rig.databaseURL)
+	if err != nil {
+		return err
+	}
+	password, _ := u.User.Password()
+	_, master, _ := strings.Cut(c.rig.stack.Demo.MasterKeys, ":")
+	c.canaries = append(
+		c.canaries,
+		invariant.Canary{Name: "database password", Value: password},
+		invariant.Canary{Name: "master key", Value: master},
+		invariant.Canary{
+			Name:   "e-mail address",
+			Value:  customerEmail,
+			Tables: []string{"checkout_session", "transaction", "event"},
+		},
+	)
+	for _, h := range invariant.HeaderCanaries {
+		c.canaries = append(c.canaries, h.Canary)
+	}
+	for _, card := range slices.Compact(slices.Sorted(slices.Values(cards))) {
+		c.canaries = append(
+			c.canaries,
+			invariant.Canary{Name: "card number ending in " + card[len(card)-4:], Value: card},
+		)
+	}
+	return nil
+}
+
+// addMerchant creates a merchant with two registrations for all events. The last merchant gets a
+// third one, at an address without a listener.
+func (c *chaos) addMerchant(ctx context.Context, store *storage.Store, i int) (*merchant, error) {
+	m := &merchant{id: checkout.NewID(checkout.PrefixMerchant), key: checkout.NewAPIKey(checkout.ModeTest)}
+	err := store.CreateMerchant(ctx, checkout.Merchant{
+		ID: m.id, Name: fmt.Sprintf("Shop %d", i+1), Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum",
+		Address: "sandbox:shop"}})
+	if err != nil {
+		return nil, err
+	}
+
+	err = store.CreateAPIKey(
+		ctx,
+		checkout.APIKey{
+			Ref: checkout.Owner{
+				MerchantID: m.id,
+				Mode:       checkout.ModeTest,
+			}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
+			Label: "chaos",
+		},
+		m.key,
+	)
+	if err != nil {
+		return nil, err
+	}
+
+	c.canaries = append(
+		c.canaries,
+		invariant.Canary{Name: "key of " + m.id, Value: strings.TrimPrefix(m.key, "sk_test_")},
+	)
+	first := webhook.NewSecret()
+	if err := c.addEndpoint(ctx, store, m, first, webhook.EventTypes, true); err != nil {
+		return nil, err
+	}
+
+	time.Sleep(2 * time.Millisecond) // the oldest registration's secret signs for a session's own address
+	if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), webhook.EventTypes, true); err != nil {
+		return nil, err
+	}
+	if i == merchants-1 {
+		if err := c.addEndpoint(ctx, store, m, webhook.NewSecret(), []webhook.EventType{webhook.CheckoutFailed},
+			false); err != nil {
+			return nil, err
+		}
+	}
+
+	m.ownURL, err = c.startReceiver(m, first)
+	return m, err
+}
+
+// addEndpoint registers a receiver, with or without a listener.
+func (c *chaos) addEndpoint(
+	ctx context.Context, store *storage.Store, m *merchant, secret string, types []webhook.EventType,
+	listens bool,
+) error {
+	c.canaries = append(
+		c.canaries,
+		invariant.Canary{Name: "webhook secret of " + m.id, Value: strings.TrimPrefix(secret, "whsec_")},
+		invariant.Canary{
+			Name:  "digest of a webhook secret of " + m.id,
+			Value: string(webhook.SecretDigest(secret)),
+		},
+	)
+	listen := c.startReceiver
+	if !listens {
+		listen = nobody
+	}
+	address, err := listen(m, secret)
+	if err != nil {
+		return err
+	}
+	_, err = store.CreateEndpoint(ctx, webhook.Endpoint{
+		Ref: checkout.Owner{
+			MerchantID: m.id,
+			Mode:       checkout.ModeTest,
+		}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: address, Events: types,
+		Status: webhook.EndpointEnabled, Secret: secret,
+	})
+	return err
+}
+
+// nobody returns an address without a listener.
+func nobody(*merchant, string) (address string, err error) {
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return "", err
+	}
+	return "http://" + loopback(ports[0]) + "/webhook", nil
+}
+
+func (c *chaos) startReceiver(m *merchant, secret string) (address string, err error) {
+	ports, err := devstack.Free(1)
+	if err != nil {
+		return "", err
+	}
+	r, err := devstack.StartReceiver(loopback(ports[0]), secret)
+	if err != nil {
+		return "", err
+	}
+	r.LogTo(c.rig.stack.ReceiverLog)
+	r.ReplyBy(c.reply)
+	m.receivers = append(m.receivers, r)
+	return "http://" + loopback(ports[0]) + "/webhook", nil
+}
+
+// reply chooses a receiver's reaction to a request. The delivery's id decides, so that the same
+// seed and ids give the same reactions.
+func (c *chaos) reply(a devstack.Arrival) devstack.Reply {
+	c.lookForCanaries(a)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(a.Delivery)) // never fails
+	kind := sum.Sum32() % 100
+	attempt, _ := strconv.Atoi(a.Attempt) // 0 when the header is missing or malformed
+	if c.quietReceivers.Load() {
+		attempt += 100 // after the faults, stop misbehaving
+	}
+
+	switch first := attempt <= 1; {
+	case kind < 8: // accepts attempt 2 to 6
+		if attempt < 2+int(kind%5) {
+			return devstack.Reply{Status: http.StatusInternalServerError}
+		}
+	case kind < 11: // never accepts
+		return devstack.Reply{Status: http.StatusServiceUnavailable}
+	case kind < 12 && first:
+		return devstack.Reply{Status: http.StatusOK, After: 9500 * time.Millisecond}
+	case kind < 13 && first: // hangs
+		return devstack.Reply{Status: http.StatusOK, After: 20 * time.Second}
+	case kind < 16 && first:
+		return devstack.Reply{Status: http.StatusOK, Reset: true}
+	case kind < 18 && first:
+		return devstack.Reply{Status: http.StatusFound, Location: c.canary}
+	case kind < 20 && first:
+		return devstack.Reply{Status: http.StatusTooManyRequests}
+	case kind < 30:
+		return devstack.Reply{Status: http.StatusOK, After: 300 * time.Millisecond}
+	}
+	return devstack.Reply{Status: http.StatusOK}
+}
+
+// lookForCanaries notes a caller's headers that reached a receiver.
+func (c *chaos) lookForCanaries(a devstack.Arrival) {
+	got := fmt.Sprint(a.Header, string(a.Body))
+	for _, h := range invariant.HeaderCanaries {
+		if strings.Contains(got, h.Value) {
+			c.mu.Lock()
+			c.leaks = append(c.leaks, invariant.Leak{Canary: h.Name, Where: "delivery " + a.Delivery, Times: 1})
+			c.mu.Unlock()
+		}
+	}
+}
+
+// terms returns the body of a request that creates a session. key is in the metadata, so that the
+// session names the request that created it.
+func (m *merchant) terms(key, orderID, webhookURL string) string {
+	metadata := map[string]any{"key": key}
+	if orderID != "" {
+		metadata["order_id"] = orderID
+	}
+	body := map[string]any{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": metadata}
+	if webhookURL != "" {
+		body["webhook_url"] = webhookURL
+	}
+	text, _ := json.Marshal(body) // never fails with strings and numbers
+	return string(text)
+}

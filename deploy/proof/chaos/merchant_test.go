@@ -1,0 +1,86 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+)
+
+// TestAddMerchants_NoteEverySecretThatMustNotLeak also checks who listens.
+func TestAddMerchants_NoteEverySecretThatMustNotLeak(t *testing.T) {
+	t.Parallel()
+	masterKey := storage.NewMasterKey("k1")
+	log, err := devstack.OpenReceiverLog(filepath.Join(t.TempDir(), "receiver.jsonl"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = log.Close() }) // nobody reads it
+	c := &chaos{rig: &rig{
+		databaseURL: pgtemp.ForTest(t, storage.Migrate),
+		stack:       &devstack.Stack{Demo: devstack.Demo{MasterKeys: masterKey}, ReceiverLog: log},
+	}}
+	require.NoError(t, c.addMerchants(t.Context()))
+	t.Cleanup(c.stopReceivers)
+
+	secrets := map[string]string{}
+	for _, canary := range c.canaries {
+		require.NotEmpty(t, canary.Value, canary.Name)
+		require.NotContains(t, secrets, canary.Value, "once each")
+		secrets[canary.Value] = canary.Name
+	}
+	require.Equal(t, "master key", secrets[strings.TrimPrefix(masterKey, "k1:")])
+	for _, card := range cards {
+		require.Equal(t, "card number ending in "+card[len(card)-4:], secrets[card])
+	}
+	for _, h := range invariant.HeaderCanaries {
+		require.Equal(t, h.Name, secrets[h.Value])
+	}
+
+	require.Len(t, c.merchants, merchants)
+	for _, m := range c.merchants {
+		require.Equal(t, "key of "+m.id, secrets[strings.TrimPrefix(m.key, "sk_test_")])
+		require.Len(t, m.receivers, 3, "two registrations and the address of its own")
+	}
+	digests := 0
+	for _, name := range secrets {
+		if strings.HasPrefix(name, "digest of a webhook secret") {
+			digests++
+		}
+	}
+	require.Equal(t, 2*merchants+1, digests, "of every registration")
+
+	conn, err := pgx.Connect(t.Context(), c.rig.databaseURL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	rows, err := conn.Query(t.Context(), `SELECT url FROM webhook_endpoint`)
+	require.NoError(t, err)
+	addresses, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	silent := 0
+	for _, address := range append(addresses, c.merchants[0].ownURL, c.canary) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader("{}"))
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			silent++
+			continue
+		}
+		require.NoError(t, answer.Body.Close())
+	}
+	require.Equal(t, 1, silent, "one registration has no listener")
+}
+
+func TestTerms_NameTheRequestAndWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	m := &merchant{}
+	require.JSONEq(t, `{"amount":10.5,"currency":"EUR","payout_currency":"USDC","metadata":{"key":"key-1"}}`, m.terms("key-1", "", ""))
+	require.JSONEq(t, `{"amount":10.5,"currency":"EUR","payout_currency":"USDC",
+		"metadata":{"key":"key-2","order_id":"order-2"},"webhook_url":"http://shop/"}`, m.terms("key-2", "order-2", "http://shop/"))
+}

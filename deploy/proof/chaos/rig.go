@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// Times of the stack under test. They are so short that a run of one minute sees every retry. The
+// sessions of the first API, half of all, live for shortLifetime.
+const (
+	retrySchedule = "1s,2s,3s,4s,5s"
+	shortLifetime = 8 * time.Second
+)
+
+// rig is the stack under test: two API and two worker processes, PostgreSQL and
+// Temporal, and a link on each way between them.
+type rig struct {
+	stack       *devstack.Stack
+	databaseURL string
+	apis        []string // addresses
+	pages       []string
+	parts       []*part
+	links       []*link
+	temporal    client.Client // a direct connection, not through a link
+	out         io.Writer
+}
+
+// part is a piece of the rig that a fault can break. The fault locks it.
+type part struct {
+	sync.Mutex
+	name  string // "API 1"
+	kind  string // "api", "worker", "temporal", "postgres", "acquirer" or "chain"
+	pid   func() int
+	done  func() <-chan struct{}
+	kill  func()
+	stop  func()
+	start func(context.Context) error
+
+	metrics string // address; "" for parts that are not processes of the service
+}
+
+// startRig starts a rig with its data in dir, with a simulated live mode or without.
+func startRig(ctx context.Context, dir string, live bool, out io.Writer) (_ *rig, err error) {
+	ports, err := devstack.Free(5)
+	if err != nil {
+		return nil, err
+	}
+
+	r := &rig{out: out}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
+	at, through, err := r.startLinks(live)
+	if err != nil {
+		return nil, err
+	}
+	r.stack, err = devstack.Start(ctx, devstack.Options{
+		Dir: dir, NoUI: true, Out: out, Ports: at, Through: through, LiveDouble: live, Float: float,
+		RetrySchedule: retrySchedule, SessionLifetime: shortLifetime.String(),
+		Env: []string{
+			"OTEL_METRICS_EXPORTER=prometheus",
+			"CHECKOUT_RECONCILE_INTERVAL=5s", "CHECKOUT_TEST_RATE_LIMIT=100000", "CHECKOUT_BAD_KEY_RATE_LIMIT=100000",
+			"CHECKOUT_LIVE_RATE_LIMIT=100000",
+			"CHECKOUT_PAGE_RATE_LIMIT=100000", "CHECKOUT_FORM_RATE_LIMIT=100000", // all customers come from one address
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	r.databaseURL = r.stack.DatabaseURL()
+	r.apis, r.pages = []string{r.stack.APIURL()}, []string{r.stack.PageURL()}
+	r.addStackParts()
+	if live {
+		r.addLiveParts()
+	}
+	if err := r.addMore(ctx, ports); err != nil {
+		return nil, err
+	}
+
+	r.temporal, err = r.stack.Temporal.Dial(ctx)
+	return r, err
+}
+
+// way is what a link connects: the port of a server, and the link's own. A port of 0 is chosen.
+type way struct {
+	name         string
+	server, link *int
+}
+
+// startLinks starts a link from each command to each server that it uses. It returns the ports of the
+// servers, and those of the links.
+func (r *rig) startLinks(live bool) (at devstack.Ports, through map[string]devstack.Ports, err error) {
+	through = map[string]devstack.Ports{}
+	for _, command := range []string{"api", "worker"} {
+		var own devstack.Ports
+		ways := []way{{"temporal", &at.Temporal, &own.Temporal}, {"postgres", &at.Postgres, &own.Postgres}}
+		if live {
+			ways = append(ways, way{"acquirer", &at.Acquirer, &own.Acquirer}, way{"chain", &at.Chain, &own.Chain})
+		}
+		if live && command == "worker" { // only a worker signs
+			ways = append(ways, way{"signer", &at.Chain, &own.Signer})
+		}
+		for _, w := range ways {
+			ports, err := devstack.Free(2)
+			if err != nil {
+				return at, nil, err
+			}
+			if *w.server == 0 {
+				*w.server = ports[1]
+			}
+			*w.link = ports[0]
+			l, err := startLink(command+"-"+w.name, loopback(*w.link), loopback(*w.server))
+			if err != nil {
+				return at, nil, err
+			}
+			r.links = append(r.links, l)
+		}
+		through[command] = own
+	}
+	return at, through, nil
+}
+
+// link returns the link of that name.
+func (r *rig) link(name string) *link {
+	for _, l := range r.links {
+		if l.name == name {
+			return l
+		}
+	}
+	return nil
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// addStackParts adds the parts that every stack has.
+func (r *rig) addStackParts() {
+	s := r.stack
+	process := func(name, kind string, p **devstack.Process, start func(context.Context) error) *part {
+		return &part{
+			name: name, kind: kind, start: start,
+			pid: func() int { return (*p).PID() }, done: func() <-chan struct{} { return (*p).Done() },
+			kill: func() { (*p).Kill() }, stop: func() { _ = (*p).Stop(20 * time.Second) },
+			// Stop kills a process that does not end
+			metrics: s.MetricsAddress(kind),
+		}
+	}
+
+	r.parts = append(r.parts,
+		process("API 1", "api", &s.API, s.StartAPI),
+		process("worker 1", "worker", &s.Worker, s.StartWorker),
+		&part{
+			name: "Temporal", kind: "temporal", pid: s.Temporal.PID, done: s.Temporal.Done, kill: s.Temporal.Kill,
+			stop: func() { _ = s.Temporal.Stop() }, start: s.Temporal.Start, // Stop kills a process that does not end
+		},
+		&part{
+			name: "PostgreSQL", kind: "postgres", start: s.StartPostgres,
+			pid: func() int { return s.Postgres.PID() }, done: func() <-chan struct{} { return s.Postgres.Done() },
+			kill: func() { s.Postgres.Kill() }, stop: func() { // "immediate": no checkpoint, every backend ends at once
+				_ = syscall.Kill(s.Postgres.PID(), syscall.SIGQUIT) // an error means that it has already ended
+				<-s.Postgres.Done()
+			},
+		},
+	)
+}
+
+// addMore adds a second API, whose sessions live for one hour, and a second worker.
+func (r *rig) addMore(ctx context.Context, ports []int) error {
+	env := []string{
+		"CHECKOUT_API_ADDRESS=" + loopback(ports[0]), "CHECKOUT_PAGE_ADDRESS=" + loopback(ports[1]),
+		"CHECKOUT_DASHBOARD_ADDRESS=" + loopback(ports[2]), "CHECKOUT_TEST_SESSION_LIFETIME=1h",
+	}
+	for i, command := range []string{"api", "worker"} {
+		var process *devstack.Process
+		p := &part{
+			metrics: loopback(ports[3+i]),
+			name:    strings.Replace(command, "api", "API", 1) + " 2", kind: command,
+			pid: func() int { return process.PID() }, done: func() <-chan struct{} { return process.Done() },
+			kill: func() { process.Kill() }, stop: func() { _ = process.Stop(20 * time.Second) },
+			// Stop kills a process that does not end
+			start: func(context.Context) (err error) {
+				process, err = r.stack.StartMore(
+					command,
+					command+"2",
+					append(env, "OTEL_EXPORTER_PROMETHEUS_PORT="+strconv.Itoa(ports[3+i]))...)
+				return err
+			},
+		}
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+		r.parts = append(r.parts, p)
+	}
+	r.apis, r.pages = append(r.apis, "http://"+loopback(ports[0])), append(r.pages, "http://"+loopback(ports[1]))
+	return nil
+}
+
+// again repeats the start of a part until it succeeds: for example, PostgreSQL may be away when
+// Temporal starts.
+func (r *rig) again(ctx context.Context, p *part) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, 45*time.Second)
+		err := p.start(limited)
+		cancel()
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil && !strings.Contains(err.Error(), "not usable") {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			// A lost line of progress does no harm.
+			_, _ = fmt.Fprintf(r.out, "%s does not start yet: %s\n", p.name, first)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// watch restarts parts that end without a fault, until ctx ends. It reports each one to ended.
+func (r *rig) watch(ctx context.Context, ended func(name string)) {
+	for {
+		for _, p := range r.parts {
+			if !p.TryLock() {
+				continue
+			}
+			select {
+			case <-p.done():
+				if ctx.Err() == nil {
+					ended(p.name)
+					r.again(ctx, p)
+				}
+			default:
+			}
+			p.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// family returns a process and its children: PostgreSQL's children do its work.
+func family(pid int) []int {
+	pids := []int{pid}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return pids
+	}
+	for _, word := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// query reads one value from PostgreSQL over a direct connection.
+func query[T any](ctx context.Context, r *rig, sql string, args ...any) (T, error) {
+	var got T
+	conn, err := pgx.Connect(ctx, r.databaseURL)
+	if err != nil {
+		return got, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	err = conn.QueryRow(ctx, sql, args...).Scan(&got)
+	return got, err
+}
+
+// close ends everything.
+func (r *rig) close() {
+	if r.temporal != nil {
+		r.temporal.Close()
+	}
+	for _, p := range r.parts {
+		if strings.HasSuffix(p.name, " 2") {
+			p.stop()
+		}
+	}
+	if r.stack != nil {
+		r.stack.Stop()
+	}
+	for _, l := range r.links {
+		l.close()
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+)
+
+// settle waits until everything has come to rest after the last fault, and notes the duration in r.
+// During the wait it acts for customers and merchants, see bringToRest.
+func (c *chaos) settle(ctx context.Context, lastFault time.Time, r *runReport) error {
+	conn, err := pgx.Connect(ctx, c.rig.databaseURL)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	c.quietReceivers.Store(true)
+	rest := &invariant.Rest{Within: c.within}
+	r.Rest = rest
+	if rest.LongestRetry, err = c.longestRetry(ctx, conn); err != nil {
+		return err
+	}
+
+	for said := time.Now(); ; pause(ctx, 500*time.Millisecond) {
+		if err := c.keepTreasury(ctx); err != nil {
+			return err
+		}
+		hastened, err := c.bringToRest(ctx, conn)
+		if err != nil {
+			return err
+		}
+		r.Hastened += hastened
+		if rest.Restless, err = restless(ctx, conn); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if rest.Restless == "" && c.live {
+			if rest.Restless, err = c.endReset(ctx, conn); err != nil {
+				return err
+			}
+		}
+		rest.After = time.Since(lastFault)
+		if rest.Restless == "" {
+			c.say("at rest %s after the last fault", rest.After.Round(100*time.Millisecond))
+			break
+		}
+		if rest.After > c.wait {
+			c.say("not at rest: %s", rest.Restless)
+			break
+		}
+		if time.Since(said) > 5*time.Second {
+			said = time.Now()
+			c.say("waiting: %s", rest.Restless)
+		}
+	}
+
+	err = conn.QueryRow(ctx, `
+		SELECT count(*) FROM pg_stat_activity WHERE application_name = 'checkout'
+			AND state LIKE 'idle in transaction%' AND state_change < now() - interval '10 seconds'`).
+		Scan(&rest.IdleInTx)
+	if err != nil {
+		return err
+	}
+	if rest.Held, err = c.compareHolds(ctx); err != nil {
+		return err
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest.UnwishedExits = append([]string{}, c.exits...)
+	return nil
+}
+
+// endReset tells the open runs of live sessions that have ended to look. An operator reset such a run
+// to a moment before its session ended, and it would look by itself when the session's hour is over. It
+// returns how many there are, in words, "" for none.
+func (c *chaos) endReset(ctx context.Context, conn *pgx.Conn) (words string, err error) {
+	open, err := c.rig.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: c.rig.stack.Temporal.Namespace(), PageSize: 1000,
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeCheckoutSession),
+	})
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, run := range open.Executions {
+		ids = append(ids, run.Execution.WorkflowId)
+	}
+	rows, err := conn.Query(ctx, `
+		SELECT id FROM checkout_session WHERE id = ANY ($1) AND mode = 'live' AND status <> 'pending'`, ids)
+	if err != nil {
+		return "", err
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, id := range ended {
+		err := c.rig.temporal.SignalWorkflow(ctx, id, "", workflows.SignalExpire, nil)
+		var over *serviceerror.NotFound // the list lags behind
+		if err != nil && !errors.As(err, &over) {
+			return "", err
+		}
+	}
+	if len(ended) == 0 || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d runs of ended sessions", len(ended)), nil
+}
+
+// hasty is longer than any delay of retrySchedule. If a delivery waits longer, its worker died, and
+// it waits for the retry policy's own back-off, which has the delays of production. A merchant then
+// hastens it.
+const hasty = 10 * time.Second
+
+// longestRetry returns how long pending deliveries may still take: the time until the next attempt,
+// but at most hasty, and 30 s for the other delays of retrySchedule (15 s) and one time-out.
+func (c *chaos) longestRetry(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+	var seconds float64
+	err := conn.QueryRow(ctx, `
+		SELECT coalesce(max(least(greatest(extract(epoch FROM next_attempt_at - now()), 0), $1) + 30), 0)
+		FROM webhook_delivery WHERE status = 'pending'`, hasty.Seconds()).Scan(&seconds)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// restless returns the work still in progress, in words; "" when everything is at rest.
+func restless(ctx context.Context, conn *pgx.Conn) (string, error) {
+	words, err := invariant.Unsettled(ctx, conn)
+	if err != nil {
+		return "", err
+	}
+	var more string
+	err = conn.QueryRow(ctx, `
+		SELECT coalesce(string_agg(n || ' ' || what, ', '), '') FROM (
+			SELECT count(*) AS n, 'pending sessions' AS what FROM checkout_session WHERE status = 'pending'
+			UNION ALL SELECT count(*), 'callbacks of the card network' FROM sandbox_charge WHERE callbacks > 0
+			UNION ALL SELECT count(*), 'deliveries on hold' FROM webhook_delivery WHERE status = 'pending' AND held
+			UNION ALL SELECT count(*), 'transfers that are not final' FROM transfer WHERE status = 'live'
+			UNION ALL SELECT count(*), 'frozen accounts' FROM treasury_account WHERE frozen_at IS NOT NULL
+			UNION ALL SELECT count(*), 'live payouts that failed' FROM payout p WHERE mode = 'live' AND status = 'failed'
+				AND NOT EXISTS (SELECT FROM refund r WHERE r.transaction_id = p.transaction_id AND r.mode = p.mode)
+			UNION ALL SELECT count(*), 'refunds' FROM refund WHERE status = 'pending'
+		) u WHERE n > 0`).Scan(&more)
+	return strings.Trim(words+", "+more, ", "), err
+}
+
+// waiting is a session or a delivery that waits for a person.
+type waiting struct{ ID, MerchantID, What string }
+
+// bringToRest acts for the people for whom the service waits. Customers confirm at their bank.
+// Merchants end unpaid sessions, resume deliveries on hold, and hasten deliveries that would wait
+// longer than hasty. It returns the number of hastened deliveries.
+func (c *chaos) bringToRest(ctx context.Context, conn *pgx.Conn) (hastened int, err error) {
+	rows, err := conn.Query(ctx, `
+		SELECT s.id, s.merchant_id, coalesce(t.action_url, '') FROM checkout_session s LEFT
+			JOIN transaction t ON t.session_id = s.id AND t.status = 'processing'
+			WHERE s.status = 'pending' AND (s.expires_at > now() + interval '15 seconds' OR t.action_url IS NOT NULL)
+		UNION ALL SELECT id, merchant_id, 'resume' FROM webhook_delivery WHERE status = 'pending' AND held
+		UNION ALL SELECT id, merchant_id, 'retry_now' FROM webhook_delivery
+			WHERE status = 'pending' AND NOT held AND (next_attempt_at > now() + $1::interval
+				OR next_attempt_at < now() - $1::interval)
+				AND (sending_until IS NULL OR sending_until < now())`, hasty)
+	if err != nil {
+		return 0, err
+	}
+
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[waiting])
+	if err != nil {
+		return 0, err
+	}
+
+	byID := map[string]*merchant{}
+	for _, m := range slices.Concat(c.merchants, c.world.merchants) {
+		byID[m.id] = m
+	}
+
+	for _, w := range found {
+		m := byID[w.MerchantID]
+		switch {
+		case m == nil || ctx.Err() != nil: // the demo merchant has no sessions
+		case checkout.IsID(checkout.PrefixDelivery, w.ID):
+			got := c.call(
+				ctx, m,
+				call{op: opSteer, id: w.ID, method: http.MethodPost, path: "/v1/deliveries/" + w.ID + "/" + w.What},
+			)
+			if w.What == "retry_now" && got.status == http.StatusAccepted {
+				hastened++
+			}
+		case w.What != "":
+			c.confirm(ctx, m, w.ID, w.What)
+		case m.live:
+			c.end(ctx, m, invariant.OpExpire, w.ID)
+		default:
+			c.end(ctx, m, invariant.OpAdvance, w.ID)
+		}
+	}
+	return hastened, nil
+}

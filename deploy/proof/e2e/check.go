@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+
+	"example.com/checkout/deploy/program/config"
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows"
+)
+
+// SharedSchedule is the retry schedule of most stacks of the tests.
+const SharedSchedule = "1s,2s,3s,4s,5s"
+
+// settleTime is longer than the work that the last test may leave: a whole schedule, and an attempt
+// whose worker was killed.
+const settleTime = 4 * time.Minute
+
+// overdue is when a delivery's attempt counts as lost: its worker died, or was slower than
+// webhook.AttemptTimeout. It then waits for the retry policy's own back-off, with the delays of production.
+const overdue = 30 * time.Second
+
+// excuses are the violations that tests cause on purpose.
+var excuses struct {
+	sync.Mutex
+	reasons map[[2]string]string
+}
+
+// Excuse declares that the test makes the shared stack violate an invariant, and why. id is the id
+// in the violation. If the violation does not come, that is a failure too.
+func Excuse(t *testing.T, number int, id, reason string) {
+	t.Helper()
+	require.NotEmpty(t, reason)
+	excuses.Lock()
+	defer excuses.Unlock()
+	if excuses.reasons == nil {
+		excuses.reasons = map[[2]string]string{}
+	}
+	excuses.reasons[[2]string{fmt.Sprint(number), id}] = t.Name() + ": " + reason
+}
+
+// checkShared checks the invariants on the shared stack after all tests, and returns the exit
+// status.
+func checkShared() int {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*settleTime)
+	defer cancel()
+	began := time.Now()
+	results, err := CheckStack(ctx, Shared, SharedSchedule)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "invariants:", err)
+		return 1
+	}
+
+	excuses.Lock()
+	defer excuses.Unlock()
+	status, used := 0, map[[2]string]bool{}
+	for _, r := range results {
+		fmt.Fprintf(os.Stderr, "invariant %2d: %4d checked, %d violations %s\n", r.Number, r.Checked, len(r.Violations), r.NotChecked)
+		for _, v := range r.Violations {
+			key := [2]string{fmt.Sprint(r.Number), v.ID}
+			if used[key] = true; excuses.reasons[key] == "" {
+				fmt.Fprintf(os.Stderr, "invariant %d is violated: %s %s\n", r.Number, v.ID, v.Text)
+				status = 1
+			}
+		}
+	}
+
+	for key, reason := range excuses.reasons {
+		if !used[key] {
+			fmt.Fprintf(os.Stderr, "invariant %s holds for %s after all: %s\n", key[0], key[1], reason)
+			status = 1
+		}
+	}
+
+	fmt.Fprintf(os.Stderr, "invariants checked in %s\n", time.Since(began).Round(time.Millisecond))
+	return status
+}
+
+// CheckStack waits until a stack has come to rest and checks every invariant. logs are further
+// receivers' logs.
+func CheckStack(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) ([]invariant.Result, error) {
+	facts, err := Facts(ctx, stack, schedule, logs...)
+	if err != nil {
+		return nil, err
+	}
+	return invariant.Check(facts), nil
+}
+
+// Facts waits until a stack has come to rest and returns what CheckStack checks.
+func Facts(ctx context.Context, stack *devstack.Stack, schedule string, logs ...string) (*invariant.Facts, error) {
+	if err := settle(ctx, stack); err != nil {
+		return nil, err
+	}
+	delays, err := config.ParseSchedule(schedule)
+	if err != nil {
+		return nil, err
+	}
+	c, err := stack.Temporal.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return invariant.Gather(ctx, invariant.Sources{
+		DatabaseURL: stack.DatabaseURL(), Temporal: c, Namespace: stack.Temporal.Namespace(), Schedule: delays,
+		ReceiverLogs: append([]string{stack.ReceiverLogFile()}, logs...), DeliveryRetention: 24 * time.Hour,
+	})
+}
+
+// settle waits until a stack has come to rest. It hastens deliveries whose attempt was lost.
+func settle(ctx context.Context, stack *devstack.Stack) error {
+	conn, err := pgx.Connect(ctx, stack.DatabaseURL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing was written
+	c, err := stack.Temporal.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for end := time.Now().Add(settleTime); ; time.Sleep(100 * time.Millisecond) {
+		words, err := invariant.Unsettled(ctx, conn)
+		if err != nil || words == "" {
+			return err
+		}
+		lost, err := lostAttempts(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not at rest after %s: %s; overdue: %v", settleTime, words, lost)
+		}
+		for _, id := range lost {
+			err := c.SignalWorkflow(ctx, id, "", workflows.SignalRetryNow, nil)
+			var missing *serviceerror.NotFound // Reconcile starts it
+			if err != nil && !errors.As(err, &missing) {
+				return fmt.Errorf("hasten %s: %w", id, err)
+			}
+		}
+		if len(lost) > 0 {
+			time.Sleep(5 * time.Second) // the attempts begin
+		}
+	}
+}
+
+func lostAttempts(ctx context.Context, conn *pgx.Conn) ([]string, error) {
+	rows, err := conn.Query(ctx, `
+		SELECT id FROM webhook_delivery
+		WHERE status = 'pending' AND NOT held AND next_attempt_at < now() - $1::interval
+			AND (sending_until IS NULL OR sending_until < now())`, overdue)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// RequireInvariants checks the invariants on a test's own stack. It repeats the check for a while,
+// because a run ends a little after its row, and after a kill this can take long. A true violation
+// stays.
+func RequireInvariants(t *testing.T, stack *devstack.Stack, schedule string) {
+	t.Helper()
+	for end := time.Now().Add(settleTime); ; time.Sleep(time.Second) {
+		results, err := CheckStack(t.Context(), stack, schedule)
+		require.NoError(t, err)
+		if found := ViolationsOf(results); len(found) == 0 {
+			return
+		} else if time.Now().After(end) {
+			require.Empty(t, found, "%+v", results)
+		}
+	}
+}
+
+// ViolationsOf returns the violations in short form: "8 whd_…".
+func ViolationsOf(results []invariant.Result) []string {
+	found := []string{}
+	for _, r := range results {
+		for _, v := range r.Violations {
+			found = append(found, fmt.Sprint(r.Number, " ", v.ID))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

@@ -1,0 +1,56 @@
+package chrome
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+// axeSource returns the source of axe-core. It installs axe-core if it is missing.
+var axeSource = sync.OnceValues(func() (string, error) {
+	axeDir := e2e.Path("deploy", "tools", "axe") // its lock file pins axe-core
+	file := filepath.Join(axeDir, "node_modules", "axe-core", "axe.min.js")
+	if _, err := os.Stat(file); err != nil {
+		install := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+		install.Dir = axeDir
+		if out, err := install.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("there is no axe-core: 'npm ci' in deploy/tools/axe: %w\n%s", err, out)
+		}
+	}
+	source, err := os.ReadFile(file)
+	return string(source), err
+})
+
+// Axe runs axe-core on the present page. It fails the test for every violation of WCAG 2.2 A and AA
+// and of axe's best practices. The page's content security policy does not block axe-core.
+func (b *Tab) Axe(what string) {
+	b.T.Helper()
+	source, err := axeSource()
+	require.NoError(b.T, err)
+	found := Get(b, chromedp.Evaluate[[]struct {
+		ID, Help string
+		Nodes    []string
+	}](source+`;`+endTransitions+`;
+		axe.run(document, {
+			resultTypes: ["violations"],
+			runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+		}).then((r) => r.violations.map((v) => ({
+			ID: v.id, Help: v.help, Nodes: v.nodes.map((n) => n.html + "\n      " + n.failureSummary.replaceAll("\n", " ")),
+		})))`, chromedp.EvalAwaitPromise))
+	var all strings.Builder
+	for _, v := range found {
+		fmt.Fprintf(&all, "\n  %s: %s", v.ID, v.Help)
+		for _, n := range v.Nodes {
+			fmt.Fprintf(&all, "\n    %.600s", n)
+		}
+	}
+	require.Empty(b.T, all.String(), "axe on %s", what)
+}

@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"example.com/checkout/api/dashboard"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/workflows/checkout"
+)
+
+const dashboardPassword = "correct horse battery"
+
+// newMember makes somebody who signs in to the dashboard of the merchant with
+// dashboardPassword, and returns the e-mail address.
+func newMember(m *e2e.Merchant, role checkout.Role) string {
+	m.T.Helper()
+	return newMemberWith(m, role, checkout.NewID(checkout.PrefixMember)+"@shop.example")
+}
+
+func newMemberWith(m *e2e.Merchant, role checkout.Role, email string) string {
+	m.T.Helper()
+	store := e2e.OpenStore(m.T, m.Stack)
+	member := checkout.Member{ID: checkout.NewID(checkout.PrefixMember), MerchantID: m.ID, Email: email, Role: role}
+	token, err := store.Invite(m.T.Context(), member, "test")
+	require.NoError(m.T, err)
+	_, err = dashboard.Accept(m.T.Context(), &store.Accounts, token, dashboardPassword)
+	require.NoError(m.T, err)
+	return member.Email
+}
+
+// newDashboard is a tab in which a new member of the merchant is signed in.
+func newDashboard(t *testing.T, browser context.Context, m *e2e.Merchant, role checkout.Role) *chrome.Tab {
+	t.Helper()
+	b := chrome.NewTab(t, browser)
+	signIn(b, m, newMember(m, role))
+	return b
+}
+
+func signIn(b *chrome.Tab, m *e2e.Merchant, email string) {
+	b.T.Helper()
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", dashboardPassword),
+		chrome.Click("main button"), chrome.See(".sections"))
+}
+
+// page goes to a page of the dashboard.
+func page(b *chrome.Tab, m *e2e.Merchant, path string) {
+	b.T.Helper()
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+path), chrome.See("main h1"))
+}
+
+// TestDashboard_People is what an owner and somebody who is invited do.
+func TestDashboard_People(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	owner := newDashboard(t, browser, m, checkout.RoleOwner)
+	require.Contains(t, owner.Text(".testing"), "Test mode.")
+	page(owner, m, "/test/members")
+	owner.Do(chrome.TypeInto("#email", m.ID+"@bob.example"), chrome.Click(".narrow button"), chrome.See("#link"))
+	link := owner.Text("#link")
+	owner.Shoot("dashboard-people")
+
+	bob := chrome.NewTab(t, browser)
+	bob.Do(chromedp.Navigate(link), chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#password_again", dashboardPassword), chrome.Click("main button"), chrome.See(".sections"))
+	require.Contains(t, bob.Text(".who"), "viewer")
+	bob.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/live/members"), chrome.See("main h1"))
+	require.False(t, chrome.Get(bob, chromedp.Evaluate[bool](`!!document.querySelector(".testing")`)), "live is not test")
+	require.NotContains(t, bob.Text("main"), "Invite")
+
+	page(owner, m, "/test/audit")
+	require.True(t, strings.Contains(owner.Text("main"), "as viewer"))
+	owner.Do(chrome.Click(".who button"), chrome.See("#password"))
+	owner.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/test/"), chrome.See("#password"))
+}
+
+// TestDashboard_Settings changes a payout address and looks at what the merchant
+// is told.
+func TestDashboard_Settings(t *testing.T) {
+	t.Parallel()
+	const address = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	owner := newDashboard(t, browser, m, checkout.RoleOwner)
+	page(owner, m, "/test/settings")
+	owner.Shoot("dashboard-settings")
+	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address[:41]+"e"), chrome.Click("main section:first-of-type button"), chrome.See("#address_USDC-fault"))
+	require.Contains(t, owner.Text("#address_USDC-fault"), "checksum")
+	require.Len(t, owner.TakeFaults(), 1, "the browser notes the 422")
+	owner.Do(chromedp.Clear(chromedp.CSS("#address_USDC")), chrome.TypeInto("#address_USDC", address), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
+	require.Contains(t, owner.Text("main"), "What is sent to a wrong address is lost.")
+	owner.Shoot("dashboard-payout")
+	owner.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".notice"))
+
+	got := m.Arrivals(1, 20*time.Second)[0]
+	require.Equal(t, "merchant.updated", got.Type)
+	require.Contains(t, string(got.Body), `"changed":["payout_addresses"]`)
+	require.Contains(t, string(got.Body), address)
+	event := e2e.Query[string](t, e2e.Shared, `SELECT id FROM event WHERE merchant_id = $1`, m.ID)
+	c := e2e.TemporalClient(t, e2e.Shared)
+	e2e.Await(t, "the run ends after the delivery's has begun", 20*time.Second, func() bool {
+		return e2e.StatusOf(t, c, event) == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	})
+}

@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/workflows/checkout"
+)
+
+// another is a further tab of the same browser, with the same cookies.
+func another(b *chrome.Tab) *chrome.Tab {
+	b.T.Helper()
+	ctx, stop := chromedp.NewContext(b.Ctx)
+	b.T.Cleanup(stop)
+	other := &chrome.Tab{T: b.T, Ctx: ctx}
+	require.NoError(b.T, chromedp.Do(ctx))
+	require.NoError(b.T, chromedp.Listen(ctx, other.Listen))
+	b.T.Cleanup(func() { require.Empty(b.T, other.TakeFaults(), "the browser complained") })
+	return other
+}
+
+// TestDashboard_EightTabsAreLive: a browser has six connections to a host, and each
+// page used to keep one for its stream.
+func TestDashboard_EightTabsAreLive(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	tabs := []*chrome.Tab{newDashboard(t, browser, m, checkout.RoleDeveloper)}
+	for len(tabs) < 8 {
+		tabs = append(tabs, another(tabs[0]))
+	}
+	for _, b := range tabs {
+		page(b, m, "/test/deliveries")
+		b.Do(seeIn("#log", "Nothing was sent yet."))
+	}
+	held := m.RefusedDelivery()
+	row := "tr[id=" + held + "]"
+	for i, b := range tabs {
+		b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, cdppage.BringToFront, cdp.Empty{})
+			return err
+		}), chrome.See(row))
+		t.Logf("tab %d shows the delivery; it is %s", i+1, chrome.Get(b, chromedp.Evaluate[string](`document.visibilityState`)))
+	}
+	// The tab that has the stream goes: another one takes it over.
+	tabs[0].Do(chromedp.Navigate("about:blank"))
+	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
+	tabs[7].Do(seeIn(row, "on hold"))
+}
+
+// TestAnswers_AreCompressed asks all three servers.
+func TestAnswers_AreCompressed(t *testing.T) {
+	t.Parallel()
+	m := e2e.NewMerchant(t, e2e.Shared)
+	session := m.Create(e2e.Terms)
+	for range 5 {
+		m.Create(e2e.Terms)
+	}
+	for _, c := range []struct {
+		what, url string
+		header    []string
+	}{
+		{"a list of the REST API", e2e.Shared.APIURL() + "/v1/checkout", []string{"Authorization", "Bearer " + m.Key}},
+		{"the hosted page", e2e.Shared.PageURL() + "/" + session, nil},
+		{"a page of the dashboard", e2e.Shared.DashboardURL() + "/signin", []string{"Sec-Fetch-Site", "none"}},
+	} {
+		plain, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "identity")...)
+		require.Empty(t, encoding, c.what)
+		packed, encoding := fetch(t, c.url, append(c.header, "Accept-Encoding", "gzip")...)
+		require.Equal(t, "gzip", encoding, c.what)
+		unpacked, err := gzip.NewReader(strings.NewReader(packed))
+		require.NoError(t, err)
+		text, err := io.ReadAll(unpacked)
+		require.NoError(t, err)
+		require.Len(t, text, len(plain), c.what)
+		t.Logf("%s: %d bytes, %d compressed", c.what, len(plain), len(packed))
+	}
+	_, encoding := fetch(t, e2e.Shared.DashboardURL()+"/signin", "Accept-Encoding", "gzip", "Sec-Fetch-Site", "cross-site")
+	require.Empty(t, encoding, "another site caused the request")
+}
+
+// fetch returns the bytes of an answer as they came and their encoding.
+func fetch(t *testing.T, url string, header ...string) (body, encoding string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(text), answer.Header.Get("Content-Encoding")
+}

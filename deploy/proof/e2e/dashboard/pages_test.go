@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestDashboard_EveryPage looks at every page, on a phone and on a computer, light
+// and dark: nothing sticks out, and axe-core finds nothing.
+func TestDashboard_EveryPage(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	paid := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "customer_email": "ann@example.com", "metadata": {"order_id": "o-1", "gift": true}}`)
+	m.MustPay(paid, e2e.CardDeclined)
+	m.MustPay(paid, e2e.CardSucceeds)
+	m.AwaitStatus(paid, checkout.StatusCompleted, 10*time.Second)
+	m.Arrivals(3, 20*time.Second)
+	m.Create(e2e.Terms)
+	e2e.Query[string](t, e2e.Shared, `UPDATE payout_address SET address = 'sandbox:invalid' WHERE merchant_id = $1 RETURNING address`, m.ID)
+	unpaid := m.Create(e2e.Terms)
+	m.MustPay(unpaid, e2e.CardSucceeds)
+	e2e.Await(t, "the payout fails", 10*time.Second, func() bool { return m.Session(unpaid).Field("payout.status") == "failed" })
+	delivery := e2e.DeliveryOf(t, e2e.Shared, paid, "checkout.completed")
+	endpoint := e2e.Query[string](t, e2e.Shared, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
+	replay := m.Must(http.StatusAccepted, http.MethodPost, "/v1/webhooks/"+endpoint+"/replay", `{"since": "2026-01-01T00:00:00Z"}`).Field("id").(string)
+	e2e.Query[string](t, e2e.Shared, `
+		INSERT INTO webhook_endpoint_failure (endpoint_id, since, last_at, marked_at, held_at) -- that it works changes nothing
+		VALUES ($1, now() - interval '2 days', now(), now(), now()) RETURNING endpoint_id`, endpoint)
+
+	b := chrome.NewTab(t, browser)
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/signin"), chrome.See("#email"))
+	inspectPage(b, "dashboard-signin")
+	signIn(b, m, newMember(m, checkout.RoleOwner))
+	for _, path := range []string{
+		"/test/", "/live/", "/test/sessions", "/live/sessions", "/test/sessions?status=expired", "/test/sessions/" + paid, "/test/sessions/" + unpaid,
+		"/test/payouts", "/live/payouts", "/test/deliveries", "/live/deliveries", "/test/deliveries/" + delivery,
+		"/test/webhooks", "/live/webhooks", "/test/webhooks/" + endpoint, "/test/webhooks/" + endpoint + "/replay", "/test/replays/" + replay,
+		"/test/keys", "/live/keys", "/test/requests", "/live/requests", "/test/requests?status=refused", "/test/settings", "/live/settings", "/test/members", "/test/audit", "/account",
+	} {
+		page(b, m, path)
+		b.RequireTablesFit(path)
+		inspectPage(b, "dashboard"+strings.NewReplacer("/", "-", "?", "-", "=", "-", paid, "one", unpaid, "unpaid", delivery, "one", endpoint, "one", replay, "one").Replace(path))
+	}
+	page(b, m, "/test/sessions/"+unpaid)
+	b.Do(chrome.Click("#retry-ask"), chrome.See("#retry-payout form button"))
+	inspectPage(b, "dashboard-session-retry")
+	page(b, m, "/test/payouts")
+	b.Do(chrome.Click(".more summary"), chrome.See(".more form button"))
+	inspectPage(b, "dashboard-payouts-retry")
+	page(b, m, "/test/nothing")
+	inspectPage(b, "dashboard-not-found")
+	require.Len(t, b.TakeFaults(), 1, "the browser notes the 404")
+	page(b, m, "/test/settings")
+	b.Do(chrome.Empty("#address_BTC"), chrome.TypeInto("#address_BTC", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"), chrome.Click("main section:first-of-type button"), chrome.See("#password"))
+	inspectPage(b, "dashboard-payout")
+	page(b, m, "/test/members")
+	b.Do(chrome.TypeInto("#email", m.ID+"@axe.example"), chrome.Click(".narrow button"), chrome.See("#link"))
+	inspectPage(b, "dashboard-invited")
+	link := b.Text("#link")
+	b.Do(chrome.Click(".who button"), chrome.See("#password"), chromedp.Navigate(link), chrome.See("#password_again"))
+	inspectPage(b, "dashboard-invitation")
+}
+
+// inspectPage proves in each look that the page is not wider than the window and
+// that axe finds nothing.
+func inspectPage(b *chrome.Tab, name string) {
+	b.T.Helper()
+	b.EachLook(name, func(what string, _ chrome.Size) {
+		b.RequireNoSideways(what)
+		b.Axe(what)
+	})
+}

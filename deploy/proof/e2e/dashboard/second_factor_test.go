@@ -1,0 +1,56 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/workflows/checkout"
+)
+
+// TestDashboard_SecondFactor turns the second factor on, and signs in and makes a live key with it.
+func TestDashboard_SecondFactor(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	email := newMember(m, checkout.RoleOwner)
+	b := chrome.NewTab(t, browser)
+	signIn(b, m, email)
+	page(b, m, "/account")
+	b.Do(chrome.Click(`form[action="/account/second_factor"] button`), chrome.See("main .warning"))
+	inspectPage(b, "dashboard-confirm")
+	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See(".qr"))
+	inspectPage(b, "dashboard-second-factor")
+	secret := strings.ReplaceAll(b.Text("#secret"), " ", "")
+	code := func(after time.Duration) string {
+		code, err := totp.GenerateCode(secret, time.Now().Add(after))
+		require.NoError(t, err)
+		return code
+	}
+	b.Do(chrome.TypeInto("#code", "000000"), chrome.Click("main form button"), chrome.See("main .fault"))
+	inspectPage(b, "dashboard-second-factor-again")
+	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
+	b.Do(chrome.TypeInto("#code", code(0)), chrome.Click("main form button"), chrome.See("#codes"))
+	inspectPage(b, "dashboard-recovery-codes")
+	recovery := strings.Fields(b.Text("#codes"))
+	require.Len(t, recovery, 10)
+
+	b.Do(chrome.Click(".who button"), chrome.See("#password"), chrome.TypeInto("#email", email),
+		chrome.TypeInto("#password", dashboardPassword), chrome.Click("main button"), chrome.See("#code"))
+	inspectPage(b, "dashboard-signin-code")
+	b.Do(chrome.TypeInto("#code", recovery[0]), chrome.Click("main button"), chrome.See(".sections"))
+
+	page(b, m, "/live/keys")
+	b.Do(chrome.TypeInto("#label", "server"), chrome.Click("#create form button"), chrome.See("#code"))
+	inspectPage(b, "dashboard-live-key")
+	b.Do(chrome.TypeInto("#password", dashboardPassword), chrome.TypeInto("#code", recovery[1]), chrome.Click("main form button"), chrome.See("#key"))
+	require.True(t, strings.HasPrefix(b.Text("#key"), "sk_live_"))
+	b.Do(chromedp.Navigate(m.Stack.DashboardURL()+"/account"), chrome.See(`form[action="/account/second_factor/remove"]`))
+	require.Contains(t, b.Text("main"), "8 recovery codes are left")
+	inspectPage(b, "dashboard-account-factor")
+}

@@ -1,0 +1,138 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/workflows/checkout"
+)
+
+// confirms says yes to every question of the page.
+func confirms(b *chrome.Tab) { b.Script(`window.confirm = () => true`) }
+
+// TestDashboard_WebhookFromAddingToDeleting is what a developer does with one.
+func TestDashboard_WebhookFromAddingToDeleting(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	dev := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	page(dev, m, "/test/webhooks")
+	dev.Do(chrome.Click(`.head [role="button"]`), chrome.See("#url"), chrome.TypeInto("#url", "https://127.0.0.2.invalid/"), chrome.Click(`input[value="merchant.updated"]`))
+	dev.Shoot("dashboard-webhook-new")
+	dev.Axe("webhook-new")
+	dev.Do(chromedp.Clear(chromedp.CSS("#url")), chrome.TypeInto("#url", "not an address"), chrome.Click("form.narrow button"), chrome.See("#url-fault"))
+	require.Contains(t, dev.Text("#url-fault"), "must be an absolute http or https URL")
+	require.Len(t, dev.TakeFaults(), 1, "the browser notes the 422")
+	dev.Do(chromedp.Clear(chromedp.CSS("#url")), chrome.TypeInto("#url", "http://127.0.0.1:9/nobody-listens"), chrome.TypeInto("#description", "Second"), chrome.Click("form.narrow button"), chrome.See("#secret"))
+	secret := dev.Text("#secret")
+	require.Regexp(t, `^whsec_[0-9a-f]{64}$`, secret)
+	dev.Shoot("dashboard-webhook-secret")
+	dev.Axe("webhook-secret")
+	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#type"))
+	require.NotContains(t, chrome.Get(dev, chromedp.Evaluate[string](`document.documentElement.outerHTML`)), secret, "it was shown once")
+
+	dev.Do(chrome.Click(`form[action$="/test"] button`), chrome.See(".notice"), seeIn(".head .status", "failed"))
+	page(dev, m, "/test/webhooks/"+e2e.Query[string](t, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1 AND description = 'Second'`, m.ID))
+	confirms(dev)
+	dev.Do(chrome.Click(`form[action$="/rotate"] button`), chrome.See("#secret"))
+	require.NotEqual(t, secret, dev.Text("#secret"))
+	require.Contains(t, dev.Text(".once"), "both secrets")
+	dev.Do(chrome.Click(`main > p [role="button"]`), chrome.See("#hours"), chrome.Click(`form[action$="/hold"] button`), chrome.See(".warning"))
+	dev.Shoot("dashboard-webhook-held")
+	dev.Axe("webhook-held")
+	dev.Do(chrome.Click(`form[action$="/resume"] button`), chrome.See(`form[action$="/hold"]`))
+	dev.Do(chrome.Click(`a[href$="/delete"]`), chrome.See("form .danger"))
+	dev.Shoot("dashboard-webhook-delete")
+	dev.Axe("webhook-delete")
+	dev.Do(chrome.Click("form .danger"), chrome.See(".notice"), seeIn(".notice", "deleted"))
+	require.NotContains(t, dev.Text("main"), "Second")
+}
+
+// TestDashboard_LiveLog: what happens appears without a reload, and one delivery
+// is steered from its page.
+func TestDashboard_LiveLog(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	page(b, m, "/test/deliveries")
+	require.Contains(t, b.Text("#log"), "Nothing was sent yet.")
+	b.Script(`window.sameDocument = true`)
+	held := m.RefusedDelivery()
+	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/hold", "")
+	row := "tr[id=" + held + "]"
+	b.Do(chrome.See(row), seeIn(row, "on hold"), seeIn(row, "500"))
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](fmt.Sprintf(`document.querySelector(%q).classList.contains("fresh")`, row))), "marked")
+	b.Shoot("dashboard-deliveries")
+	b.Axe("deliveries")
+
+	b.Do(chrome.Click(row+" a"), chrome.See("#resume"))
+	require.Contains(t, b.Text("#state"), "no attempt is used up")
+	b.Shoot("dashboard-delivery-held")
+	b.Axe("delivery-held")
+	m.Receiver.Answer(http.StatusOK)
+	b.Script(`window.sameDocument = true`)
+	m.Must(http.StatusOK, http.MethodPost, "/v1/deliveries/"+held+"/resume", "")
+	b.Do(seeIn(".head .status", "delivered"), chrome.See("#replay"))
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
+	require.Contains(t, b.Text("#state"), "Your server accepted it")
+	b.Shoot("dashboard-delivery")
+	b.Axe("delivery")
+	before, _ := m.Receiver.Arrivals()
+	b.Do(chrome.Click("#replay"), chrome.See(".notice"), seeIn("#state", "Run 2"))
+	m.Arrivals(len(before)+1, 20*time.Second)
+
+	page(b, m, "/test/deliveries?status=failed")
+	b.Do(seeIn("#log", "No delivery is like that."))
+
+	// A page that is open when its reader signs out elsewhere asks to sign in again.
+	page(b, m, "/test/deliveries")
+	e2e.Query[int](t, m.Stack, `WITH gone AS (DELETE FROM member_session s USING member m WHERE m.id = s.member_id AND m.merchant_id = $1) SELECT 1`, m.ID)
+	b.Do(chrome.See("#password"))
+	b.TakeFaults() // the stream that was refused
+}
+
+// TestDashboard_BulkReplay counts, starts, watches and finds the replay again.
+func TestDashboard_BulkReplay(t *testing.T) {
+	t.Parallel()
+	browser, m := chrome.StartBrowser(t), e2e.NewMerchant(t, e2e.Shared)
+	for range 4 {
+		m.MustPay(m.Create(e2e.Terms), e2e.CardDeclined)
+	}
+	m.Arrivals(4, 30*time.Second)
+	registration := m.Registration()
+	e2e.Await(t, "the deliveries are delivered", 20*time.Second, func() bool {
+		return e2e.Query[int](t, m.Stack, `SELECT count(*)::int FROM webhook_delivery WHERE merchant_id = $1 AND status = 'delivered'`, m.ID) == 4
+	})
+	b := newDashboard(t, browser, m, checkout.RoleDeveloper)
+	page(b, m, "/test/webhooks/"+registration+"/replay")
+	b.Script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
+	b.Do(chrome.Click(".filters button"), chrome.See("#start"))
+	require.Equal(t, "4 deliveries", b.Text("#preview-title"))
+	b.Shoot("dashboard-replay-preview")
+	b.Axe("replay-preview")
+	b.Do(chrome.Click("#start"), chrome.See("#progress"))
+	b.Script(`window.sameDocument = true`)
+	b.Shoot("dashboard-replay")
+	b.Axe("replay")
+	b.Do(seeIn("#progress", "It is complete."))
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`window.sameDocument === true`)), "without a reload")
+	require.Contains(t, b.Text("#progress"), "4 of 4 sent again")
+	m.Arrivals(8, 30*time.Second)
+
+	page(b, m, "/test/webhooks/"+registration+"/replay")
+	b.Script(`document.querySelector("#status").value = "delivered", document.querySelector("#rate").value = "1"`)
+	b.Do(chrome.Click(".filters button"), chrome.Click("#start"), chrome.Click("#cancel button"), chrome.See(".status.canceled"))
+	e2e.Await(t, "the replay is canceled", 20*time.Second, func() bool {
+		return e2e.Query[int](t, m.Stack, `SELECT count(*)::int FROM webhook_replay WHERE merchant_id = $1 AND status = 'canceled'`, m.ID) == 1
+	})
+	page(b, m, "/test/webhooks/"+registration+"/replay")
+	require.Equal(t, 2, strings.Count(b.Text("tbody"), " of 4"))
+}

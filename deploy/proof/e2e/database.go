@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+)
+
+// OpenStore opens the stack's PostgreSQL as the service does.
+func OpenStore(t *testing.T, stack *devstack.Stack) *storage.Store {
+	t.Helper()
+	keys, err := storage.ParseKeyring(stack.Demo.MasterKeys)
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: stack.DatabaseURL(), Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	return store
+}
+
+// Query reads one value of the stack's PostgreSQL.
+func Query[T any](t *testing.T, stack *devstack.Stack, sql string, args ...any) T {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), stack.DatabaseURL())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }() // closed with the test; an error does no harm
+	var got T
+	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&got))
+	return got
+}
+
+// DeliveryOf returns the id of the delivery of a session's event. It waits for it: a slow decision comes after the
+// answer to the customer.
+func DeliveryOf(t *testing.T, stack *devstack.Stack, sessionID, eventType string) string {
+	t.Helper()
+	var id string
+	Await(t, "the delivery of "+eventType, 20*time.Second, func() bool {
+		id = Query[string](t, stack, `
+			SELECT coalesce(max(d.id), '') FROM webhook_delivery d JOIN event e ON e.id = d.event_id
+			WHERE e.session_id = $1 AND e.type = $2`, sessionID, eventType)
+		return id != ""
+	})
+	return id
+}
+
+// DeliveryStatus reads the status of a delivery of Shared.
+func DeliveryStatus(t *testing.T, id string) string {
+	t.Helper()
+	return Query[string](t, Shared, `SELECT status FROM webhook_delivery WHERE id = $1`, id)
+}

@@ -1,0 +1,10 @@
+// Package delivery tests webhook deliveries.
+package delivery
+
+import (
+	"testing"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }

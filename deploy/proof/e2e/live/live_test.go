@@ -1,0 +1,451 @@
+// Package live tests the hosted page of live mode in a real browser, with a stand-in for the
+// acquirer on another origin.
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+const (
+	cardPaid     = "4242424242424242"
+	cardDeclined = "4000000000000002"
+	cardOdd      = "5000000000000009" // the stand-in answers with an error for programmers
+)
+
+// TestLivePage uses the page of live mode the way customers do, in a real Chromium.
+func TestLivePage(t *testing.T) {
+	t.Parallel()
+	browser := chrome.StartBrowser(t)
+	for name, test := range map[string]func(*testing.T, *shop, *chrome.Tab){
+		"the card stays in the acquirer's frame":    testCardStays,
+		"a card that the acquirer refuses":          testRefused,
+		"the acquirer's script does not come":       testAway,
+		"the acquirer's script hangs":               testHangs,
+		"nothing of other origins":                  testPolicy,
+		"no payment is possible":                    testNotPossible,
+		"without JavaScript":                        testNoScript,
+		"expires while it is open":                  testExpires,
+		"the language and the colors of the page":   testLook,
+		"a live session that nobody takes cards of": testNotReady,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newShop(t), chrome.NewTab(t, browser))
+		})
+	}
+}
+
+// shop is a hosted page with a live merchant and an acquirer. It keeps what its server received.
+type shop struct {
+	t        *testing.T
+	store    *storage.Store
+	acquirer *acquirer
+	url      string
+	config   hosted.Config
+
+	mu       sync.Mutex
+	received []received
+	answer   func(ref checkout.Ref, transactionID string) (workflows.PaymentResult, error)
+	refs     map[string]checkout.Ref
+}
+
+// received is a request that reached the page's server.
+type received struct{ Line, Header, Body string }
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("test"))
+	require.NoError(t, err)
+	store, err := storage.Open(t.Context(), storage.Options{URL: pgtemp.ForTest(t, storage.Migrate), Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	s := &shop{t: t, store: store, acquirer: startAcquirer(t), refs: map[string]checkout.Ref{}}
+	s.answer = s.succeed
+	taker, err := hosted.NewAcquirer(checkout.ModeLive, "pk_test_standin", s.acquirer.url+"/stripe.js", true)
+	require.NoError(t, err)
+
+	server := httptest.NewUnstartedServer(nil)
+	s.url = "http://" + server.Listener.Addr().String()
+	s.config = hosted.Config{
+		Store: store, Workflows: &runs.Client{Temporal: workflow{shop: s}}, TestCards: &sandbox.CardNetwork{Store: store},
+		Acquirers: map[checkout.Mode]*hosted.Acquirer{checkout.ModeLive: taker}, CheckoutURL: s.url, Log: e2e.Discard,
+	}
+	server.Config.Handler = s.keep(hosted.New(s.config))
+	server.Start()
+	t.Cleanup(server.Close)
+	return s
+}
+
+// keep notes every request.
+func (s *shop) keep(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			s.t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.mu.Lock()
+		s.received = append(s.received, received{r.Method + " " + r.URL.String(), fmt.Sprint(r.Header), string(body)})
+		s.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// session creates a live session.
+func (s *shop) session(lifetime time.Duration) string {
+	s.t.Helper()
+	m := checkout.Merchant{ID: checkout.NewID(checkout.PrefixMerchant), Name: "Aurora Coffee", Plan: "standard", PaymentAttempts: 3}
+	require.NoError(s.t, s.store.CreateMerchant(s.t.Context(), m, checkout.ModeLive, nil))
+	ref := m.Owner(checkout.ModeLive).Ref(checkout.NewID(checkout.PrefixSession))
+	order := "order-1042"
+	_, err := s.store.CreateSession(s.t.Context(), storage.NewSession{Lifetime: lifetime, Session: checkout.Session{
+		Ref: ref, Amount: 1050, Currency: checkout.EUR, PayoutCurrency: checkout.USDC, Metadata: json.RawMessage(`{}`), OrderID: &order, MaxAttempts: 3,
+	}}, func(context.Context, checkout.Session) error { return nil })
+	require.NoError(s.t, err)
+	s.refs[ref.ID] = ref
+	return ref.ID
+}
+
+// workflow stands for the session's workflow.
+type workflow struct {
+	client.Client
+	shop *shop
+}
+
+func (w workflow) UpdateWorkflow(_ context.Context, o client.UpdateWorkflowOptions) (client.WorkflowUpdateHandle, error) {
+	w.shop.mu.Lock()
+	answer := w.shop.answer
+	w.shop.mu.Unlock()
+	got, err := answer(w.shop.refs[o.WorkflowID], o.Args[0].(workflows.PayInput).TransactionID)
+	return handle{got: got}, err
+}
+
+type handle struct {
+	client.WorkflowUpdateHandle
+	got workflows.PaymentResult
+}
+
+func (h handle) Get(_ context.Context, into any) error {
+	*into.(*workflows.PaymentResult) = h.got
+	return nil
+}
+
+func (s *shop) succeed(ref checkout.Ref, id string) (workflows.PaymentResult, error) {
+	result := checkout.ChargeResult{Outcome: checkout.OutcomeSucceeded, Method: checkout.PaymentMethod{Type: "card", Brand: "visa", Last4: "4242"}}
+	_, err := s.store.BeginPayment(s.t.Context(), ref, id, checkout.Quote{Rate: checkout.MustRate("1.08")}, "pi_"+id)
+	if err == nil {
+		_, _, err = s.store.RecordCharge(s.t.Context(), ref, id, result)
+	}
+	if err == nil {
+		_, err = s.store.FinishPayment(s.t.Context(), ref, id)
+	}
+	return workflows.PaymentResult{Outcome: checkout.OutcomeSucceeded}, err
+}
+
+// answers sets what the workflow does with a payment.
+func (s *shop) answers(with func(checkout.Ref, string) (workflows.PaymentResult, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = with
+}
+
+// requests returns what reached the page's server.
+func (s *shop) requests() []received {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.received)
+}
+
+func refuse(errType string) func(checkout.Ref, string) (workflows.PaymentResult, error) {
+	return func(checkout.Ref, string) (workflows.PaymentResult, error) {
+		return workflows.PaymentResult{}, temporal.NewApplicationError("refused", errType)
+	}
+}
+
+func seeState(state string) chromedp.Action[chromedp.Void] {
+	return chrome.See(`body[data-state="` + state + `"]`)
+}
+
+// ready waits until the customer can type the card and pay.
+func ready() chromedp.Action[chromedp.Void] { return chrome.See("#pay-button:enabled") }
+
+func open(b *chrome.Tab, s *shop, id string) {
+	b.T.Helper()
+	b.Do(chromedp.Navigate(s.url+"/"+id), seeState("form"))
+}
+
+// fill types with the keyboard alone: the tab key leads through the frame. The frame is in another
+// process of the browser, so each key waits until the one before has arrived there.
+func fill(b *chrome.Tab, email, number string) {
+	b.T.Helper()
+	b.Script("window.frameFocus = null")
+	b.Do(chrome.Empty("#email"), chrome.TypeInto("#email", email))
+	for _, field := range []struct{ id, typed string }{{"number", number}, {"exp", "1240"}, {"cvc", "123"}} {
+		b.Do(
+			chromedp.KeyEvent(kb.Tab), chromedp.Poll[chromedp.Void](fmt.Sprintf("window.frameFocus === %q", field.id)),
+			chromedp.KeyEvent(field.typed), chromedp.Poll[chromedp.Void](fmt.Sprintf("window.frameTyped === %q", field.typed)),
+		)
+	}
+}
+
+func focused(b *chrome.Tab) string {
+	b.T.Helper()
+	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.tagName`))
+}
+
+func testCardStays(t *testing.T, s *shop, b *chrome.Tab) {
+	id := s.session(time.Hour)
+	open(b, s, id)
+	b.Do(ready())
+	require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
+	require.Regexp(t, `^\d{1,4}:\d\d$`, b.Text("#countdown"))
+	b.Inspect("live-form")
+	fill(b, "ann@example.com", cardPaid)
+	require.Equal(t, "IFRAME", focused(b))
+	b.Inspect("live-form-filled")
+	require.Equal(t, "null, SecurityError", chrome.Get(b, chromedp.Evaluate[string](`(() => {
+		const frame = document.querySelector("#card iframe")
+		try { return frame.contentWindow.document.body.innerText } catch (e) { return frame.contentDocument + ", " + e.name }
+	})()`)), "our script cannot read the frame")
+	b.Do(chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "pay-button", focused(b))
+	b.Do(chromedp.KeyEvent(kb.Enter), seeState("completed"))
+	require.Contains(t, b.Text("main"), "Visa •••• 4242")
+	require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
+	b.Inspect("live-completed")
+
+	require.Equal(t, []string{cardPaid}, s.acquirer.typed(), "the other origin has the number")
+	require.Equal(t, "ann@example.com", s.acquirer.email())
+	posts := 0
+	for _, got := range s.requests() {
+		require.NotContains(t, fmt.Sprint(got), cardPaid, "our server has not")
+		require.NotContains(t, fmt.Sprint(got), "4242")
+		if !strings.HasPrefix(got.Line, "POST ") {
+			continue
+		}
+		posts++
+		form, err := url.ParseQuery(got.Body)
+		require.NoError(t, err)
+		require.True(t, checkout.IsID(checkout.PrefixTransaction, form.Get("payment")))
+		form.Del("payment")
+		require.Equal(t, url.Values{"confirmation_token": {"ctoken_1"}, "email": {"ann@example.com"}, "attempt": {"0"}}, form)
+	}
+	require.Equal(t, 1, posts)
+}
+
+func testRefused(t *testing.T, s *shop, b *chrome.Tab) {
+	id := s.session(time.Hour)
+	open(b, s, id)
+	b.Do(ready(), chrome.Click("#pay-button"), chrome.See("#email-error"))
+	require.Equal(t, "Enter your email address.", b.Text("#email-error"))
+	require.Equal(t, "email", focused(b))
+	b.Do(chrome.TypeInto("#email", "ann@example.com"), chrome.Click("#pay-button"), chrome.SeeText("Your card number is incomplete."), ready())
+	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
+	b.Do(chromedp.Poll[chromedp.Void](`document.activeElement.tagName === "IFRAME"`))
+	require.Equal(t, "Pay €10.50", b.Text("#pay-button"))
+
+	fill(b, "ann@example.com", cardDeclined)
+	b.Do(chrome.Click("#pay-button"), chrome.SeeText("Your card was declined."), ready())
+	b.Inspect("live-declined")
+	open(b, s, id)
+	b.Do(ready())
+	fill(b, "ann@example.com", cardOdd)
+	b.Do(chrome.Click("#pay-button"), chrome.SeeText("Your card could not be read."), ready())
+	require.NotContains(t, b.Text("main"), "for programmers")
+	require.Equal(t, []string{cardDeclined, cardOdd}, s.acquirer.typed())
+	for _, got := range s.requests() {
+		require.NotContains(t, got.Line, "POST", "nothing was sent to us")
+	}
+}
+
+func testAway(t *testing.T, s *shop, b *chrome.Tab) {
+	s.acquirer.set(func(a *acquirer) { a.away = true })
+	id := s.session(time.Hour)
+	open(b, s, id)
+	b.Do(chrome.See("#away"))
+	require.Contains(t, b.Text("#away"), "You have not been charged.")
+	require.Empty(t, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector("#pay-button:enabled, #card-loading:not([hidden])") ? "hangs" : ""`)))
+	b.Inspect("live-away")
+	s.acquirer.set(func(a *acquirer) { a.away = false })
+	b.Do(chrome.Click("#again"), ready())
+	fill(b, "ann@example.com", cardPaid)
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	for _, fault := range b.TakeFaults() { // the browser notes what the test asked for
+		require.Contains(t, fault, "503")
+	}
+}
+
+// testHangs shortens the page's patience for the first try, so that the test has not to wait for it.
+func testHangs(t *testing.T, s *shop, b *chrome.Tab) {
+	hangs := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hangs) })
+	t.Cleanup(release)
+	s.acquirer.set(func(a *acquirer) { a.hangs = hangs })
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `{ const wait = setTimeout; let first = true; window.setTimeout = (f, ms) => {
+				if (ms !== 30000 || !first) { return wait(f, ms) }
+				first = false
+				return wait(f, 200)
+			} }`,
+		})
+		return err
+	}))
+	// chromedp.Navigate would wait for the script.
+	b.Script(fmt.Sprintf("location.href = %q", s.url+"/"+s.session(time.Hour)))
+	b.Do(chrome.See("#away"))
+	release() // the script comes late: only the customer's new try counts
+	b.Do(chromedp.Poll[chromedp.Void](`window.Stripe !== undefined`))
+	require.Zero(t, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe").length`)))
+	b.Do(chrome.Click("#again"), ready())
+	require.Equal(t, 1, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe").length`)))
+	b.Do(chromedp.WaitNotVisible(chromedp.CSS("#away")))
+}
+
+// testPolicy tries what the page's policy must forbid.
+func testPolicy(t *testing.T, s *shop, b *chrome.Tab) {
+	other := startAcquirer(t) // a third origin
+	frame := func(address string) string {
+		return fmt.Sprintf(`void (document.body.appendChild(document.createElement("iframe")).src = %q)`, address)
+	}
+	script := func(address string) string {
+		return fmt.Sprintf(`void (document.head.appendChild(document.createElement("script")).src = %q)`, address)
+	}
+	blocked := func(line, directive string) {
+		t.Helper()
+		b.Do(chromedp.Evaluate[chromedp.Void](line))
+		e2e.Await(t, directive, chrome.BrowserTimeout, func() bool { return strings.Contains(strings.Join(b.TakeFaults(), "\n"), directive) })
+	}
+	id := s.session(time.Hour)
+	open(b, s, id)
+	b.Do(ready())
+	blocked(frame(other.url+"/frame"), "frame-src")
+	blocked(script(other.url+"/stripe.js"), "script-src")
+	blocked(frame(s.url+"/"+id), "frame-src")
+	blocked(`void document.body.setAttribute("style", "color: red")`, "style-src")
+	blocked(fmt.Sprintf(`void fetch(%q, { method: "POST" }).catch(() => {})`, other.url+"/token"), "connect-src")
+	require.Empty(t, other.typed())
+
+	// On every other page the acquirer is as foreign as anybody.
+	b.Do(chrome.TypeInto("#email", "ann@example.com"))
+	fill(b, "ann@example.com", cardPaid)
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	b.TakeFaults()
+	blocked(script(s.acquirer.url+"/stripe.js"), "script-src")
+	blocked(frame(s.acquirer.url+"/frame"), "frame-src")
+	b.TakeFaults() // some are told twice
+}
+
+func testNotPossible(t *testing.T, s *shop, b *chrome.Tab) {
+	s.answers(refuse(workflows.ErrTypePaymentNotPossible))
+	id := s.session(time.Hour)
+	open(b, s, id)
+	b.Do(ready())
+	fill(b, "ann@example.com", cardPaid)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"), ready())
+	require.Contains(t, b.Text("#decline"), "Payments are not possible at the moment")
+	require.Contains(t, b.Text("#decline"), "You have not been charged. Try again in a few minutes.")
+	require.Equal(t, "decline", focused(b), "read out first")
+	b.Inspect("live-not-possible")
+	s.answers(s.succeed)
+	fill(b, "ann@example.com", cardPaid)
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+}
+
+func testNoScript(t *testing.T, s *shop, b *chrome.Tab) {
+	id := s.session(time.Hour)
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	}))
+	open(b, s, id)
+	require.Contains(t, b.Text("main"), "Your browser has JavaScript switched off.")
+	b.Do(chrome.See("#pay-button:disabled"))
+	b.EachLook("live-no-script", func(what string, _ chrome.Size) { b.RequireNoSideways(what) })
+}
+
+func testExpires(t *testing.T, s *shop, b *chrome.Tab) {
+	id := s.session(6 * time.Second)
+	open(b, s, id)
+	b.Do(chrome.See("#expired"))
+	require.Zero(t, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, #pay :enabled").length`)))
+	b.Inspect("live-expired")
+}
+
+func testLook(t *testing.T, s *shop, b *chrome.Tab) {
+	id := s.session(time.Hour)
+	b.Do(chrome.Prefers("light"))
+	b.Do(chromedp.Navigate(s.url+"/"+id+"?lang=de"), ready())
+	require.Equal(t, "Simulation: Es wird keine echte Karte belastet", b.Text(".test"))
+	asked := func() (got struct {
+		Key      string
+		Settings struct{ Locale string }
+		Elements struct {
+			Mode, Currency, Locale string
+			Amount                 int
+			PaymentMethodTypes     []string
+			Appearance             struct {
+				Theme     string
+				Variables struct{ ColorText, ColorBackground string }
+			}
+		}
+	}) {
+		require.NoError(t, json.Unmarshal([]byte(chrome.Get(b, chromedp.Evaluate[string](`JSON.stringify(window.options)`))), &got))
+		return got
+	}
+	got := asked()
+	require.Equal(t, "pk_test_standin", got.Key)
+	require.Equal(t, []any{"payment", "eur", 1050, "de", "de"},
+		[]any{got.Elements.Mode, got.Elements.Currency, got.Elements.Amount, got.Elements.Locale, got.Settings.Locale})
+	require.Equal(t, []string{"card"}, got.Elements.PaymentMethodTypes)
+	require.Equal(t, "stripe", got.Elements.Appearance.Theme)
+	require.Equal(t, "#14181c", got.Elements.Appearance.Variables.ColorText)
+	b.Do(chrome.Prefers("dark"), chromedp.Poll[chromedp.Void](`window.options.elements.appearance.theme === "night"`))
+	require.Equal(t, "#1a1f23", asked().Elements.Appearance.Variables.ColorBackground)
+	b.Inspect("live-german")
+}
+
+func testNotReady(t *testing.T, s *shop, b *chrome.Tab) {
+	config := s.config
+	config.Acquirers = nil
+	server := httptest.NewUnstartedServer(nil)
+	config.CheckoutURL = "http://" + server.Listener.Addr().String()
+	server.Config.Handler = hosted.New(config)
+	server.Start()
+	t.Cleanup(server.Close)
+	b.Do(chromedp.Navigate(config.CheckoutURL+"/"+s.session(time.Hour)), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), "This merchant cannot accept card payments yet.")
+	require.Zero(t, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("form, input, iframe, main button").length`)))
+	b.Inspect("live-not-ready")
+}

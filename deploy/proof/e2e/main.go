@@ -1,0 +1,152 @@
+// Package e2e runs the service as in production, with its processes, the real Temporal server and
+// the real PostgreSQL, and tests it from outside. It has the kit for the tests of every subject: a
+// stack, a merchant, access to the database and Temporal, and the check of the invariants. The
+// tests are in the packages below, one for each subject; package chrome drives the browser.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// RecordHistories writes the histories of the replay tests; see package history.
+var RecordHistories = flag.String("record-histories", "", "directory to write the histories of the replay tests to")
+
+// pgBouncer puts PgBouncer between the processes of every stack and PostgreSQL.
+var pgBouncer = flag.Bool("pgbouncer", false, "run the processes behind PgBouncer")
+
+// Shared is the stack for tests that break nothing; nil in a package whose TestMain calls
+// MainWithoutShared.
+var Shared *devstack.Stack
+
+// dir holds the data of Shared and of MadeUp.
+var dir string
+
+// Main is the TestMain of a package whose tests use Shared. It starts that stack, runs the tests,
+// and then checks the invariants on the stack.
+func Main(m *testing.M) { run(m, true) }
+
+// MainWithoutShared is the TestMain of a package whose tests start their own stacks.
+func MainWithoutShared(m *testing.M) { run(m, false) }
+
+func run(m *testing.M, withShared bool) {
+	devstack.RunCommand()
+	// The tests mostly wait, for example for schedules. So run more tests at a time than the
+	// computer has cores.
+	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+	flag.Parse() // a flag -parallel overrides this
+	os.Exit(runTests(m, withShared))
+}
+
+func runTests(m *testing.M, withShared bool) int {
+	var err error
+	if dir, err = os.MkdirTemp("", "checkout-e2e-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans up what is left
+	defer func() {
+		if madeUp.stack != nil {
+			madeUp.stack.Stop()
+		}
+	}()
+	if !withShared {
+		return m.Run()
+	}
+
+	Shared, err = startStack(devstack.Options{
+		Dir: filepath.Join(dir, "shared"), RetrySchedule: SharedSchedule,
+		Env: []string{"OTEL_TRACES_EXPORTER=console", "OTEL_METRICS_EXPORTER=prometheus", "CHECKOUT_RECONCILE_INTERVAL=5s"},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer Shared.Stop()
+	if status := m.Run(); status != 0 {
+		return status
+	}
+	return checkShared()
+}
+
+// MadeUp returns the stack for tests that make up rows. The invariants would rightly report such
+// rows. The stack starts with the first of these tests.
+func MadeUp(t *testing.T) *devstack.Stack {
+	t.Helper()
+	madeUp.Do(func() {
+		madeUp.stack, madeUp.err = startStack(devstack.Options{
+			Dir: filepath.Join(dir, "made-up"), RetrySchedule: SharedSchedule, NoUI: true, Env: []string{"CHECKOUT_RECONCILE_INTERVAL=5s"},
+		})
+	})
+	require.NoError(t, madeUp.err)
+	return madeUp.stack
+}
+
+var madeUp struct {
+	sync.Once
+	stack *devstack.Stack
+	err   error
+}
+
+func startStack(o devstack.Options) (*devstack.Stack, error) {
+	// The first build of Temporal takes minutes. The limit is shorter than go test's own, whose
+	// error says less.
+	notBuilt := errors.New(`not started within 9 minutes: build Temporal first, with "go run ./deploy/cmd/devstack -build"`)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 9*time.Minute, notBuilt)
+	defer cancel()
+	o.Out = os.Stderr
+	o.PgBouncer = o.PgBouncer || *pgBouncer
+	// Tests send more requests than merchants and customers may. A test can set other limits.
+	o.Env = append([]string{
+		"CHECKOUT_TEST_RATE_LIMIT=10000", "CHECKOUT_LIVE_RATE_LIMIT=10000", "CHECKOUT_BAD_KEY_RATE_LIMIT=10000",
+		"CHECKOUT_PAGE_RATE_LIMIT=10000", "CHECKOUT_FORM_RATE_LIMIT=10000", "CHECKOUT_DASHBOARD_RATE_LIMIT=10000",
+	}, o.Env...)
+	return devstack.Start(ctx, o)
+}
+
+// OwnStack starts a stack that the test may break.
+func OwnStack(t *testing.T, o devstack.Options) *devstack.Stack {
+	t.Helper()
+	o.Dir, o.NoUI = t.TempDir(), true
+	s, err := startStack(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Path returns a path below the root of the source tree: tests run in the directory of their
+// package.
+func Path(elements ...string) string { return filepath.Join(root(), filepath.Join(elements...)) }
+
+var root = sync.OnceValue(func() string {
+	at, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			panic("this is not below a go.mod")
+		}
+		at = filepath.Dir(at)
+	}
+})

@@ -1,0 +1,364 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/conformance"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Test cards, from api/README.md.
+const (
+	CardSucceeds = "4242424242424242"
+	CardDeclined = "4000000000000002"
+	Card3DS      = "4000000000003220"
+	CardSlow     = "4000000000000077"
+)
+
+// Merchant is a merchant of a stack, with a key and a server of its own. Most merchants also have a
+// registration for that server.
+type Merchant struct {
+	T        *testing.T
+	Stack    *devstack.Stack
+	ID       string
+	Key      string
+	Receiver *devstack.Receiver
+	Secret   string
+	URL      string // of the receiver's webhook
+}
+
+// NewMerchant makes a merchant of the stack with a test key and a registration for a receiver of
+// its own, which gets every type of event.
+func NewMerchant(t *testing.T, stack *devstack.Stack) *Merchant {
+	t.Helper()
+	m := &Merchant{
+		T: t, Stack: stack, ID: checkout.NewID(checkout.PrefixMerchant), Key: checkout.NewAPIKey(checkout.ModeTest), Secret: webhook.NewSecret(),
+	}
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	m.URL = "http://" + address + "/webhook"
+	m.Receiver, err = devstack.StartReceiver(address, m.Secret)
+	require.NoError(t, err)
+	m.Receiver.LogTo(stack.ReceiverLog)
+	if stack == Shared { // the receivers run until the end, so that late requests are logged
+		t.Cleanup(m.checkArrivals)
+	} else { // here tests also make up events
+		t.Cleanup(m.Receiver.Close)
+	}
+
+	store := OpenStore(t, stack)
+	require.NoError(t, store.CreateMerchant(t.Context(), checkout.Merchant{
+		ID: m.ID, Name: "Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}, checkout.ModeTest, []checkout.PayoutAddress{{Currency: checkout.USDC, Network: "ethereum", Address: "sandbox:shop"}}))
+	require.NoError(t, store.CreateAPIKey(t.Context(), checkout.APIKey{
+		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "test",
+	}, m.Key))
+	_, err = store.CreateEndpoint(t.Context(), webhook.Endpoint{
+		Ref: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}.Ref(checkout.NewID(checkout.PrefixEndpoint)), URL: m.URL,
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: m.Secret,
+	})
+	require.NoError(t, err)
+	return m
+}
+
+// Answer is an answer of the REST API.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Field returns a member of a JSON object, by a dotted path; nil when absent.
+func (a Answer) Field(path string) any {
+	var v any
+	if json.Unmarshal(a.Body, &v) != nil {
+		return nil
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		object, _ := v.(map[string]any)
+		v = object[name]
+	}
+	return v
+}
+
+// Call makes one request to the REST API. An error means that no answer came.
+func (m *Merchant) Call(method, path, body string) (Answer, error) {
+	return m.CallWith("", method, path, body)
+}
+
+// CallWith is Call with an Idempotency-Key; an empty key sends none.
+func (m *Merchant) CallWith(key, method, path, body string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, m.Stack.APIURL()+path, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+
+	req.Header.Set("Authorization", "Bearer "+m.Key)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		return Answer{}, err
+	}
+
+	_, fault := openAPI().Check(conformance.Exchange{
+		Method: method, URL: req.URL, Request: req.Header, RequestBody: []byte(body), Status: res.StatusCode, Header: res.Header, Body: got,
+	})
+	assert.NoError(m.T, fault, "openapi.yaml says otherwise; the answer was %s", got)
+	return Answer{res.StatusCode, res.Header, got}, nil
+}
+
+// checkArrivals checks the receiver's requests against the webhooks of openapi.yaml.
+func (m *Merchant) checkArrivals() {
+	arrivals, _ := m.Receiver.Arrivals()
+	for _, a := range arrivals {
+		assert.NoError(m.T, openAPI().CheckDelivery(a.Header, a.Body), "openapi.yaml says otherwise; it got %s", a.Body)
+	}
+}
+
+// openAPI is the document against which every answer and every delivery is checked.
+var openAPI = sync.OnceValue(func() *conformance.Document {
+	text, err := os.ReadFile(Path("api", "openapi.yaml"))
+	if err != nil {
+		panic(err)
+	}
+	d, err := conformance.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// Must is Call for a request whose answer must have status.
+func (m *Merchant) Must(status int, method, path, body string) Answer {
+	m.T.Helper()
+	got, err := m.Call(method, path, body)
+	require.NoError(m.T, err)
+	require.Equal(m.T, status, got.Status, string(got.Body))
+	return got
+}
+
+// Terms is the smallest body that creates a session.
+const Terms = `{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC"}`
+
+// Create creates a session and returns its id.
+func (m *Merchant) Create(body string) string {
+	m.T.Helper()
+	id, err := m.TryCreate(body)
+	require.NoError(m.T, err)
+	return id
+}
+
+// TryCreate is Create without ending the test on an error. It repeats requests that the service did
+// not answer in time, as merchants do.
+func (m *Merchant) TryCreate(body string) (string, error) {
+	key := checkout.NewID("test")
+	for giveUp := time.Now().Add(LeastPatience); ; time.Sleep(500 * time.Millisecond) {
+		got, err := m.CallWith(key, http.MethodPost, "/v1/checkout", body)
+		switch {
+		case err != nil:
+			return "", err
+		case got.Status == http.StatusCreated:
+			return got.Field("id").(string), nil
+		case got.Status != http.StatusServiceUnavailable || time.Now().After(giveUp):
+			return "", fmt.Errorf("create: %d %s", got.Status, got.Body)
+		}
+	}
+}
+
+// Session reads a session.
+func (m *Merchant) Session(id string) Answer {
+	m.T.Helper()
+	return m.Must(http.StatusOK, http.MethodGet, "/v1/checkout/"+id, "")
+}
+
+// A busy machine must not fail a test. So a wait ends as soon as its condition holds, and gives up
+// only long after the expected time.
+const (
+	patience      = 4 // factor on the time that a test expects
+	LeastPatience = 4 * time.Minute
+)
+
+func limit(within time.Duration) time.Duration { return max(patience*within, LeastPatience) }
+
+// Await repeats look until it returns true.
+func Await(t *testing.T, what string, within time.Duration, look func() bool) {
+	t.Helper()
+	end := time.Now().Add(limit(within))
+	for !look() {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %s", what, limit(within))
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+// AwaitStatus waits until a session has a status.
+func (m *Merchant) AwaitStatus(id string, want checkout.Status, within time.Duration) {
+	m.T.Helper()
+	Await(m.T, id+" is "+string(want), within, func() bool {
+		got, err := m.Call(http.MethodGet, "/v1/checkout/"+id, "")
+		return err == nil && got.Field("status") == string(want)
+	})
+}
+
+// Arrivals waits until n requests have arrived and returns them all.
+func (m *Merchant) Arrivals(n int, within time.Duration) []devstack.Arrival {
+	m.T.Helper()
+	deadline := time.After(limit(within))
+	for {
+		got, more := m.Receiver.Arrivals()
+		if len(got) >= n {
+			return got
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			m.T.Fatalf("%d of %d requests arrived within %s", len(got), n, limit(within))
+		}
+	}
+}
+
+// Pay submits the hosted page's form as a browser without JavaScript does, follows redirects, and
+// returns the last page.
+func (m *Merchant) Pay(id, card string) (int, string, error) {
+	jar, _ := cookiejar.New(nil) // never fails without options
+	browser := http.Client{Jar: jar, Timeout: time.Minute}
+	res, err := browser.PostForm(m.Stack.PageURL()+"/"+id, url.Values{
+		"card_number": {card}, "exp": {"12/40"}, "cvc": {"123"}, "email": {"ann@example.com"},
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var page bytes.Buffer
+	_, err = page.ReadFrom(res.Body)
+	return res.StatusCode, page.String(), err
+}
+
+// MustPay is Pay for a payment that must get an answer.
+func (m *Merchant) MustPay(id, card string) string {
+	m.T.Helper()
+	_, page, err := m.Pay(id, card)
+	require.NoError(m.T, err)
+	return page
+}
+
+// TestEvent makes an event for one endpoint, without a session that caused it.
+func (m *Merchant) TestEvent(endpoint string) storage.TestEvent {
+	return storage.TestEvent{
+		Owner: checkout.Owner{MerchantID: m.ID, Mode: checkout.ModeTest}, EndpointID: endpoint, SubjectID: checkout.NewID("test"), Type: webhook.MerchantUpdated,
+		Data: func(time.Time) any {
+			return checkout.MerchantUpdate{
+				Merchant: checkout.Merchant{ID: m.ID, Name: "Shop", Plan: "standard", PaymentAttempts: checkout.DefaultPaymentAttempts}, Mode: checkout.ModeTest,
+				Addresses: []checkout.PayoutAddress{}, Changed: []string{"name"}, Previous: map[string]any{"name": "Old name"},
+			}
+		},
+	}
+}
+
+// Registration returns the id of the merchant's registration.
+func (m *Merchant) Registration() string {
+	m.T.Helper()
+	list := m.Must(http.StatusOK, http.MethodGet, "/v1/webhooks", "")
+	return list.Field("data").([]any)[0].(map[string]any)["id"].(string)
+}
+
+// RefusedDelivery makes a delivery whose first attempt was refused.
+func (m *Merchant) RefusedDelivery() (delivery string) {
+	m.T.Helper()
+	before, _ := m.Receiver.Arrivals()
+	m.Receiver.Answer(http.StatusInternalServerError)
+	session := m.Create(Terms)
+	m.MustPay(session, CardDeclined)
+	m.Arrivals(len(before)+1, 10*time.Second)
+	return DeliveryOf(m.T, m.Stack, session, "checkout.failed")
+}
+
+// AwaitDelivery waits until the log shows the delivery with that status.
+func (m *Merchant) AwaitDelivery(id, field string, want any, within time.Duration) Answer {
+	m.T.Helper()
+	var got Answer
+	Await(m.T, id+": "+field, within, func() bool {
+		got = m.Must(http.StatusOK, http.MethodGet, "/v1/deliveries/"+id, "")
+		return got.Field(field) == want
+	})
+	return got
+}
+
+// FailedDeliveries makes n permanently failed deliveries whose runs Temporal no longer has.
+func (m *Merchant) FailedDeliveries(n int) (endpoint string) {
+	m.T.Helper()
+	endpoint = Query[string](m.T, m.Stack, `SELECT id FROM webhook_endpoint WHERE merchant_id = $1`, m.ID)
+	events, deliveries := make([]string, n), make([]string, n)
+	for i := range n {
+		events[i], deliveries[i] = checkout.NewID(checkout.PrefixEvent), checkout.NewID(checkout.PrefixDelivery)
+	}
+	require.Equal(m.T, n, Query[int](m.T, m.Stack, `
+		WITH ids AS (SELECT event, delivery FROM unnest($1::text[], $2::text[]) AS i (event, delivery)),
+		event AS (
+			INSERT INTO event (id, merchant_id, mode, type, subject_id, created_at, body)
+			SELECT event, $3, 'test', 'payout.sent', 'test_' || event, now(), convert_to('{"id":"' || event || '","type":"payout.sent","data":{}}', 'UTF8') FROM ids
+		), delivery AS (
+			INSERT INTO webhook_delivery (id, event_id, merchant_id, mode, endpoint_id, url, status, run, run_id, created_at, finished_at)
+			SELECT delivery, event, $3, 'test', $4, $5, 'failed', 1, 'dropped', now(), now() FROM ids RETURNING id
+		), attempt AS (
+			INSERT INTO webhook_attempt (delivery_id, run, number, started_at, duration_ms, status_code, error_kind)
+			SELECT id, 1, number, now(), 5, 500, 'http' FROM delivery, generate_series(1, 6) AS number
+		) SELECT count(*) FROM delivery`, events, deliveries, m.ID, endpoint, m.URL))
+	return endpoint
+}
+
+// FinalStatus waits until the session's row has a final status. It does not trust the API's status,
+// which can be expired by the clock alone.
+func (m *Merchant) FinalStatus(id string, within time.Duration) (string, error) {
+	end := time.Now().Add(within)
+	for {
+		status := Query[string](m.T, m.Stack, `SELECT status FROM checkout_session WHERE id = $1`, id)
+		if status != "pending" {
+			return status, nil
+		}
+		if time.Now().After(end) {
+			return "", fmt.Errorf("%s is still pending", id)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Charges counts the requests to the card network to charge for a session, including repeated ones.
+func (m *Merchant) Charges(id string) int {
+	m.T.Helper()
+	return Query[int](m.T, m.Stack, `SELECT coalesce(sum(calls), 0)::int FROM sandbox_charge WHERE session_id = $1`, id)
+}

@@ -1,0 +1,82 @@
+package money
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/chaos/invariant"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/workflows/checkout"
+)
+
+// testBrowser types the card into the acquirer's frame, for each currency of the chain. The merchant's
+// balance on the chain grows by payout.amount, the transfer becomes final, and the card number is
+// nowhere in the service.
+func testBrowser(t *testing.T, l live) {
+	browser := chrome.StartBrowser(t)
+	var ids []string
+	for _, c := range []checkout.PayoutCurrency{checkout.USDT, checkout.USDC, checkout.ETH} {
+		before := l.balance(c)
+		id := l.Create(terms(c))
+		ids = append(ids, id)
+		b := chrome.NewTab(t, browser)
+		b.Do(chromedp.Navigate(l.stack.PageURL()+"/"+id), chrome.See("#pay-button:enabled"))
+		require.Equal(t, "Simulated: no real card is charged", b.Text(".test"))
+		tab := chromedp.KeyEvent(kb.Tab)
+		b.Do(chrome.TypeInto("#email", "ann@example.com"), tab, chromedp.KeyEvent(cardSucceeds), tab, chromedp.KeyEvent("1240"), tab,
+			chromedp.KeyEvent("917"), chrome.Click("#pay-button"), chrome.See(`body[data-state="completed"]`))
+		require.Contains(t, b.Text("main"), "Visa •••• 4242")
+		b.Inspect("live-paid-" + string(c))
+
+		amount := l.paidOut(id)
+		require.True(t, amount.IsPositive())
+		e2e.Await(t, "the coins are on the chain", 20*time.Second, func() bool { return l.balance(c).Equal(before.Add(amount)) })
+	}
+	for _, id := range ids {
+		e2e.Await(t, "the transfer is final", time.Minute, func() bool { return l.confirmed(id) })
+	}
+	l.seesMoney(browser, ids[1])
+	require.Zero(t, e2e.Query[int](t, l.stack, `SELECT count(*) FROM finding`))
+	log, err := os.ReadFile(l.stack.Log("worker"))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "TraceID", "spans are in the log, and are searched too")
+	requireNowhere(t, l, cardSucceeds, devstack.AcquirerKey, l.stack.Live.WebhookSecret)
+}
+
+// requireNowhere looks for secrets in every log and span, and in every table of the service and of
+// Temporal, whose histories are tables too. The acquirer's own database is not the service's.
+func requireNowhere(t *testing.T, l live, secrets ...string) {
+	t.Helper()
+	var canaries []invariant.Canary
+	for _, secret := range secrets {
+		canaries = append(canaries, invariant.Canary{Value: secret})
+	}
+	for _, name := range []string{"api", "worker"} {
+		log, err := os.ReadFile(l.stack.Log(name))
+		require.NoError(t, err)
+		for _, secret := range secrets {
+			require.NotContains(t, string(log), secret, "%s's log", name)
+		}
+	}
+	for _, database := range []string{"checkout", "temporal", "temporal_visibility"} {
+		conn, err := pgx.Connect(t.Context(), l.stack.Postgres.URL(database))
+		require.NoError(t, err)
+		found, err := invariant.SearchTables(t.Context(), conn, canaries)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		for table, rows := range found {
+			for i, secret := range secrets {
+				require.Zero(t, rows[i], "%s in %s.%s", secret, database, table)
+			}
+		}
+		require.NoError(t, conn.Close(t.Context()))
+	}
+}

@@ -1,0 +1,200 @@
+package money
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/runs"
+)
+
+// TestLive runs live mode on one stack. The card network's reports are held back, so everything is
+// found by asking.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	l := startLive(t)
+	require.NoError(t, l.stack.Live.Acquirer.Control().HoldWebhooks(t.Context()))
+	merchant := func(t *testing.T) live {
+		own := *l.Merchant
+		own.T = t
+		return live{&own, l.stack}
+	}
+	// Alone, because it compares the merchant's balance to the last unit.
+	t.Run("a customer pays in a browser", func(t *testing.T) { testBrowser(t, merchant(t)) })
+	for name, test := range map[string]func(*testing.T, live){
+		"the bank agrees and the customer does not return": testBankAgrees,
+		"the bank refuses":           testBankRefuses,
+		"a declined card":            testDeclined,
+		"a failed payout is retried": testRetry,
+		"a form with a card number":  testCardInForm,
+		"a dispute":                  testDispute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, merchant(t))
+		})
+	}
+}
+
+// testBankAgrees: the customer closes the window after the bank's yes. The payment completes.
+func testBankAgrees(t *testing.T, l live) {
+	id := l.Create(terms(checkout.USDC))
+	l.pay(id, card3DS)
+	l.awaitBank(id)
+	_, charges := l.facts(id)
+	require.Empty(t, charges, "nothing is charged before the bank agrees")
+	l.answerBank(id, "confirm")
+	l.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	intents, charges := l.facts(id)
+	require.Len(t, intents, 1)
+	require.Len(t, charges, 1, "charged once")
+	require.EqualValues(t, 1050, charges[0].Amount)
+	l.paidOut(id)
+	require.Equal(t, true, l.Session(id).Field("transaction.payment_method.three_d_secure"))
+}
+
+// testDispute: only the card network's list tells of it. The payout is signed, so it is booked and found.
+func testDispute(t *testing.T, l live) {
+	id := l.Create(terms(checkout.USDC)) // testRetry changes the address for USDT
+	l.pay(id, cardSucceeds)
+	l.paidOut(id)
+	intents, _ := l.facts(id)
+	require.NoError(t, l.stack.Live.Acquirer.Control().Dispute(t.Context(), intents[0].ID))
+	books := e2e.TemporalClient(t, l.stack).ScheduleClient().GetHandle(t.Context(), runs.ScheduleBooks)
+	require.NoError(t, books.Trigger(t.Context(), client.ScheduleTriggerOptions{Overlap: enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}))
+	e2e.Await(t, "the dispute is found", 30*time.Second, func() bool {
+		return e2e.Query[int](t, l.stack, `
+			SELECT count(*) FROM finding f JOIN charge_risk r ON r.id = f.subject JOIN transaction t ON t.id = r.transaction_id
+			WHERE f.kind = 'charge_disputed' AND f.detail LIKE '%is signed%' AND t.session_id = $1`, id) == 1
+	})
+	e2e.Await(t, "it is known when the money is available", 30*time.Second, func() bool {
+		return e2e.Query[bool](t, l.stack, `
+			SELECT coalesce(bool_or(available_at > now() + interval '1 day'), false) FROM transaction WHERE session_id = $1`, id)
+	})
+	require.Equal(t, 1050, e2e.Query[int](t, l.stack, `
+		SELECT p.amount::int FROM ledger_posting p JOIN ledger_entry e ON e.id = p.entry_id
+		JOIN charge_risk r ON r.id = e.subject JOIN transaction t ON t.id = r.transaction_id
+		WHERE p.account = 'acquirer:disputed' AND t.session_id = $1`, id))
+}
+
+// TestLive_AFrozenTreasuryPaysNobody: payouts wait while an operator has frozen the account, and go on
+// afterwards, each once. Nothing is refunded meanwhile. A payment that is refunded later is never paid out.
+func TestLive_AFrozenTreasuryPaysNobody(t *testing.T) {
+	t.Parallel()
+	l := startLive(t)
+	command := func(args ...string) string {
+		out, err := e2e.CheckoutCommand(t, l.stack, args...)
+		require.NoError(t, err, out)
+		return out
+	}
+	operator := func(args ...string) string { return command(append([]string{"treasury"}, args...)...) }
+	first := l.Create(terms(checkout.USDC))
+	l.pay(first, cardSucceeds)
+	l.paidOut(first)
+	account := regexp.MustCompile(`tre_[0-9a-z]+`).FindString(operator("show"))
+	require.Contains(t, operator("freeze", account, "--reason", "a test of the stop button"), "is frozen")
+	require.Contains(t, operator("show"), "a test of the stop button")
+
+	before := l.balance(checkout.USDC)
+	held, back := l.awaitFrozen(), l.awaitFrozen()
+	refunded := e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, back)
+	out, err := e2e.CheckoutCommand(t, l.stack, "refund", refunded)
+	require.Error(t, err)
+	require.Contains(t, out, "the treasury account is frozen: "+account+": a test of the stop button")
+	intents, _ := l.facts(back) // the bank's warning holds its payout when the account is thawed
+	require.NoError(t, l.stack.Live.Acquirer.Control().Warn(t.Context(), intents[0].ID))
+	e2e.Await(t, "the warning is reported", 30*time.Second, func() bool {
+		return e2e.Query[int](t, l.stack, `SELECT count(*) FROM acquirer_event WHERE reference = $1 AND type LIKE 'radar.%'`, intents[0].ID) > 0
+	})
+	require.Contains(t, operator("thaw", account), "signs again")
+	require.Contains(t, command("refund", refunded), "the worker sends it now")
+	l.requireRefunded(back)
+	require.Contains(t, command("refund", refunded), "is made")
+	out, err = e2e.CheckoutCommand(t, l.stack, "refund", e2e.Query[string](t, l.stack, `SELECT id FROM transaction WHERE session_id = $1`, first))
+	require.Error(t, err)
+	require.Contains(t, out, "nothing is refunded: a transfer of")
+	e2e.Query[string](t, l.stack, `UPDATE payout SET next_action_at = now() - interval '1 minute' WHERE session_id = $1 RETURNING id`, held)
+	amount := l.paidOut(held)
+	e2e.Await(t, "the coins are on the chain", 30*time.Second, func() bool { return l.balance(checkout.USDC).GreaterThanOrEqual(before.Add(amount)) })
+	require.Equal(t, 1, e2e.Query[int](t, l.stack, `
+		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, held))
+	l.requireRefunded(back)
+}
+
+// awaitFrozen pays a session and waits until its payout is held by the frozen account.
+func (l live) awaitFrozen() string {
+	l.T.Helper()
+	id := l.Create(terms(checkout.USDC))
+	l.pay(id, cardSucceeds)
+	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	e2e.Await(l.T, "the payout waits", 20*time.Second, func() bool {
+		return e2e.Query[string](l.T, l.stack, `SELECT coalesce(max(hold), '') FROM payout WHERE session_id = $1`, id) == "frozen"
+	})
+	require.Equal(l.T, "pending", l.Session(id).Field("payout.status"))
+	return id
+}
+
+// requireRefunded requires that the whole payment goes back, that the payout failed, and that nothing
+// was signed for it.
+func (l live) requireRefunded(id string) {
+	l.T.Helper()
+	e2e.Await(l.T, "the card network has the refund", 20*time.Second, func() bool {
+		_, charges := l.facts(id)
+		return len(charges) == 1 && charges[0].Refunded == charges[0].Amount
+	})
+	e2e.Await(l.T, "the refund is noted", 20*time.Second, func() bool {
+		return e2e.Query[string](l.T, l.stack, `
+			SELECT r.status FROM refund r JOIN transaction t ON t.id = r.transaction_id WHERE t.session_id = $1`, id) == "succeeded"
+	})
+	s := l.Session(id)
+	require.Equal(l.T, []any{"completed", "failed", "network_error"},
+		[]any{s.Field("status"), s.Field("payout.status"), s.Field("payout.failure.code")})
+	require.Zero(l.T, e2e.Query[int](l.T, l.stack, `
+		SELECT count(*) FROM transfer_payout x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
+	require.Equal(l.T, 1, e2e.Query[int](l.T, l.stack, `
+		SELECT count(*) FROM event WHERE session_id = $1 AND type = 'payout.failed'`, id))
+}
+
+func testBankRefuses(t *testing.T, l live) {
+	id := l.Create(terms(checkout.USDC))
+	l.pay(id, card3DS)
+	l.answerBank(id, "refuse")
+	e2e.Await(t, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == "three_ds_failed" })
+	intents, charges := l.facts(id)
+	require.Empty(t, charges)
+	require.Equal(t, "canceled", intents[0].Status, "it can never be charged")
+	require.Equal(t, "pending", l.Session(id).Field("status"), "the customer may try again")
+}
+
+func testDeclined(t *testing.T, l live) {
+	id := l.Create(terms(checkout.ETH))
+	l.pay(id, cardDeclined)
+	e2e.Await(t, "the payment fails", 20*time.Second, func() bool { return l.Session(id).Field("transaction.failure.code") == "card_declined" })
+	intents, charges := l.facts(id)
+	require.Empty(t, charges)
+	require.Equal(t, "canceled", intents[0].Status)
+	l.payAgain(id, cardSucceeds)
+	l.AwaitStatus(id, checkout.StatusCompleted, 10*time.Second)
+	_, charges = l.facts(id)
+	require.Len(t, charges, 1)
+}
+
+// testCardInForm: a card number that is posted to us is not read.
+func testCardInForm(t *testing.T, l live) {
+	id := l.Create(terms(checkout.USDC))
+	res, err := http.PostForm(l.stack.PageURL()+"/"+id, url.Values{
+		"card_number": {"5555555555554444"}, "exp": {"12/40"}, "cvc": {"917"}, "email": {"ann@example.com"},
+	})
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusBadRequest, res.StatusCode)
+	requireNowhere(t, l, "5555555555554444")
+}

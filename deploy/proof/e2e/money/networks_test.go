@@ -1,0 +1,234 @@
+package money
+
+import (
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/shopspring/decimal"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/program/app"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+)
+
+// Accounts of the chain that the stack does not use.
+const (
+	testTreasury = 5
+	testPayee    = 6
+)
+
+// networks are test mode's own networks beside those of simulated live mode: an acquirer that says
+// livemode false, and an account on the chain.
+type networks struct {
+	live
+	acquirer *acquirer.Acquirer
+	secret   string
+	treasury common.Address
+	payee    common.Address
+}
+
+// TestTestNetworks begins payments in the sandbox, starts the processes again with the settings of test
+// networks, and sees each payment end where it began. New payments then go to the test networks.
+func TestTestNetworks(t *testing.T) {
+	t.Parallel()
+	n := startNetworks(t)
+	asked := n.Create(e2e.Terms)
+	n.MustPay(asked, e2e.Card3DS)
+	bank := n.bank(asked)
+	require.True(t, strings.HasPrefix(bank, n.stack.PageURL()+"/sandbox/"), bank)
+
+	n.restart("CHECKOUT_TEST_CARDS=stripe", "CHECKOUT_TEST_CHAINS=networks")
+	t.Run("a payment that began in the sandbox ends there", func(t *testing.T) { n.in(t).endsInSandbox(asked, bank) })
+	t.Run("an address of the sandbox is refused", func(t *testing.T) { n.in(t).needsAnAddress() })
+	t.Run("a payment on the test networks", func(t *testing.T) { n.in(t).paysOnNetworks() })
+	waiting := n.Create(terms(checkout.ETH))
+	t.Run("the bank agrees and the customer does not return", func(t *testing.T) {
+		n := n.in(t)
+		n.pay(waiting, card3DS)
+		n.answerBank(waiting, "confirm")
+		n.AwaitStatus(waiting, checkout.StatusCompleted, 20*time.Second)
+		n.paidOut(waiting)
+	})
+	t.Run("live mode knows nothing of it", func(t *testing.T) {
+		n := n.in(t)
+		all, err := n.stack.Live.Acquirer.Control().Facts(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, all.Intents)
+		require.Equal(t, "test", e2e.Query[string](t, n.stack, `SELECT string_agg(DISTINCT mode, ',') FROM ledger_posting WHERE account <> 'wallet' AND account <> 'funding'`))
+		require.Equal(t, n.treasury.Hex(), e2e.Query[string](t, n.stack, `
+			SELECT string_agg(DISTINCT a.address, ',') FROM transfer t JOIN treasury_account a ON a.id = t.account_id WHERE a.mode = 'test'`))
+		require.Zero(t, e2e.Query[int](t, n.stack, `SELECT count(*) FROM finding`))
+		requireNowhere(t, n.live, cardSucceeds, testAcquirerKey, n.secret)
+	})
+}
+
+const testAcquirerKey = "sk_test_networks"
+
+// startNetworks starts a stack whose test mode is the sandbox, and beside it the test networks.
+func startNetworks(t *testing.T) networks {
+	t.Helper()
+	n := networks{live: startLive(t), secret: "whsec_networks"}
+	n.Merchant = e2e.NewMerchant(t, n.stack)
+	chain := n.stack.Live.Anvil
+	n.treasury, n.payee = chain.Accounts[testTreasury], chain.Accounts[testPayee]
+	for name, at := range map[string]common.Address{"USDC": n.stack.Live.Market.USDC, "USDT": n.stack.Live.Market.USDT} {
+		require.NoError(t, chain.Fund(t.Context(), name, at, n.treasury, big.NewInt(1_000_000_000_000)))
+	}
+	require.NoError(t, n.stack.Postgres.CreateDatabase(t.Context(), "acquirer_test", ""))
+	var err error
+	n.acquirer, err = acquirer.Start(t.Context(), acquirer.Options{
+		DatabaseURL: n.stack.Postgres.URL("acquirer_test"), SecretKey: testAcquirerKey,
+		Webhooks: acquirer.Webhooks{URL: n.stack.APIURL() + "/acquirers/stripe/events", Secret: n.secret, Copies: 2},
+	})
+	require.NoError(t, err)
+	t.Cleanup(n.acquirer.Stop)
+	return n
+}
+
+func (n networks) in(t *testing.T) networks {
+	own := *n.Merchant
+	own.T = t
+	n.Merchant = &own
+	return n
+}
+
+// restart ends the worker and the API and starts them again with other settings.
+func (n networks) restart(choice ...string) {
+	n.T.Helper()
+	require.NoError(n.T, n.stack.API.Stop(20*time.Second))
+	require.NoError(n.T, n.stack.Worker.Stop(20*time.Second))
+	settings := slices.Concat(n.stack.Environment(), n.environment(), choice)
+	require.NoError(n.T, app.Main(n.T.Context(), []string{"setup"}, settings, io.Discard, io.Discard))
+	for _, command := range []string{"worker", "api"} {
+		process, err := n.stack.StartMore(command, command, append(n.environment(), choice...)...)
+		require.NoError(n.T, err)
+		n.T.Cleanup(func() { _ = process.Stop(20 * time.Second) }) // Stop kills a process that does not end
+	}
+	e2e.Await(n.T, "the API is ready", 30*time.Second, func() bool {
+		res, err := http.Get(n.stack.APIURL() + "/readyz")
+		return err == nil && res.Body.Close() == nil && res.StatusCode == http.StatusOK
+	})
+}
+
+// environment returns the settings of the test networks: those of live mode under the names of test mode,
+// with an acquirer and a treasury of their own.
+func (n networks) environment() []string {
+	var env []string
+	for _, setting := range n.stack.OperatorsEnvironment() {
+		rest, ok := strings.CutPrefix(setting, "CHECKOUT_LIVE_")
+		if !ok {
+			rest, ok = strings.CutPrefix(setting, "CHECKOUT_")
+		}
+		for _, of := range []string{"STRIPE_", "ETHEREUM_", "RATE_", "SIMULATED", "MAX_", "MERCHANT_"} {
+			if ok && strings.HasPrefix(rest, of) {
+				env = append(env, "CHECKOUT_TEST_"+rest)
+			}
+		}
+	}
+	return append(env,
+		"CHECKOUT_TEST_STRIPE_API_URL="+n.acquirer.APIURL(), "CHECKOUT_TEST_STRIPE_JS_URL="+n.acquirer.ScriptURL(),
+		"CHECKOUT_TEST_STRIPE_SECRET_KEY="+testAcquirerKey, "CHECKOUT_TEST_STRIPE_PUBLISHABLE_KEY=pk_test_networks",
+		"CHECKOUT_TEST_STRIPE_WEBHOOK_SECRETS="+n.secret, "CHECKOUT_TEST_ETHEREUM_TREASURY="+n.treasury.Hex(),
+	)
+}
+
+// bank returns the address of the bank's page of the payment in flight.
+func (n networks) bank(id string) string {
+	n.T.Helper()
+	return e2e.Query[string](n.T, n.stack, `SELECT action_url FROM transaction WHERE session_id = $1 AND status = 'processing'`, id)
+}
+
+// endsInSandbox answers the sandbox's bank about a payment that began before the restart.
+func (n networks) endsInSandbox(id, bank string) {
+	browser := http.Client{Timeout: time.Minute}
+	res, err := browser.PostForm(bank, url.Values{"answer": {"confirm"}})
+	require.NoError(n.T, err)
+	require.NoError(n.T, res.Body.Close())
+	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	n.paidOut(id)
+	require.Equal(n.T, 1, e2e.Query[int](n.T, n.stack, `
+		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
+	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `SELECT count(*) FROM transfer`))
+	facts, err := n.acquirer.Control().Facts(n.T.Context())
+	require.NoError(n.T, err)
+	require.Empty(n.T, facts.Intents)
+}
+
+// needsAnAddress gives the merchant an address on the chain after the API has refused the sandbox's.
+func (n networks) needsAnAddress() {
+	got := n.Must(http.StatusForbidden, http.MethodPost, "/v1/checkout", e2e.Terms)
+	require.Equal(n.T, "Test mode is not activated: there is no payout address for USDC.", got.Field("message"))
+	var addresses []checkout.PayoutAddress
+	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH} {
+		addresses = append(addresses, checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: n.payee.Hex()})
+	}
+	_, err := e2e.OpenStore(n.T, n.stack).ChangeMerchant(n.T.Context(), storage.MerchantChange{
+		MerchantID: n.ID, Mode: checkout.ModeTest, Addresses: addresses,
+		By: checkout.AuditEntry{ID: checkout.NewID(checkout.PrefixAuditEntry), MerchantID: n.ID},
+	})
+	require.NoError(n.T, err)
+}
+
+// paysOnNetworks pays with a confirmation token and reads the merchant's balance from the chain.
+func (n networks) paysOnNetworks() {
+	id := n.Create(terms(checkout.USDC))
+	page := n.page(id)
+	for _, want := range []string{"Test mode", `data-key="pk_test_networks"`, `data-script="` + n.acquirer.ScriptURL() + `"`, `name="confirmation_token"`} {
+		require.Contains(n.T, page, want)
+	}
+	for _, not := range []string{`name="card_number"`, "Simulated"} {
+		require.NotContains(n.T, page, not)
+	}
+	res, err := http.PostForm(n.stack.PageURL()+"/"+id, url.Values{"card_number": {cardSucceeds}, "email": {"ann@example.com"}})
+	require.NoError(n.T, err)
+	require.NoError(n.T, res.Body.Close())
+	require.Equal(n.T, http.StatusBadRequest, res.StatusCode, "no card number is taken any more")
+
+	n.pay(id, cardSucceeds)
+	n.AwaitStatus(id, checkout.StatusCompleted, 20*time.Second)
+	require.Equal(n.T, false, n.Session(id).Field("livemode"))
+	amount := n.paidOut(id)
+	e2e.Await(n.T, "the coins are on the chain", 20*time.Second, func() bool { return n.usdc().Equal(amount) })
+	e2e.Await(n.T, "the transfer is final", time.Minute, func() bool { return n.confirmed(id) })
+	facts, err := n.acquirer.Control().Facts(n.T.Context())
+	require.NoError(n.T, err)
+	require.Len(n.T, facts.Charges, 1)
+	require.Zero(n.T, e2e.Query[int](n.T, n.stack, `
+		SELECT count(*) FROM sandbox_transfer x JOIN payout p ON p.id = x.payout_id WHERE p.session_id = $1`, id))
+}
+
+// page returns the session's page.
+func (n networks) page(id string) string {
+	n.T.Helper()
+	res, err := http.Get(n.stack.PageURL() + "/" + id)
+	require.NoError(n.T, err)
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(n.T, err)
+	return string(text)
+}
+
+// usdc returns what the merchant has on the chain.
+func (n networks) usdc() decimal.Decimal {
+	n.T.Helper()
+	balance, err := n.stack.Live.Anvil.Read(n.T.Context(), "USDC", n.stack.Live.Market.USDC, "balanceOf", n.payee)
+	require.NoError(n.T, err)
+	return decimal.NewFromBigInt(balance.(*big.Int), -checkout.USDC.Places())
+}
+
+// pay sends the page's form with a token of test mode's acquirer.
+func (n networks) pay(id, number string) {
+	n.T.Helper()
+	token := tokenOf(n.T, n.acquirer, number)
+	n.send(id, url.Values{"email": {"ann@example.com"}, "confirmation_token": {token}})
+}

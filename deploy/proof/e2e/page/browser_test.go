@@ -1,0 +1,937 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"example.com/checkout/workflows/runs"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"example.com/checkout/activities/sandbox"
+	"example.com/checkout/api/hosted"
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+const (
+	card3DSFails = "4000008400001629"
+	cardCVCWrong = "4000000000000127"
+)
+
+// TestBrowser uses the hosted page the way customers do, in a real Chromium.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	browser := chrome.StartBrowser(t)
+	for name, test := range map[string]func(*testing.T, context.Context){
+		"pays and returns to the merchant":  testBrowserPays,
+		"declined, then paid":               testBrowserDeclined,
+		"a tab that is out of date":         testBrowserStaleTab,
+		"what is bought":                    testBrowserItems,
+		"shows pictures":                    testBrowserPictures,
+		"3-D Secure":                        testBrowser3DS,
+		"waits for a slow card":             testBrowserSlowCard,
+		"expires while it is open":          testBrowserExpires,
+		"pays without JavaScript":           testBrowserNoScript,
+		"double click charges once":         testBrowserDoubleClick,
+		"a slip costs nothing":              testBrowserSlip,
+		"back and reload charge once":       testBrowserBack,
+		"typing and pasting a card":         testBrowserCardField,
+		"with the keyboard alone":           testBrowserKeyboard,
+		"the button while it is paying":     testBrowserPaying,
+		"a clock that is wrong":             testBrowserClock,
+		"every language":                    testBrowserLanguages,
+		"a merchant's color and logo":       testBrowserBrand,
+		"zoom, motion and paper":            testBrowserZoom,
+		"markup stays text":                 testBrowserMarkup,
+		"a session that failed":             testBrowserFailed,
+		"faults without JavaScript":         testBrowserFaultsNoScript,
+		"when nobody answers":               testBrowserAway,
+		"unknown address":                   testBrowserUnknown,
+		"the tests see what a page refuses": testBrowserSeesFaults,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, browser)
+		})
+	}
+	if *chrome.Screenshots != "" {
+		t.Run("what operators see", func(t *testing.T) { testOperatorPages(t, browser) })
+	}
+}
+
+func TestFindBrowser_TellsHowToInstallOne(t *testing.T) {
+	t.Setenv("CHROME", "")
+	t.Setenv("PATH", t.TempDir())
+	_, err := chrome.FindBrowser()
+	require.ErrorContains(t, err, "apt-get install chromium")
+}
+
+// open goes to a session's page.
+func open(b *chrome.Tab, m *e2e.Merchant, id string) {
+	b.T.Helper()
+	b.Do(chromedp.Navigate(m.Stack.PageURL() + "/" + id))
+}
+
+// seeState waits for a page of the hosted page's.
+func seeState(state string) chromedp.Action[chromedp.Void] {
+	return chromedp.WaitVisible(chromedp.CSS(`body[data-state="` + state + `"]`))
+}
+
+// fill fills the whole form in, key by key.
+func fill(b *chrome.Tab, card string) {
+	b.T.Helper()
+	b.Do(chrome.TypeInto("#email", "ann@example.com"))
+	fillCard(b, card)
+}
+
+// fillCard fills in what a second try asks for.
+func fillCard(b *chrome.Tab, card string) {
+	b.T.Helper()
+	b.Do(chrome.TypeInto("#card_number", card), chrome.Empty("#exp"), chrome.TypeInto("#exp", "1240"), chrome.TypeInto("#cvc", "123"),
+		chrome.Empty("#name"), chrome.TypeInto("#name", "Ann Example"))
+}
+
+// shop is a merchant's page to which customers return.
+func shop(t *testing.T) (url string, referrers func() []string) {
+	t.Helper()
+	var (
+		mu   sync.Mutex
+		seen []string
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, r.Referer())
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(`<!doctype html><title>Shop</title><link rel="icon" href="data:,"><h1 id="thanks">Thanks</h1>`)) // the browser has gone
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), seen...)
+	}
+}
+
+func testBrowserPays(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	address, referrers := shop(t)
+	back := address + "/thanks?order=1&name=%C3%A9"
+	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-1042"}, "redirect_url": "` + back + `"}`)
+	open(b, m, id)
+	b.Do(seeState("form"))
+	require.Regexp(t, `^\d{1,4}:\d\d$`, b.Text("#countdown"))
+	require.Contains(t, b.Text(".summary"), "order-1042")
+	require.Contains(t, b.Text("#pay-button"), "10.50")
+	b.Inspect("form")
+	fill(b, e2e.CardSucceeds)
+	require.Equal(t, "4242 4242 4242 4242", b.Value("#card_number"), "in groups of four")
+	require.Equal(t, "12 / 40", b.Value("#exp"))
+	require.Equal(t, "Visa", b.Text("#brand"))
+	require.Equal(t, "#mark-visa", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#brand-mark"), "href")).Value)
+	b.Inspect("form-filled")
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	require.Equal(t, back, chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)))
+	require.Contains(t, b.Text("#soon"), strings.TrimPrefix(address, "http://"), "where it goes")
+	b.Do(chrome.Click("#stay"))
+	require.Equal(t, "return", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Contains(t, b.Text("#soon"), "You stay on this page.")
+	b.Inspect("completed-with-return")
+	b.Do(chrome.Click("#return"))
+	b.Do(chrome.See("#thanks"))
+	require.Equal(t, back, chrome.Get(b, chromedp.Location()), "character for character")
+	require.Equal(t, []string{""}, referrers(), "nobody learns the session's address")
+	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+	require.Equal(t, 1, m.Charges(id))
+}
+
+func testBrowserDeclined(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	fill(b, e2e.CardDeclined)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), checkout.FailureCardDeclined.Message())
+	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#decline"), "role")).Value)
+	require.Equal(t, "decline", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)), "read out first")
+	require.Equal(t, "ann@example.com", b.Value("#email"))
+	require.Equal(t, []string{"", "12 / 40", "", "Ann Example"},
+		[]string{b.Value("#card_number"), b.Value("#exp"), b.Value("#cvc"), b.Value("#name")}, "another card of the same person")
+	b.Inspect("decline")
+	b.Do(chrome.TypeInto("#card_number", cardCVCWrong), chrome.TypeInto("#cvc", "123"), chrome.Click("#pay-button"), chrome.See("#cvc-error"))
+	require.Equal(t, "cvc", focused(b))
+	require.Contains(t, b.Text("#cvc-error"), checkout.FailureIncorrectCVC.Message())
+	require.Equal(t, []string{"4000 0000 0000 0127", ""}, []string{b.Value("#card_number"), b.Value("#cvc")}, "only the code was wrong")
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("decline").hidden`)), "said once")
+	b.Inspect("decline-cvc")
+	b.Do(chrome.Empty("#card_number"), chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.TypeInto("#cvc", "123"))
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	b.Inspect("success")
+
+	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+	var types []string
+	for _, a := range m.Arrivals(4, chrome.BrowserTimeout) {
+		require.NoError(t, a.Signature)
+		types = append(types, a.Type)
+	}
+	require.ElementsMatch(t, []string{"checkout.failed", "checkout.failed", "checkout.completed", "payout.sent"}, types)
+}
+
+// testBrowserStaleTab pays in a tab that another tab has overtaken.
+func testBrowserStaleTab(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	m.MustPay(id, e2e.CardDeclined) // the other tab
+	fill(b, e2e.CardSucceeds)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), "This form was out of date")
+	require.NotContains(t, b.Text("#decline"), checkout.FailureCardDeclined.Message())
+	require.Equal(t, 1, m.Charges(id))
+	b.Inspect("stale-tab")
+	b.Do(chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.TypeInto("#cvc", "123"), chrome.Click("#pay-button"), seeState("completed"))
+	require.Equal(t, 2, m.Charges(id))
+}
+
+// testBrowserItems looks at a session that says what is bought, and goes back to the shop.
+func testBrowserItems(t *testing.T, browser context.Context) {
+	m := e2e.NewMerchant(t, e2e.Shared)
+	address, _ := shop(t)
+	body := func(locale string, more int) string {
+		items := ""
+		for i := range more {
+			items += fmt.Sprintf(`,{"name": "Coffee of the month, number %d, whole beans in a paper bag", "quantity": 1, "unit_amount": 10.00}`, i+1)
+		}
+		return fmt.Sprintf(`{"amount": %d.80, "currency": "EUR", "payout_currency": "USDC", "description": "Your coffee for the spring, sent in March",
+			"locale": %q, "metadata": {"order_id": "order-1042"}, "cancel_url": "%s/cart?session={CHECKOUT_SESSION_ID}",
+			"line_items": [{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95}, {"name": "Grinder", "quantity": 1, "unit_amount": 99.90}%s]}`,
+			149+10*more, locale, address, items)
+	}
+	contact := storage.Contact{Support: "help@shop.example", TermsURL: "https://shop.example/terms", PrivacyURL: "https://shop.example/privacy"}
+	require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, storage.BrandChange{Contact: &contact}))
+	for locale, more := range map[string]int{"en": 1, "es": 0, "de": 12} {
+		b := chrome.NewTab(t, browser)
+		id := m.Create(strings.Replace(body(locale, more), "order-1042", "order-"+locale, 1))
+		open(b, m, id)
+		b.Do(seeState("form"), chrome.See(`html[lang="`+locale+`"]`))
+		require.Equal(t, 2+more, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll(".items li").length`)))
+		b.Inspect("items-" + locale)
+		b.Do(chromedp.EmulateViewport(390, 844))
+		if *chrome.Screenshots != "" {
+			b.Keep("items-"+locale+"-390", chrome.Get(b, chromedp.FullScreenshot(100)))
+		}
+		require.Less(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector("h1").getBoundingClientRect().top`)), 844.0, "the form begins on the first screen")
+		b.Do(chrome.Click(".back a"), chrome.See("#thanks"))
+		require.Equal(t, address+"/cart?session="+id, chrome.Get(b, chromedp.Location()))
+	}
+}
+
+// testBrowserPictures looks at a session whose items have pictures, one of which cannot be had.
+func testBrowserPictures(t *testing.T, browser context.Context) {
+	m := e2e.NewMerchant(t, e2e.Shared)
+	drawn := func(width, height int, c color.Color) []byte {
+		picture := image.NewNRGBA(image.Rect(0, 0, width, height)) // its edge is clear
+		draw.Draw(picture, picture.Bounds().Inset(width/8), image.NewUniform(c), image.Point{}, draw.Src)
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, picture))
+		return b.Bytes()
+	}
+	files := map[string][]byte{
+		"/beans.png": drawn(600, 900, color.NRGBA{R: 0x7a, G: 0x43, B: 0x1d, A: 0xff}), "/grinder.png": drawn(800, 500, color.NRGBA{G: 0x6e, B: 0x8c, A: 0xff}),
+	}
+	var asked sync.Map
+	merchants := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.URL.Path, r.Header.Get("User-Agent"))
+		if files[r.URL.Path] == nil {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(files[r.URL.Path]) // the client may hang up
+	}))
+	t.Cleanup(merchants.Close)
+	id := m.Create(fmt.Sprintf(`{"amount": 154.80, "currency": "EUR", "payout_currency": "USDC", "line_items": [
+		{"name": "Espresso beans, 1 kg", "quantity": 2, "unit_amount": 24.95, "image_url": "%[1]s/beans.png?token=1"},
+		{"name": "Grinder", "quantity": 1, "unit_amount": 99.90, "image_url": "%[1]s/grinder.png"},
+		{"name": "Paper filters", "quantity": 1, "unit_amount": 5.00, "image_url": "%[1]s/gone.png"}]}`, merchants.URL))
+	e2e.Await(t, "every picture is fetched or given up", 20*time.Second, func() bool {
+		return e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM picture WHERE merchant_id = $1 AND status <> 'pending'`, m.ID) == 3
+	})
+	b := chrome.NewTab(t, browser)
+	open(b, m, id)
+	b.Do(seeState("form"), chromedp.Poll[chromedp.Void](`Array.from(document.querySelectorAll("img.picture")).every((p) => p.complete)`))
+	got := chrome.Get(b, chromedp.Evaluate[[]string](
+		`Array.from(document.querySelectorAll("img.picture")).map((p) => p.naturalWidth + "x" + p.naturalHeight + " in " + p.offsetWidth)`))
+	require.Equal(t, []string{"128x192 in 48", "192x120 in 48"}, got)
+	b.Inspect("pictures")
+	asked.Range(func(path, agent any) bool {
+		require.Equal(t, webhook.UserAgent, agent, "the customer's browser asks only us: %s", path)
+		return true
+	})
+}
+
+// testBrowser3DS refuses at the bank, fails there and confirms, in one session.
+func testBrowser3DS(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+
+	fill(b, e2e.Card3DS)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#confirm"))
+	require.Contains(t, b.Text("main"), "3220")
+	b.Inspect("3ds")
+	b.Do(chrome.Click("#refuse"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), checkout.FailureThreeDSAbandoned.Message())
+
+	fillCard(b, card3DSFails)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#confirm"), chrome.Click("#confirm"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), checkout.FailureThreeDSFailed.Message())
+	require.Equal(t, "pending", m.Session(id).Field("status"))
+
+	fillCard(b, e2e.Card3DS)
+	b.Do(chrome.Click("#pay-button"), chrome.See("#confirm"))
+	// A customer who finds the way back is asked again.
+	open(b, m, id)
+	b.Do(seeState("action"))
+	b.Inspect("action")
+	b.Do(chrome.Click("#continue"), chrome.See("#confirm"), chrome.Click("#confirm"), seeState("completed"))
+	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM sandbox_charge WHERE session_id = $1 AND outcome = 'succeeded'`, id))
+	require.Equal(t, true, m.Session(id).Field("transaction.payment_method.three_d_secure"))
+}
+
+func testBrowserSlowCard(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	fill(b, e2e.CardSlow)
+	b.Do(chrome.Click("#pay-button"), seeState("processing"))
+	b.Inspect("processing")
+	b.Do(seeState("completed"))
+	require.Equal(t, 1, m.Charges(id))
+}
+
+func testBrowserExpires(t *testing.T, browser context.Context) {
+	stack := e2e.OwnStack(t, devstack.Options{SessionLifetime: "5s", Env: []string{"CHECKOUT_FORM_RATE_LIMIT=0.1"}})
+	m, b := e2e.NewMerchant(t, stack), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	b.Do(seeState("form"))
+	require.Regexp(t, `^0:0[1-5]$`, b.Text("#countdown"))
+	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`), chrome.TypeInto("#card_number", e2e.CardSucceeds), chrome.See("#expired"))
+	got := chrome.Get(b, chromedp.Evaluate[struct {
+		SameDocument   bool
+		Role, Left     string
+		Heading, Title string
+		Number         string
+		Shown          int
+		Enabled        int
+	}](`({
+		SameDocument: window.sameDocument === true,
+		Role: document.getElementById("expired").getAttribute("role"),
+		Left: document.getElementById("countdown").textContent,
+		Heading: document.querySelector("h1").innerText,
+		Title: document.title,
+		Shown: Array.from(document.querySelectorAll("#pay, #countdown, #test-card")).filter((e) => e.offsetParent !== null).length,
+		Number: document.getElementById("card_number").value,
+		Enabled: document.querySelectorAll("#pay :enabled").length,
+	})`))
+	require.True(t, got.SameDocument, "without a reload")
+	require.Equal(t, "alert", got.Role)
+	require.Equal(t, "0:00", got.Left)
+	require.Equal(t, "This session expired", got.Heading)
+	require.Equal(t, "This session expired – Shop", got.Title)
+	require.Zero(t, got.Shown, "neither a form, nor a time left, nor a card to pay with")
+	require.Empty(t, got.Number)
+	require.Zero(t, got.Enabled, "nothing can be typed or sent")
+	b.Inspect("form-expired")
+	open(b, m, id)
+	b.Do(seeState("expired"))
+	b.Inspect("expired")
+	m.AwaitStatus(id, checkout.StatusExpired, chrome.BrowserTimeout)
+	require.Zero(t, m.Charges(id))
+	tooMany(b, m)
+}
+
+// tooMany sends forms until the page says that it is enough.
+func tooMany(b *chrome.Tab, m *e2e.Merchant) {
+	b.T.Helper()
+	pgtemp.StopTime(b.T, m.Stack.DatabaseURL(), "token_bucket", "at")
+
+	for range 12 { // as many at once as the setting of testBrowserExpires allows, and more
+		_, _, err := m.Pay(m.Create(e2e.Terms), e2e.CardDeclined)
+		require.NoError(b.T, err)
+	}
+	open(b, m, m.Create(e2e.Terms))
+	b.Do(chromedp.Evaluate[chromedp.Void](`void document.getElementById("pay").submit()`), seeState("problem"))
+	require.Equal(b.T, "Too many attempts", b.Text("h1"))
+	b.Inspect("too-many")
+	for _, fault := range b.TakeFaults() { // the browser notes what the test asked for
+		require.Contains(b.T, fault, "429")
+	}
+}
+
+// noScript switches JavaScript off for the pages that follow.
+func noScript() chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	})
+}
+
+func testBrowserNoScript(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	address, _ := shop(t)
+	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "redirect_url": "` + address + `/thanks"}`)
+	b.Do(noScript())
+	open(b, m, id)
+	require.Contains(t, b.Text("#countdown"), "Pay before", "nothing counts")
+	fill(b, e2e.CardDeclined)
+	require.Equal(t, e2e.CardDeclined, b.Value("#card_number"), "no script groups the digits")
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	fillCard(b, e2e.CardSlow)
+	b.Do(chrome.Click("#pay-button"), seeState("processing"), seeState("completed"), chrome.See("#thanks"))
+	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+	require.Equal(t, 2, m.Charges(id))
+}
+
+func testBrowserDoubleClick(t *testing.T, browser context.Context) {
+	for _, script := range []bool{true, false} { // without it the browser sends the form twice
+		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+		id := m.Create(e2e.Terms)
+		if !script {
+			b.Do(noScript())
+		}
+		open(b, m, id)
+		fill(b, e2e.CardSucceeds)
+		b.Do(doubleClick("#pay-button"), seeState("completed"))
+		m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+		require.Equal(t, 1, m.Charges(id), "with JavaScript: %t", script)
+		require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM event WHERE session_id = $1 AND type = 'checkout.completed'`, id))
+	}
+}
+
+// doubleClick presses and releases the button twice, as a hand does.
+// chromedp.DoubleClick does so once and calls that a second click.
+func doubleClick(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		at, err := chromedp.Evaluate[struct{ X, Y float64 }](fmt.Sprintf(`(() => {
+			const button = document.querySelector(%q);
+			button.scrollIntoView({ block: "center" });
+			const box = button.getBoundingClientRect();
+			return { X: box.x + box.width / 2, Y: box.y + box.height / 2 };
+		})()`, selector))(ctx, target)
+		if err != nil {
+			return err
+		}
+		if _, err := chromedp.MouseClickXY(at.X, at.Y)(ctx, target); err != nil {
+			return err
+		}
+		// The first click may have left the page already, which ends the second.
+		_, err = chromedp.MouseClickXY(at.X, at.Y, chromedp.ClickCount(2))(ctx, target)
+		if err != nil && strings.Contains(err.Error(), "navigated or closed") {
+			return nil
+		}
+		return err
+	})
+}
+
+func testBrowserSlip(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	fill(b, "4242424242424241")
+	b.Do(chrome.Click("#pay-button"), chrome.See("#card_number-error"))
+	require.Equal(t, "card_number", chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id`)))
+	require.Equal(t, "This card number is not valid. Check every digit.", b.Text("#card_number-error"))
+	require.Equal(t, "true", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-invalid")).Value)
+	ring := func(id string) string {
+		return chrome.Get(b, chromedp.Evaluate[string](fmt.Sprintf(`getComputedStyle(document.getElementById(%q)).outlineColor`, id)))
+	}
+	require.Equal(t, "rgb(179, 38, 30)", ring("card_number"), "the ring of the field to mend is red")
+	require.True(t, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("faults").hidden`)), "one fault is said once")
+	b.Inspect("form-slip")
+	b.Do(chrome.Empty("#exp"), chrome.Click("#pay-button"), chrome.See("#faults"))
+	require.Equal(t, "alert", chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#faults"), "role")).Value)
+	require.Equal(t, "Check the marked fields", b.Text("#faults"), "what is wrong stands beside each field")
+	require.Equal(t, "Enter the expiry date of your card.", b.Text("#exp-error"))
+	require.Equal(t, "card_number", focused(b))
+	b.Inspect("form-slips")
+	require.Zero(t, m.Charges(id))
+}
+
+// testBrowserBack goes back after a payment and loads the page again: the form
+// is gone, and nothing is charged twice.
+func testBrowserBack(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	b.Do(chromedp.Navigate("about:blank"))
+	open(b, m, id)
+	fill(b, e2e.CardSucceeds)
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	b.Do(chromedp.Reload(), seeState("completed"))
+	b.Do(chromedp.NavigateBack(), chromedp.NavigateForward(), seeState("completed"))
+	open(b, m, id)
+	b.Do(seeState("completed"))
+	require.Equal(t, 1, m.Charges(id))
+	require.Equal(t, 1, e2e.Query[int](t, e2e.Shared, `SELECT attempts FROM checkout_session WHERE id = $1`, id))
+}
+
+// caret is where the text cursor is in a field.
+func caret(b *chrome.Tab, id string) int {
+	b.T.Helper()
+	return chrome.Get(b, chromedp.Evaluate[int](fmt.Sprintf(`document.getElementById(%q).selectionStart`, id)))
+}
+
+func setCaret(b *chrome.Tab, id string, at int) {
+	b.T.Helper()
+	b.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.getElementById(%q).setSelectionRange(%d, %d)`, id, at, at)))
+}
+
+// paste replaces what is selected the way the clipboard does.
+func paste(b *chrome.Tab, selector, what string) {
+	b.T.Helper()
+	b.Do(chromedp.Focus(chromedp.CSS(selector)), chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+		`(() => { const f = document.querySelector(%q); f.select(); document.execCommand("insertText", false, %q); })()`, selector, what)))
+}
+
+func testBrowserCardField(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	open(b, m, m.Create(e2e.Terms))
+	for _, c := range []struct{ typed, shown, brand, cvc string }{
+		{"4242424242424242", "4242 4242 4242 4242", "Visa", "3"},
+		{"378282246310005", "3782 822463 10005", "American Express", "4"},
+		{"5555555555554444", "5555 5555 5555 4444", "Mastercard", "3"},
+		{"6011111111111117", "6011 1111 1111 1117", "Discover", "3"},
+		{"3056930009020004", "3056 9300 0902 0004", "Diners Club", "3"},
+		{"3566002020360505", "3566 0020 2036 0505", "JCB", "3"},
+		{"6200000000000005", "6200 0000 0000 0005", "UnionPay", "3"},
+		{"9", "9", "", "4"},
+	} {
+		b.Do(chrome.Empty("#card_number"), chrome.TypeInto("#card_number", c.typed))
+		require.Equal(t, c.shown, b.Value("#card_number"))
+		require.Equal(t, c.brand, chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("brand").textContent`)))
+		require.Equal(t, c.cvc, chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#cvc"), "maxlength")).Value)
+	}
+	for _, pasted := range []string{"4242424242424242", " 4242-4242-4242-4242 ", "4242\u00a04242\u00a04242\u00a04242"} {
+		paste(b, "#card_number", pasted)
+		require.Equal(t, "4242 4242 4242 4242", b.Value("#card_number"), pasted)
+	}
+	paste(b, "#card_number", "42424242424242424242")
+	require.Equal(t, "42424242424242424242", b.Value("#card_number"), "nothing is cut off silently")
+
+	// A digit in the middle: the caret stays behind it.
+	paste(b, "#card_number", "424242424242424")
+	setCaret(b, "card_number", 2)
+	b.Do(chromedp.KeyEvent("7"))
+	require.Equal(t, "4274 2424 2424 2424", b.Value("#card_number"))
+	require.Equal(t, 3, caret(b, "card_number"))
+	// Backspace at the beginning of a group takes the digit before the space.
+	setCaret(b, "card_number", 5)
+	b.Do(chromedp.KeyEvent(kb.Backspace))
+	require.Equal(t, "4272 4242 4242 424", b.Value("#card_number"))
+	require.Equal(t, 3, caret(b, "card_number"))
+	setCaret(b, "card_number", 4)
+	b.Do(chromedp.KeyEvent(kb.Delete))
+	require.Equal(t, "4272 2424 2424 24", b.Value("#card_number"))
+
+	for typed, shown := range map[string]string{"1240": "12 / 40", "440": "04 / 40", "1340": "01 / 340", "12/40": "12 / 40", "4/40": "04 / 40", "12 / 40": "12 / 40"} {
+		b.Do(chrome.Empty("#exp"), chrome.TypeInto("#exp", typed))
+		require.Equal(t, shown, b.Value("#exp"), typed)
+	}
+	b.Do(chrome.Empty("#exp"), chrome.TypeInto("#exp", "12"))
+	require.Equal(t, "12 / ", b.Value("#exp"))
+	b.Do(chromedp.KeyEvent(kb.Backspace), chromedp.KeyEvent(kb.Backspace))
+	require.Equal(t, "1", b.Value("#exp"), "the slash does not come back")
+	paste(b, "#exp", "12/2040")
+	require.Equal(t, "12/2040", b.Value("#exp"))
+}
+
+// focused names what has the focus.
+func focused(b *chrome.Tab) string {
+	b.T.Helper()
+	return chrome.Get(b, chromedp.Evaluate[string](`document.activeElement.id || document.activeElement.className || document.activeElement.textContent`))
+}
+
+func testBrowserKeyboard(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	b.Do(seeState("form"))
+	tab := chromedp.KeyEvent(kb.Tab)
+	b.Do(tab)
+	require.Equal(t, "skip", focused(b))
+	b.Do(chromedp.KeyEvent(kb.Enter), tab)
+	for _, field := range []struct{ id, typed string }{
+		{"email", "ann@example.com"}, {"card_number", ""}, {"exp", "1240"}, {"cvc", "123"}, {"name", "Ann Example"},
+	} {
+		require.Equal(t, field.id, focused(b))
+		require.Equal(t, "3px", chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.activeElement).outlineWidth.replace("2px", "3px")`)), "the focus is seen")
+		b.Do(chromedp.KeyEvent(field.typed), tab)
+	}
+	require.Equal(t, "pay-button", focused(b))
+	b.Do(chromedp.KeyEvent(kb.Enter), chrome.See("#card_number-error"))
+	require.Equal(t, "card_number", focused(b), "the first error")
+	for _, id := range []string{"card_number-error"} {
+		require.Contains(t, chrome.Get(b, chromedp.AttributeValue(chromedp.CSS("#card_number"), "aria-describedby")).Value, id)
+		require.NotEmpty(t, b.Text("#"+id))
+	}
+	b.Do(chromedp.KeyEvent(e2e.CardSucceeds), chromedp.KeyEvent(kb.Enter), seeState("completed"))
+	require.Equal(t, 1, m.Charges(id))
+}
+
+func testBrowserPaying(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(`{"amount": 120, "currency": "EUR", "payout_currency": "USDC"}`)
+	open(b, m, id)
+	require.Equal(t, "Pay €120.00", b.Text("#pay-button"))
+	fill(b, e2e.CardSucceeds)
+	got := chrome.Get(b, chromedp.Evaluate[struct {
+		Disabled, Busy bool
+		Text, Said     string
+	}](`(() => {
+		const button = document.getElementById("pay-button");
+		button.click();
+		button.click();
+		return { Disabled: button.disabled, Busy: getComputedStyle(button, "::before").animationName === "turn", Text: button.textContent,
+			Said: document.getElementById("announce").textContent };
+	})()`))
+	require.Equal(t, []any{true, true, "Paying…", "Paying…"}, []any{got.Disabled, got.Busy, got.Text, got.Said})
+	b.Do(seeState("completed"))
+	require.Equal(t, 1, m.Charges(id))
+}
+
+// testBrowserClock sets the browser's clock: the page warns at a few moments,
+// and asks the server before it says that the time is over.
+func testBrowserClock(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	open(b, m, m.Create(e2e.Terms))
+	b.Do(seeState("form"))
+	said := `document.getElementById("announce").textContent`
+	require.Empty(t, chrome.Get(b, chromedp.Evaluate[string](said)))
+	forward := func(by time.Duration) chromedp.Action[chromedp.Void] {
+		return chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const real = Date.now; Date.now = () => real() + %d; })()`, by.Milliseconds()))
+	}
+	b.Do(forward(55*time.Minute+30*time.Second), chromedp.Poll[chromedp.Void](said+` === "Five minutes left to pay."`))
+	require.Regexp(t, `^4:\d\d$`, b.Text("#countdown"))
+	b.Do(forward(4*time.Minute), chromedp.Poll[chromedp.Void](said+` === "One minute left to pay."`))
+	b.Do(forward(time.Hour), chromedp.Poll[chromedp.Void](`/^5\d:\d\d$/.test(document.getElementById("countdown").textContent)`))
+	require.Equal(t, true, chrome.Get(b, chromedp.Evaluate[bool](`document.getElementById("expired").hidden && !document.getElementById("pay-button").disabled`)))
+}
+
+func testBrowserLanguages(t *testing.T, browser context.Context) {
+	m := e2e.NewMerchant(t, e2e.Shared)
+	for _, l := range []struct{ tag, name, pay, paying, fault, failure, done string }{
+		{"en", "English", "Pay €10.50", "Paying…", "Enter your card number.", "Your card was declined. Try another card.", "Payment successful"},
+		{"de", "Deutsch", "10,50\u00a0€ zahlen", "Zahlung läuft …", "Geben Sie Ihre Kartennummer ein.", "Ihre Karte wurde abgelehnt. Versuchen Sie es mit einer anderen Karte.", "Zahlung erfolgreich"},
+		{"fr", "Français", "Payer 10,50\u00a0€", "Paiement en cours…", "Saisissez votre numéro de carte.", "Votre carte a été refusée. Essayez avec une autre carte.", "Paiement réussi"},
+		{"es", "Español", "Pagar 10,50\u00a0€", "Pagando…", "Introduzca el número de su tarjeta.", "Su tarjeta ha sido rechazada. Pruebe con otra tarjeta.", "Pago realizado"},
+		{"pt", "Português", "Pagar €\u00a010,50", "Pagando…", "Insira o número do cartão.", "O seu cartão foi recusado. Tente outro cartão.", "Pagamento concluído"},
+		{"it", "Italiano", "Paga 10,50\u00a0€", "Pagamento in corso…", "Inserisca il numero della carta.", "La carta è stata rifiutata. Provi con un’altra carta.", "Pagamento riuscito"},
+		{"nl", "Nederlands", "€\u00a010,50 betalen", "Bezig met betalen…", "Vul uw kaartnummer in.", "Uw kaart is geweigerd. Probeer een andere kaart.", "Betaling gelukt"},
+		{"pl", "Polski", "Zapłać 10,50\u00a0€", "Trwa płatność…", "Wpisz numer karty.", "Karta została odrzucona. Użyj innej karty.", "Płatność zakończona powodzeniem"},
+		{"sv", "Svenska", "Betala 10,50\u00a0€", "Betalning pågår…", "Ange ditt kortnummer.", "Ditt kort nekades. Försök med ett annat kort.", "Betalningen är genomförd"},
+		{"ja", "日本語", "€10.50を支払う", "処理中…", "カード番号を入力してください。", "カードが承認されませんでした。別のカードをお試しください。", "お支払いが完了しました"},
+	} {
+		b := chrome.NewTab(t, browser)
+		open(b, m, m.Create(e2e.Terms))
+		b.Do(seeState("form"), chrome.Click(`.foot a[hreflang="`+l.tag+`"]`), chrome.See(`html[lang="`+l.tag+`"] .foot a[aria-current]`))
+		require.Equal(t, l.name, b.Text(".foot a[aria-current]"))
+		require.Equal(t, l.pay, strings.TrimSpace(chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("pay-button").textContent`))))
+		b.Do(chromedp.EmulateViewport(390, 844))
+		require.Equal(t, 0.0, chrome.Get(b, chromedp.Evaluate[float64](
+			`document.getElementById("exp").getBoundingClientRect().top - document.getElementById("cvc").getBoundingClientRect().top`)), "at one height")
+		b.Do(chromedp.EmulateReset(), chrome.Click("#pay-button"), chrome.See("#card_number-error"))
+		require.Equal(t, l.fault, b.Text("#card_number-error"))
+		b.Inspect("faults-" + l.tag)
+		fill(b, e2e.CardDeclined)
+		b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+		require.Contains(t, b.Text("#decline"), l.failure, "the cookie holds for what follows")
+		fillCard(b, e2e.CardSucceeds)
+		b.Do(chrome.Click("#pay-button"), seeState("completed"))
+		require.Equal(t, l.done, b.Text("h1"))
+		require.Equal(t, l.tag, chrome.Get(b, chromedp.Evaluate[string](`document.documentElement.lang`)))
+		b.Do(chromedp.EmulateViewport(320, 800))
+		b.RequireNoSideways("completed-" + l.tag)
+	}
+}
+
+// testBrowserBrand looks at colors that are hard to read, and at a logo.
+func testBrowserBrand(t *testing.T, browser context.Context) {
+	for name, c := range map[string]struct{ color, button string }{
+		"yellow": {"#ffe600", "rgb(255, 230, 0)"}, "black": {"#000000", "rgb(0, 0, 0)"}, "white": {"#ffffff", "rgb(255, 255, 255)"},
+		"gray": {"#767676", "rgb(118, 118, 118)"}, "purple": {"#5b2be0", "rgb(91, 43, 224)"},
+	} {
+		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+		picture := image.NewNRGBA(image.Rect(0, 0, 300, 100))
+		draw.Draw(picture, picture.Bounds(), image.NewUniform(color.NRGBA{R: 0x5b, G: 0x2b, B: 0xe0, A: 0xff}), image.Point{}, draw.Src)
+		var upload bytes.Buffer
+		require.NoError(t, png.Encode(&upload, picture))
+		logo, err := storage.EncodeLogo(&upload)
+		require.NoError(t, err)
+		require.NoError(t, e2e.OpenStore(t, e2e.Shared).SetBrand(t.Context(), m.ID, storage.BrandChange{Color: &c.color, Logo: &logo}))
+		id := m.Create(e2e.Terms)
+		open(b, m, id)
+		b.Do(seeState("form"), chromedp.Poll[chromedp.Void](`document.querySelector(".logo").naturalWidth > 0`))
+		require.Equal(t, c.button, chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.getElementById("pay-button")).backgroundColor`)))
+		b.Inspect("brand-" + name)
+		if name == "yellow" {
+			fill(b, e2e.Card3DS)
+			b.Do(chrome.Click("#pay-button"), chrome.See("#confirm"))
+			open(b, m, id)
+			b.Do(seeState("action"))
+			b.Inspect("brand-" + name + "-action")
+		}
+	}
+}
+
+func testBrowserZoom(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(`{"amount": 999999.99, "currency": "CAD", "payout_currency": "USDC", "metadata": {"order_id": "` + strings.Repeat("Long", 100) + `"}}`)
+	open(b, m, id)
+	b.Do(seeState("form"))
+	for _, width := range []int64{320, 360, 640, 720, 899, 900, 1024, 1440, 2560} { // 640 and 720 are 1280 and 1440 at 200 %
+		b.Do(chromedp.EmulateViewport(width, 600))
+		b.RequireFits(fmt.Sprint(width), false)
+	}
+	b.Do(chromedp.EmulateViewport(640, 600), chromedp.Evaluate[chromedp.Void](`void (document.documentElement.style.fontSize = "200%")`))
+	b.RequireFits("letters of twice the size", false)
+	b.Do(chromedp.Evaluate[chromedp.Void](`void (document.documentElement.style.fontSize = "")`), chromedp.EmulateReset())
+
+	b.Do(media("prefers-reduced-motion", "reduce"), chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.add("busy")`))
+	require.Equal(t, "none", chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.getElementById("pay-button"), "::before").animationName`)))
+	b.Do(chrome.Prefers("dark"))
+	require.Equal(t, "rgb(18, 22, 25)", chrome.Get(b, chromedp.Evaluate[string](`getComputedStyle(document.body).backgroundColor`)))
+	b.Do(chrome.Prefers(""))
+
+	fill(b, e2e.CardSucceeds)
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("pay-button").classList.remove("busy")`), chrome.Click("#pay-button"), seeState("completed"))
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+		return err
+	}))
+	printed := chrome.Get(b, chromedp.Evaluate[string](`document.body.innerText`))
+	require.Contains(t, printed, "Paid to")
+	require.Contains(t, printed, "txn_")
+	require.NotContains(t, printed, "Print receipt")
+	require.NotContains(t, printed, "Deutsch")
+	if *chrome.Screenshots != "" {
+		b.Keep("receipt-on-paper", chrome.Get(b, chromedp.FullScreenshot(100)))
+	}
+	b.Do(chromedp.EmulateViewport(1200, 800)) // as wide as paper in landscape
+	require.Less(t, chrome.Get(b, chromedp.Evaluate[float64](`document.querySelector(".merchant").getBoundingClientRect().left`)), 100.0)
+	b.Do(chromedp.EmulateReset())
+	pdf := chrome.Get(b, chromedp.PrintToPDF())
+	require.Equal(t, 1, bytes.Count(pdf, []byte("/Type /Page\n")), "one sheet")
+}
+
+// media emulates one media feature.
+func media(name, value string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}})
+		return err
+	})
+}
+
+// testBrowserMarkup opens pages full of what would like to be markup. A script
+// that ran would open a dialog or complain, and the tab notices both.
+func testBrowserMarkup(t *testing.T, browser context.Context) {
+	for i, payload := range []string{
+		`<script>throw new Error("ran")</script>`, `"><img src=x onerror='throw new Error("ran")'>`, `'><svg onload=console.error("ran")>`,
+		`</title><script>console.error("ran")</script>`, `</script><script>console.error("ran")</script>`, `" autofocus onfocus="console.error(1)`,
+		`<iframe srcdoc="<script>parent.console.error(1)</script>">`, `<a href="javascript:console.error(1)">x</a>`, `{{constructor.constructor("console.error(1)")()}}`,
+		`<base href=//other.invalid>`, `<meta http-equiv=refresh content="0;url=//other.invalid">`, `<style>*{display:none}</style>`, `<!--`, `]]><x>`,
+	} {
+		m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+		e2e.Query[string](t, e2e.Shared, `UPDATE merchant SET name = $2 WHERE id = $1 RETURNING id`, m.ID, payload)
+		shopURL, _ := shop(t)
+		body, err := json.Marshal(map[string]any{
+			"amount": 10.5, "currency": "EUR", "payout_currency": "USDC", "metadata": map[string]string{"order_id": payload, "note": payload},
+			"redirect_url": shopURL + "/?q=" + url.QueryEscape(payload) + "#';alert(1)//",
+		})
+		require.NoError(t, err)
+		id := m.Create(string(body))
+		open(b, m, id)
+		b.Do(seeState("form"))
+		require.Equal(t, payload, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector(".merchant span:last-child").textContent`)))
+		require.Equal(t, payload, chrome.Get(b, chromedp.Evaluate[string](`document.querySelector(".facts dd").textContent`)))
+		require.Contains(t, chrome.Get(b, chromedp.Evaluate[string](`document.title`)), strings.Join(strings.Fields(payload), " "))
+		b.Do(chrome.TypeInto("#email", payload), chrome.TypeInto("#name", payload), chrome.Click("#pay-button"), chrome.See("#faults"))
+		b.Do(chrome.Empty("#email"))
+		fill(b, e2e.CardSucceeds)
+		b.Do(chromedp.SetValue(chromedp.CSS("#name"), payload), chrome.Click("#pay-button"), seeState("completed"), chrome.Click("#stay"))
+		require.Contains(t, b.Text("#return"), strings.Join(strings.Fields(payload), " "), i)
+		require.True(t, strings.HasPrefix(chrome.Get(b, chromedp.Evaluate[string](`document.getElementById("return").href`)), shopURL+"/"))
+		require.Equal(t, 0, chrome.Get(b, chromedp.Evaluate[int](`document.querySelectorAll("iframe, base, style, main img, main script").length`)))
+	}
+}
+
+func testBrowserFailed(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	open(b, m, id)
+	fill(b, "4100000000000019")
+	b.Do(chrome.Click("#pay-button"), seeState("failed"))
+	require.Contains(t, b.Text("main"), checkout.FailureFraudBlocked.Message())
+	b.Inspect("failed")
+}
+
+func testBrowserFaultsNoScript(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(e2e.Terms)
+	b.Do(noScript())
+	open(b, m, id)
+	b.Do(seeState("form"), chrome.Click(`.foot a[hreflang="de"]`), chrome.See(`html[lang="de"]`))
+	fill(b, "4242424242424241")
+	b.Do(chrome.Click("#pay-button"), chrome.See("#decline"))
+	require.Contains(t, b.Text("#decline"), "Bitte prüfen Sie die markierten Felder")
+	require.Equal(t, "Diese Kartennummer ist ungültig. Prüfen Sie jede Ziffer.", b.Text("#card_number-error"))
+	require.Equal(t, "card_number", focused(b))
+	require.Equal(t, "Ann Example", b.Value("#name"))
+	require.Empty(t, b.Value("#cvc"))
+	for _, fault := range b.TakeFaults() { // the browser notes the status
+		require.Contains(t, fault, "422")
+	}
+	fillCard(b, e2e.CardSucceeds)
+	b.Do(chrome.Click("#pay-button"), seeState("completed"))
+	require.Equal(t, "Zahlung erfolgreich", b.Text("h1"))
+	require.Equal(t, 1, m.Charges(id))
+}
+
+// pageWithoutTemporal is a hosted page of its own, on the shared PostgreSQL,
+// whose Temporal cannot be reached.
+func pageWithoutTemporal(t *testing.T) (address string, store *storage.Store) {
+	t.Helper()
+	store = e2e.OpenStore(t, e2e.Shared)
+	temporal, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: sdklog.NewStructuredLogger(e2e.Discard)})
+	require.NoError(t, err)
+	t.Cleanup(temporal.Close)
+	server := httptest.NewUnstartedServer(nil)
+	address = "http://" + server.Listener.Addr().String()
+	server.Config.Handler = hosted.New(hosted.Config{
+		Store: store, Workflows: &runs.Client{Temporal: temporal}, TestCards: &sandbox.CardNetwork{Store: store}, CheckoutURL: address, Log: e2e.Discard,
+	})
+	server.Start()
+	t.Cleanup(server.Close)
+	return address, store
+}
+
+// testBrowserAway sees what a customer sees while it is not known whether a
+// payment has begun, cancels that payment, and loses PostgreSQL too.
+func testBrowserAway(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	address, store := pageWithoutTemporal(t)
+	id := m.Create(e2e.Terms)
+	b.Do(chromedp.Navigate(address+"/"+id), seeState("form"))
+	fill(b, e2e.CardSucceeds)
+	b.Do(chrome.Click("#pay-button"), seeState("checking"))
+	b.Inspect("checking")
+	b.Do(chrome.Click("main button"), seeState("form"))
+	require.Zero(t, m.Charges(id))
+	require.Zero(t, e2e.Query[int](t, e2e.Shared, `SELECT count(*) FROM transaction WHERE session_id = $1`, id))
+	store.Close()
+	b.Do(chromedp.Navigate(address+"/"+id), seeState("problem"))
+	require.Equal(t, "We will be right back", b.Text("h1"))
+	b.Inspect("away")
+	b.TakeFaults() // the browser notes the status
+}
+
+func testBrowserUnknown(t *testing.T, browser context.Context) {
+	b := chrome.NewTab(t, browser)
+	address := e2e.Shared.PageURL() + "/" + checkout.NewID(checkout.PrefixSession)
+	response := chrome.Get(b, chromedp.NavigateResponse(address))
+	require.EqualValues(t, http.StatusNotFound, response.Status)
+	b.Do(seeState("problem"))
+	require.Equal(t, "Page not found", b.Text("h1"))
+	b.Inspect("unknown")
+	for _, fault := range b.TakeFaults() { // the browser notes what the test asked for
+		require.Contains(t, fault, "404")
+		require.Contains(t, fault, address)
+	}
+}
+
+// testBrowserSeesFaults makes sure that the other tests would notice.
+func testBrowserSeesFaults(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	open(b, m, m.Create(e2e.Terms))
+	for script, want := range map[string]string{
+		`void setTimeout(function () { throw new Error("thrown") })`:                   "thrown",
+		`void console.error("told")`:                                                   "told",
+		`void document.body.setAttribute("style", "color: red")`:                       "style-src",
+		`void (document.body.appendChild(new Image()).src = "https://other.invalid/")`: "img-src",
+	} {
+		b.Do(chromedp.Evaluate[chromedp.Void](script))
+		e2e.Await(t, want, chrome.BrowserTimeout, func() bool { return strings.Contains(strings.Join(b.TakeFaults(), "\n"), want) })
+	}
+	b.TakeFaults() // some are told twice
+}
+
+// testOperatorPages takes pictures of what the people who run the service look
+// at, and makes sure that Temporal's UI tells them nothing about the customer.
+func testOperatorPages(t *testing.T, browser context.Context) {
+	m, b := e2e.NewMerchant(t, e2e.Shared), chrome.NewTab(t, browser)
+	id := m.Create(`{"amount": 10.50, "currency": "EUR", "payout_currency": "USDC", "metadata": {"order_id": "order-1042"}}`)
+	m.MustPay(id, e2e.CardDeclined)
+	m.MustPay(id, e2e.CardSucceeds)
+	m.Arrivals(3, chrome.BrowserTimeout)
+	m.AwaitStatus(id, checkout.StatusCompleted, chrome.BrowserTimeout)
+	b.Do(chromedp.Navigate(strings.TrimSuffix(m.URL, "/webhook")), chrome.See("tbody tr"))
+	shootOnce(b, "receiver")
+
+	b.Do(chromedp.EmulateViewport(1600, 1400))
+	workflows := e2e.Shared.UIURL() + "/namespaces/checkout/workflows"
+	delivery := e2e.DeliveryOf(t, e2e.Shared, id, "checkout.completed")
+	for _, page := range []struct{ name, address, shows string }{
+		{"list", "", "CheckoutSession"},
+		{"session", "/" + id, "session expires"},
+		{"delivery", "/" + delivery, "SendAttempt"},
+	} {
+		b.Do(chromedp.Navigate(workflows+page.address), chrome.SeeText(page.shows))
+		shootOnce(b, "temporal-"+page.name)
+		if page.address == "" {
+			continue
+		}
+		run := strings.TrimSuffix(chrome.Get(b, chromedp.Location()), "/timeline") // the UI has found the run
+		for view, shows := range map[string]string{
+			"history": "Workflow Execution Completed", "user-metadata": "Summary", "search-attributes": "MerchantId", "memo": "Memo",
+		} {
+			b.Do(chromedp.Navigate(run+"/"+view), chrome.SeeText(shows))
+			shootOnce(b, "temporal-"+page.name+"-"+view)
+		}
+	}
+	b.TakeFaults() // not ours
+}
+
+// shootOnce writes one picture of the page as it is.
+func shootOnce(b *chrome.Tab, name string) {
+	b.T.Helper()
+	b.Keep(name, chrome.Get(b, chromedp.FullScreenshot(100)))
+	shown := chrome.Get(b, chromedp.Evaluate[string](`document.body.innerText`))
+	for _, personal := range []string{"ann@example.com", e2e.CardSucceeds, e2e.CardDeclined, "order-1042"} {
+		require.NotContains(b.T, shown, personal, name)
+	}
+}

@@ -1,0 +1,76 @@
+package page
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+)
+
+// TestDocsPage_AsksNoOtherHost opens the page of the API reference in a real Chromium: it shows the document, every request
+// that it makes goes to the server that it came from, and its console is empty (newTab).
+func TestDocsPage_AsksNoOtherHost(t *testing.T) {
+	t.Parallel()
+	home, err := url.Parse(e2e.Shared.APIURL())
+	require.NoError(t, err)
+	b := chrome.NewTab(t, chrome.StartBrowser(t))
+	var (
+		mu    sync.Mutex
+		asked []string
+	)
+	require.NoError(t, chromedp.Listen(b.Ctx, func(event any) {
+		if e, ok := event.(*network.EventRequestWillBeSent); ok {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, e.Request.URL)
+		}
+	}))
+	b.Do(
+		chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, network.Enable, network.EnableParams{})
+			return err
+		}),
+		chromedp.Navigate(e2e.Shared.APIURL()+"/docs/reference"),
+		chrome.See(`a[href^="https://redocly.com/redoc"]`), // where the picture was asked for
+		chrome.SeeText("Checkout sessions"),
+	)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Greater(t, len(asked), 3)
+	for _, address := range asked {
+		if strings.HasPrefix(address, "data:") || strings.HasPrefix(address, "blob:") {
+			continue
+		}
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, home.Host, u.Host, address)
+	}
+}
+
+// TestGuidePage_LeadsToTheReferenceAndBack opens the merchant's guide in a real Chromium: it is readable at every size,
+// axe-core finds nothing, and it and the reference lead to each other.
+func TestGuidePage_LeadsToTheReferenceAndBack(t *testing.T) {
+	t.Parallel()
+	b := chrome.NewTab(t, chrome.StartBrowser(t))
+	b.Do(chromedp.Navigate(e2e.Shared.APIURL()+"/docs"), chrome.SeeText("The merchant's guide"))
+	b.EachLook("guide", func(what string, _ chrome.Size) {
+		b.RequireNoSideways(what)
+		b.Axe(what)
+	})
+	b.Do(
+		chrome.Click(`.sections a[href="#verify-a-signature"]`),
+		chrome.Click(`.pages a[href="docs/reference"]`),
+		chrome.See(`.pages a[href="../docs"]`),
+		chrome.Click(`.pages a[href="../docs"]`),
+		chrome.See(`#quick-start`),
+	)
+}

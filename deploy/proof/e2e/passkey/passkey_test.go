@@ -1,0 +1,349 @@
+// Package passkey tests the dashboard's passkeys with the virtual authenticator of a real Chromium.
+package passkey
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/api/dashboard"
+	"example.com/checkout/deploy/proof/e2e/chrome"
+	"example.com/checkout/storage"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows/checkout"
+)
+
+const password = "correct horse battery"
+
+// site is a dashboard at http://localhost, where browsers offer passkeys, with one merchant.
+type site struct {
+	t        *testing.T
+	store    *storage.Store
+	database string // URL
+	merchant string // id
+	url      string // of the dashboard
+	other    string // URL of a second dashboard with the same database, at another port: another origin
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{t: t, database: pgtemp.ForTest(t, storage.Migrate)}
+	keys, err := storage.ParseKeyring(storage.NewMasterKey("k1"))
+	require.NoError(t, err)
+	s.store, err = storage.Open(t.Context(), storage.Options{URL: s.database, Keys: keys, MaxConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(s.store.Close)
+	s.url, s.other = s.serve(), s.serve()
+	m := checkout.Merchant{
+		ID: checkout.NewID(checkout.PrefixMerchant), Name: "Shop", Plan: "standard",
+		FeeBasisPoints: checkout.DefaultFeeBasisPoints, PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	require.NoError(t, s.store.CreateMerchant(t.Context(), m, checkout.ModeTest, nil))
+	s.merchant = m.ID
+	return s
+}
+
+// serve starts a dashboard and returns its URL.
+func (s *site) serve() string {
+	s.t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	require.NoError(s.t, err)
+	at := "http://localhost:" + port
+	server.Config.Handler = dashboard.New(dashboard.Config{
+		Store: s.store, URL: at, CheckoutURL: "https://pay.example.com", RequireFactor: true,
+	})
+	server.Start()
+	s.t.Cleanup(server.Close)
+	return at
+}
+
+func (s *site) newOwner(email string) checkout.Member {
+	s.t.Helper()
+	m := checkout.Member{
+		ID: checkout.NewID(checkout.PrefixMember), MerchantID: s.merchant, Email: email, Role: checkout.RoleOwner,
+	}
+	token, err := s.store.Invite(s.t.Context(), m, "test")
+	require.NoError(s.t, err)
+	m, err = dashboard.Accept(s.t.Context(), &s.store.Accounts, token, password)
+	require.NoError(s.t, err)
+	return m
+}
+
+// query returns the one value of a query.
+func query[T any](s *site, sql string, args ...any) (v T) {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.database)
+	require.NoError(s.t, err)
+	defer func() { require.NoError(s.t, conn.Close(context.Background())) }()
+	require.NoError(s.t, conn.QueryRow(s.t.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+// refusal returns the audit log's last word about a refused passkey.
+func (s *site) refusal() string {
+	s.t.Helper()
+	return query[string](s, `
+		SELECT coalesce((SELECT detail FROM audit_entry WHERE action = 'member.passkey_refused' ORDER BY id DESC LIMIT 1), '')`)
+}
+
+// call sends a command to the browser.
+func call[P, R any](b *chrome.Tab, command cdp.Command[P, R], params P) R {
+	b.T.Helper()
+	var got R
+	b.Do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) (err error) {
+		got, err = cdp.Call(ctx, target, command, params)
+		return err
+	}))
+	return got
+}
+
+// newTab opens a tab with an authenticator that keeps passkeys and verifies its person.
+func (s *site) newTab(browser context.Context) (*chrome.Tab, webauthn.AuthenticatorID) {
+	s.t.Helper()
+	b := chrome.NewTab(s.t, browser)
+	call(b, webauthn.Enable, webauthn.EnableParams{})
+	made := call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{
+		Options: &webauthn.VirtualAuthenticatorOptions{
+			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+			HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+		},
+	})
+	return b, made.AuthenticatorID
+}
+
+func (s *site) typeSignIn(b *chrome.Tab, email string) {
+	s.t.Helper()
+	b.Do(chromedp.Navigate(s.url+"/signin"), chrome.TypeInto("#email", email), chrome.TypeInto("#password", password),
+		chrome.Click(`form[action="/signin"] button`))
+}
+
+// register adds a passkey on the page of the account, and returns the recovery codes.
+func (s *site) register(b *chrome.Tab, name string) []string {
+	s.t.Helper()
+	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Click(`form[action="/account/passkeys/new"] button`),
+		chrome.TypeInto("#password", password), chrome.Click("main form button"),
+		chrome.TypeInto("#name", name), chrome.Click("[data-passkey] button"), chrome.See("#codes"))
+	return strings.Fields(b.Text("#codes"))
+}
+
+const usePasskey = "[data-passkey] button"
+
+// TestPasskey_FromAddingToRemoving adds a passkey, signs in and confirms a dangerous action with it, and removes it.
+func TestPasskey_FromAddingToRemoving(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ann := s.newOwner("ann@shop.example")
+	b, authenticator := s.newTab(chrome.StartBrowser(t))
+	s.typeSignIn(b, ann.Email)
+	b.Do(chrome.See(".sections"))
+	invite := func(email string) {
+		b.Do(chromedp.Navigate(s.url+"/test/members"), chrome.TypeInto("#email", email),
+			chromedp.SetValue(chromedp.CSS(`form[action="/test/members"] select[name=role]`), "owner"),
+			chrome.Click(`form[action="/test/members"] button`), chrome.See("main .warning"))
+	}
+	invite("bob@shop.example")
+	require.Contains(t, b.Text("main"), "You have none yet")
+	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
+	b.Axe("a second factor is needed")
+
+	require.Len(t, s.register(b, "Laptop"), 10)
+	b.Do(chrome.Click("main a[role=button]"), chrome.See(`form[action="/account/passkeys/new"]`))
+	require.Contains(t, b.Text("main"), "10 recovery codes are left")
+	b.Axe("the account with a passkey")
+	held := call(b, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: authenticator})
+	require.Len(t, held.Credentials, 1)
+	require.True(t, held.Credentials[0].IsResidentCredential)
+	require.NotContains(t, string(held.Credentials[0].UserHandle), "ann")
+	require.Len(t, held.Credentials[0].UserHandle, 64)
+
+	b.Do(chrome.Click(".who button"), chrome.See(usePasskey))
+	b.Axe("signing in")
+	b.Do(chrome.Click(usePasskey), chrome.See(".sections"))
+	require.Contains(t, query[string](s, `SELECT detail FROM audit_entry WHERE action = 'member.signed_in' ORDER BY id DESC LIMIT 1`),
+		"with a passkey")
+
+	b.Do(chrome.Click(".who button"), chrome.See("#password"))
+	s.typeSignIn(b, ann.Email)
+	b.Do(chrome.See("#code"))
+	b.Axe("the second step")
+	b.Do(chrome.Click(usePasskey), chrome.See(".sections"))
+
+	invite("bob@shop.example")
+	b.Do(chrome.TypeInto("#password", password), chrome.Click(usePasskey), chrome.See("#link"))
+	id := query[string](s, `SELECT id FROM passkey`)
+	b.Do(chromedp.Navigate(s.url+"/account"), chrome.Empty("#name-"+id), chrome.TypeInto("#name-"+id, "Old laptop"),
+		chrome.Click(`form[action="/account/passkeys/`+id+`"] .secondary`), chrome.See(".notice"))
+	require.Equal(t, "Old laptop", b.Value("#name-"+id))
+	b.Do(chrome.Click(`form[action="/account/passkeys/`+id+`"] .danger`), chrome.See("#code"))
+	require.Contains(t, b.Text("main"), "your recovery codes end")
+	b.Do(chrome.TypeInto("#password", password), chrome.Click(usePasskey), chrome.See(".notice"))
+	require.Equal(t, 0, query[int](s, `SELECT (SELECT count(*) FROM passkey) + (SELECT count(*) FROM recovery_code)`))
+	require.Equal(t, []string{"member.passkey_added", "member.passkey_renamed", "member.passkey_removed"},
+		query[[]string](s, `SELECT array_agg(action ORDER BY id) FROM audit_entry WHERE action LIKE 'member.passkey%'`))
+
+	b.Do(chrome.Click(".who button"), chrome.See(usePasskey), chrome.Click(usePasskey), chrome.See("main > .fault"))
+	require.Len(t, b.TakeFaults(), 1, "the browser notes the status 422")
+}
+
+// visitor is a program that signs in like a browser. It keeps cookies by name.
+type visitor struct {
+	t       *testing.T
+	url     string
+	cookies map[string]string
+}
+
+func (v *visitor) post(path string, fields ...string) (int, string) {
+	v.t.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.url+path, strings.NewReader(form.Encode()))
+	require.NoError(v.t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for name, value := range v.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	res, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
+	require.NoError(v.t, err)
+	defer res.Body.Close()
+	for _, c := range res.Cookies() {
+		v.cookies[c.Name] = c.Value
+	}
+	text, err := io.ReadAll(res.Body)
+	require.NoError(v.t, err)
+	return res.StatusCode, string(text)
+}
+
+// challenge asks for a challenge and returns the options for the browser.
+func (v *visitor) challenge(purpose string) map[string]any {
+	v.t.Helper()
+	status, text := v.post("/passkey/challenge", "for", purpose)
+	require.Equal(v.t, http.StatusOK, status, text)
+	var options map[string]any
+	require.NoError(v.t, json.Unmarshal([]byte(text), &options))
+	return options
+}
+
+// sign lets the authenticator of the tab answer.
+func sign(b *chrome.Tab, options map[string]any) string {
+	b.T.Helper()
+	text, err := json.Marshal(options)
+	require.NoError(b.T, err)
+	return chrome.Get(b, chromedp.Evaluate[string](fmt.Sprintf(`navigator.credentials.get({
+		publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(%s)}).then((a) => JSON.stringify(a.toJSON()))`, text),
+		chromedp.EvalAwaitPromise))
+}
+
+// TestPasskey_RefusesWhatIsWrong gives answers that are right in all but one thing.
+func TestPasskey_RefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	browser := chrome.StartBrowser(t)
+	ann, bob := s.newOwner("ann@shop.example"), s.newOwner("bob@shop.example")
+	b, authenticator := s.newTab(browser)
+	s.typeSignIn(b, ann.Email)
+	b.Do(chrome.See(".sections"))
+	s.register(b, "Laptop")
+	another, _ := s.newTab(browser)
+	s.typeSignIn(another, bob.Email)
+	another.Do(chrome.See(".sections"))
+	s.register(another, "Phone")
+	newVisitor := func() *visitor { return &visitor{t, s.url, map[string]string{}} }
+
+	// The whole way is right, and the answer is good once.
+	v := newVisitor()
+	answer := sign(b, v.challenge("sign_in"))
+	bound := v.cookies["passkey"]
+	status, _ := newVisitor().post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 422, status, "the answer of another browser's challenge")
+	status, _ = v.post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 303, status)
+	require.NotEmpty(t, v.cookies["member"])
+	again := newVisitor()
+	again.cookies["passkey"] = bound
+	status, _ = again.post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 422, status, "a replayed answer")
+	require.Empty(t, again.cookies["member"])
+
+	// Another origin with the same name of the relying party.
+	elsewhere := &visitor{t, s.other, map[string]string{}}
+	answer = sign(b, elsewhere.challenge("sign_in"))
+	status, _ = elsewhere.post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 422, status)
+	require.Empty(t, elsewhere.cookies["member"])
+	require.Contains(t, s.refusal(), "verification_error")
+
+	// A device that did not verify its person.
+	unverified := newVisitor()
+	options := unverified.challenge("sign_in")
+	options["userVerification"] = "discouraged"
+	call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator})
+	answer = sign(b, options)
+	call(b, webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: authenticator, IsUserVerified: true})
+	before := s.refusals()
+	status, _ = unverified.post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 422, status)
+	require.Equal(t, before+1, s.refusals())
+
+	// Ann's passkey in Bob's second step.
+	half := newVisitor()
+	status, _ = half.post("/signin", "email", bob.Email, "password", password)
+	require.Equal(t, 303, status)
+	require.Empty(t, half.cookies["member"])
+	options = half.challenge("second_step")
+	delete(options, "allowCredentials")
+	answer = sign(b, options)
+	status, _ = half.post("/signin/code", "passkey", answer)
+	require.Equal(t, 422, status)
+	require.Empty(t, half.cookies["member"])
+	require.Contains(t, s.refusal(), "not a passkey of this person")
+
+	// An answer for the second step is none for signing in, and the other way round.
+	status, _ = half.post("/signin/passkey", "passkey", sign(another, half.challenge("second_step")))
+	require.Equal(t, 422, status)
+	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("sign_in")))
+	require.Equal(t, 422, status)
+	status, _ = newVisitor().post("/passkey/challenge", "for", "step_up")
+	require.Equal(t, 404, status, "nobody is signed in")
+	status, _ = half.post("/signin/code", "passkey", sign(another, half.challenge("second_step")))
+	require.Equal(t, 303, status, "the right one")
+
+	// A challenge that has run out.
+	late := newVisitor()
+	answer = sign(b, late.challenge("sign_in"))
+	query[int](s, `WITH late AS (UPDATE passkey_challenge SET expires_at = now() RETURNING 1) SELECT count(*) FROM late`)
+	status, _ = late.post("/signin/passkey", "passkey", answer)
+	require.Equal(t, 422, status)
+
+	// A count of uses that goes back: somebody has a copy of the passkey.
+	query[int](s, `WITH ahead AS (UPDATE passkey SET credential = convert_to(jsonb_set(convert_from(credential, 'UTF8')::jsonb,
+		'{authenticator,signCount}', '100000')::text, 'UTF8') RETURNING 1) SELECT count(*) FROM ahead`)
+	copied := newVisitor()
+	status, _ = copied.post("/signin/passkey", "passkey", sign(b, copied.challenge("sign_in")))
+	require.Equal(t, 422, status)
+	require.Empty(t, copied.cookies["member"])
+	require.Contains(t, s.refusal(), "may have been copied")
+	b.TakeFaults()
+	another.TakeFaults()
+}
+
+// refusals counts the audit log's entries about refused passkeys.
+func (s *site) refusals() int {
+	s.t.Helper()
+	return query[int](s, `SELECT count(*) FROM audit_entry WHERE action = 'member.passkey_refused'`)
+}

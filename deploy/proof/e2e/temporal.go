@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+
+	"example.com/checkout/deploy/standin/devstack"
+)
+
+// TemporalClient connects to the stack's Temporal.
+func TemporalClient(t *testing.T, stack *devstack.Stack) client.Client {
+	t.Helper()
+	c, err := stack.Temporal.Dial(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Discard is a logger for clients of Temporal that drops every line.
+var Discard = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// History reads all events of the last run of a workflow, to its end.
+func History(t *testing.T, c client.Client, id string) []*historypb.HistoryEvent {
+	t.Helper()
+	var events []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, "", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	return events
+}
+
+// StatusOf returns the status of the last run of a workflow.
+func StatusOf(t *testing.T, c client.Client, id string) enumspb.WorkflowExecutionStatus {
+	t.Helper()
+	run, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	return run.WorkflowExecutionInfo.Status
+}
+
+// Events returns the history of a run; "" for runID means the last run of the id.
+func Events(t *testing.T, c client.Client, id, runID string) []*historypb.HistoryEvent {
+	t.Helper()
+	var all []*historypb.HistoryEvent
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// Record writes the present history of a workflow.
+func Record(t *testing.T, c client.Client, name, id string) {
+	t.Helper()
+	RecordRun(t, c, name, id, "")
+}
+
+// RecordRun writes the history of one run to -record-histories; runID "" is the last run.
+func RecordRun(t *testing.T, c client.Client, name, id, runID string) {
+	t.Helper()
+	var h historypb.History
+	for i := c.GetWorkflowHistory(t.Context(), id, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		h.Events = append(h.Events, e)
+	}
+	require.NotEmpty(t, h.Events)
+	if *RecordHistories == "" {
+		return
+	}
+	text, err := protojson.Marshal(&h)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(*RecordHistories, name+".json"), text, 0o600))
+}

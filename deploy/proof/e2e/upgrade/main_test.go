@@ -1,0 +1,10 @@
+// Package upgrade tests upgrades under load.
+package upgrade
+
+import (
+	"testing"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }

@@ -1,0 +1,202 @@
+package operate_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"example.com/checkout/deploy/proof/e2e"
+)
+
+// variants are the values with which the chart is tested: testdata/values.
+var variants = []string{"minimal", "builds", "secured", "everything"}
+
+const kubeVersion = "1.36.3"
+
+// object is one manifest.
+type object map[string]any
+
+// at returns a field; nil when there is none.
+func (o object) at(path ...any) any {
+	var here any = map[string]any(o)
+	for _, step := range path {
+		switch within := here.(type) {
+		case map[string]any:
+			here = within[step.(string)]
+		case []any:
+			here = within[step.(int)]
+		default:
+			return nil
+		}
+	}
+	return here
+}
+
+// put sets a field. What leads there must exist.
+func (o object) put(value any, path ...any) {
+	last := len(path) - 1
+	switch within := o.at(path[:last]...).(type) {
+	case map[string]any:
+		within[path[last].(string)] = value
+	case []any:
+		within[path[last].(int)] = value
+	default:
+		panic(fmt.Sprint("there is no ", path))
+	}
+}
+
+func (o object) kind() string { return o["kind"].(string) }
+func (o object) name() string { return o.at("metadata", "name").(string) }
+
+// rendered returns the objects of the chart, hooks too.
+func rendered(t *testing.T, variant string, args ...string) []object {
+	t.Helper()
+	args = append([]string{"template", "shop", e2e.Path("deploy/release/chart"), "--namespace", "shop", "--kube-version", kubeVersion,
+		"--values", filepath.Join("testdata/values", variant+".yaml")}, args...)
+	return manifests(t, run(t, ".", built(t, helmProgram), args...))
+}
+
+func manifests(t *testing.T, text string) (all []object) {
+	t.Helper()
+	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var o map[string]any
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		if o != nil {
+			all = append(all, o)
+		}
+	}
+}
+
+func TestChart_Lints(t *testing.T) {
+	t.Parallel()
+	helm := built(t, helmProgram)
+	for _, variant := range variants {
+		run(t, ".", helm, "lint", "--strict", e2e.Path("deploy/release/chart"), "--values", filepath.Join("testdata/values", variant+".yaml"))
+	}
+}
+
+// TestChart_RefusesWrongValues checks that the schema names what is wrong.
+func TestChart_RefusesWrongValues(t *testing.T) {
+	t.Parallel()
+	helm := built(t, helmProgram)
+	for set, says := range map[string]string{
+		`worker.builds=[]`:                              "minItems",
+		`worker.builds=null`:                            "builds",
+		`worker.builds=[{"id": "0.1.0", "replica": 2}]`: "replica",
+		`worker.builds=[{"id": "A b"}]`:                 "pattern",
+		`temporal.address="temporal"`:                   "pattern",
+		`hosts.page="https://pay.shop.example"`:         "pattern",
+		`setting.CHECKOUT_LOG_LEVEL="info"`:             "setting",
+		`settings.CHECKOUT_MASTER_KEYS="1:c2VjcmV0"`:    "CHECKOUT_MASTER_KEYS",
+		`settings.CHECKOUT_API_ADDRESS=":1"`:            "CHECKOUT_API_ADDRESS",
+		`settings.CHECKOUT_SMTP_URL="smtp://a:b@c"`:     "CHECKOUT_SMTP_URL",
+		`api.replicas=0`:                                "minimum",
+		`monitoring.enabled="perhaps"`:                  "boolean",
+	} {
+		said, err := exec.CommandContext(t.Context(), helm, "template", "shop", e2e.Path("deploy/release/chart"),
+			"--values", "testdata/values/minimal.yaml", "--set-json", set).CombinedOutput()
+		require.Error(t, err, set)
+		require.Contains(t, string(said), "schema(s)", set)
+		require.Contains(t, string(said), says, set)
+	}
+}
+
+// pods returns the objects that make pods.
+func pods(all []object) []object {
+	return slices.DeleteFunc(slices.Clone(all), func(o object) bool { return o.at("spec", "template", "spec") == nil })
+}
+
+// TestChart_AgreesWithItself checks in each pod that an address is a port of the container, that each file
+// of a setting is mounted, and that probes ask a port.
+func TestChart_AgreesWithItself(t *testing.T) {
+	t.Parallel()
+	for _, variant := range variants {
+		for _, o := range pods(rendered(t, variant)) {
+			container := object(o.at("spec", "template", "spec", "containers", 0).(map[string]any))
+			ports, files := map[string]bool{}, map[string]bool{}
+			if list, ok := container["ports"].([]any); ok {
+				for _, port := range list {
+					ports[fmt.Sprint(port.(map[string]any)["containerPort"])] = true
+				}
+			}
+			sources, _ := o.at("spec", "template", "spec", "volumes", 0, "projected", "sources").([]any)
+			for _, source := range sources {
+				for _, from := range source.(map[string]any) {
+					for _, item := range from.(map[string]any)["items"].([]any) {
+						files["/run/checkout/"+fmt.Sprint(item.(map[string]any)["path"])] = true
+					}
+				}
+			}
+			where := variant + " " + o.name()
+			used := 0
+			for _, variable := range container["env"].([]any) {
+				name, value := fmt.Sprint(variable.(map[string]any)["name"]), fmt.Sprint(variable.(map[string]any)["value"])
+				if port, ok := strings.CutPrefix(value, ":"); ok {
+					require.True(t, ports[port], "%s: %s", where, name)
+				}
+				if strings.HasPrefix(value, "/run/checkout/") {
+					require.True(t, files[value], "%s: %s", where, name)
+					used++
+				}
+			}
+			require.Len(t, files, used, "%s: a secret is mounted that no setting names", where)
+			for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+				if container[probe] != nil {
+					require.True(t, ports[fmt.Sprint(container.at(probe, "httpGet", "port"))], where)
+				}
+			}
+		}
+	}
+}
+
+// TestChart_GivesEachProcessItsSecretsOnly: the API has no key that moves money, and the jobs that talk to
+// Temporal alone have no secret of the service.
+func TestChart_GivesEachProcessItsSecretsOnly(t *testing.T) {
+	t.Parallel()
+	got := map[string]string{}
+	for _, o := range pods(rendered(t, "everything")) {
+		var names []string
+		for _, variable := range o.at("spec", "template", "spec", "containers", 0, "env").([]any) {
+			if name := fmt.Sprint(variable.(map[string]any)["name"]); strings.HasSuffix(name, "_FILE") && name != "SSL_CERT_FILE" {
+				names = append(names, strings.TrimSuffix(name, "_FILE"))
+			}
+		}
+		got[o.name()] = strings.Join(names, " ")
+	}
+	worker := "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_SECRET_KEY CHECKOUT_ETHEREUM_KEYSTORE_PASSWORD"
+	require.Equal(t, map[string]string{
+		"shop-api":          "DATABASE_URL CHECKOUT_MASTER_KEYS CHECKOUT_STRIPE_WEBHOOK_SECRETS",
+		"shop-worker-0-1-0": worker, "shop-worker-0-2-0": worker, "shop-setup": "DATABASE_URL", "shop-release": "",
+	}, got)
+}
+
+// TestChart_RunsEachBuild checks the Deployments of the builds and the jobs about them.
+func TestChart_RunsEachBuild(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	for _, o := range pods(rendered(t, "builds")) {
+		container := object(o.at("spec", "template", "spec", "containers", 0).(map[string]any))
+		fmt.Fprintln(&got, o.name(), o.at("spec", "replicas"), container["image"], container["args"],
+			o.at("metadata", "annotations", "helm.sh/hook"))
+	}
+	require.Equal(t, `shop-api 2 checkout:0.2.0 [api] <nil>
+shop-worker-0-2-0 2 checkout:0.2.0 [worker] <nil>
+shop-worker-0-1-0 1 checkout:0.1.0 [worker] <nil>
+shop-drained-0-0-9 <nil> checkout:0.2.0 [release --drained 0.0.9] pre-upgrade
+shop-setup <nil> checkout:0.2.0 [setup] pre-install,pre-upgrade
+shop-release <nil> checkout:0.2.0 [release 0.2.0 --wait] post-install,post-upgrade,post-rollback
+`, got.String())
+}

@@ -1,0 +1,87 @@
+// Package operate_test runs what a release hands out, as far as one computer can: the chart on a real API
+// server, the image in a chroot, the environments of compose.yaml and the units.
+package operate_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/proof/e2e"
+	"example.com/checkout/deploy/standin/build"
+)
+
+// The flags of .ci/run. Without them a test that lacks a program is skipped, and nothing is built for
+// minutes.
+var (
+	withPrograms = flag.Bool("programs", false, "test with helm, buildah, umoci, systemd-analyze and promtool; a missing one fails")
+	withCluster  = flag.Bool("kubernetes", false, "test with a real API server and etcd; a missing one fails")
+)
+
+func TestMain(m *testing.M) { e2e.MainWithoutShared(m) }
+
+// installed returns the path of a program of a Debian package.
+func installed(t *testing.T, name, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if *withPrograms || *withCluster {
+		t.Fatalf("%s is missing: apt-get install %s", name, debian)
+	}
+	t.Skipf("%s is missing: apt-get install %s", name, debian)
+	return ""
+}
+
+// Programs of modules of their own.
+var (
+	helmProgram = build.Program{
+		Name: "helm", Title: "Helm", Takes: "some minutes", Module: "deploy/tools/helm",
+		Package: "helm.sh/helm/v3/cmd/helm", Files: []string{"go.mod", "go.sum"},
+	}
+	apiServerProgram = build.Program{
+		Name: "kube-apiserver", Title: "Kubernetes' API server", Takes: "ten minutes", Module: "deploy/tools/kubernetes",
+		Package: "k8s.io/kubernetes/cmd/kube-apiserver", Files: []string{"go.mod", "go.sum"},
+	}
+)
+
+// built returns the path of a program that is built unless it is there. Without the flags the test is
+// skipped.
+func built(t *testing.T, program build.Program) string {
+	t.Helper()
+	if !*withPrograms && !*withCluster {
+		t.Skipf("%s is built only with -programs or -kubernetes", program.Name)
+	}
+	path, err := program.Build(context.WithoutCancel(t.Context()), progress{t})
+	require.NoError(t, err)
+	return path
+}
+
+type progress struct{ t *testing.T }
+
+func (p progress) Step(what string) { p.t.Log(what) }
+func (p progress) Say(string)       {}
+
+// read returns a file below deploy/release/.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(e2e.Path("deploy", "release"), name))
+	require.NoError(t, err)
+	return string(content)
+}
+
+// run runs a program in a directory and returns what it says.
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = dir
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %v:\n%s", program, args, said)
+	return string(said)
+}

@@ -1,0 +1,266 @@
+package acquirer_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/storage/pgtemp"
+)
+
+func TestStart_ListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	mock, err := startMock()
+	require.NoError(t, err)
+	for _, address := range []string{"0.0.0.0:0", ":0", "10.0.0.1:0", "[::]:0", "example.com:0"} {
+		_, err := acquirer.Start(t.Context(), acquirer.Options{
+			DatabaseURL: pgtemp.ForTest(t, nil), Mock: mock, PageAddress: address,
+		})
+		require.ErrorContains(t, err, "not on loopback", address)
+	}
+}
+
+func TestAPI_RefusesWhatStripeRefuses(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{})
+	intent := newIntent(t, a.APIURL())
+	used := newToken(t, a.APIURL(), "visa")
+	mustDo(t, a.APIURL(), confirmCall(intent, used))
+	for name, c := range map[string]struct {
+		call   call
+		status int
+		words  string
+	}{
+		"a wrong key":         {call{method: "GET", path: "/v1/events", secret: "sk_test_other"}, 401, "Invalid API Key"},
+		"a field that is not": {call{method: "POST", path: "/v1/payment_intents", form: with(intentForm(), "colour", "red")}, 400, "additional properties"},
+		"a text for a number": {call{method: "POST", path: "/v1/payment_intents", form: with(intentForm(), "amount", "ten")}, 400, "amount"},
+		"no currency":         {call{method: "POST", path: "/v1/payment_intents", form: url.Values{"amount": {"100"}}}, 400, "currency"},
+		"too little":          {call{method: "POST", path: "/v1/payment_intents", form: with(intentForm(), "amount", "49")}, 400, "at least"},
+		"too much":            {call{method: "POST", path: "/v1/payment_intents", form: with(intentForm(), "amount", "100000000")}, 400, "eight digits"},
+		"a publishable key":   {call{method: "POST", path: "/v1/payment_intents", form: intentForm(), secret: "pk_test_1"}, 403, "secret key"},
+		"an unknown path":     {call{method: "GET", path: "/v1/nothing"}, 404, "Unrecognized"},
+		"an unknown intent":   {call{method: "GET", path: "/v1/payment_intents/pi_none"}, 404, "No such"},
+		"an unknown token":    {confirmCall(newIntent(t, a.APIURL()), "ctoken_none"), 400, "No such"},
+		"a used token":        {confirmCall(newIntent(t, a.APIURL()), used), 400, "already used"},
+		"a paid intent":       {confirmCall(intent, newToken(t, a.APIURL(), "visa")), 400, "status of succeeded"},
+		"canceling it":        {call{method: "POST", path: "/v1/payment_intents/" + intent + "/cancel"}, 400, "status of succeeded"},
+		"a foreign secret":    {call{method: "GET", path: "/v1/payment_intents/" + intent + "?client_secret=x", secret: "pk_test_1"}, 404, "No such"},
+		"an unknown cursor":   {call{method: "GET", path: "/v1/events?ending_before=evt_none"}, 400, "No such"},
+	} {
+		status, body, _ := do(t, a.APIURL(), c.call)
+		require.Equal(t, c.status, status, "%s: %v", name, body)
+		require.Contains(t, body["error"].(map[string]any)["message"], c.words, name)
+	}
+}
+
+func with(form url.Values, name, value string) url.Values {
+	form.Set(name, value)
+	return form
+}
+
+func TestAPI_IdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{})
+	create := call{method: "POST", path: "/v1/payment_intents", key: "k1", form: intentForm()}
+	status, first, replayed := do(t, a.APIURL(), create)
+	require.Equal(t, 200, status)
+	require.False(t, replayed)
+	_, again, replayed := do(t, a.APIURL(), create)
+	require.True(t, replayed)
+	require.Equal(t, first, again)
+
+	other := create
+	other.form = with(intentForm(), "amount", "1051")
+	status, body, _ := do(t, a.APIURL(), other)
+	require.Equal(t, 400, status)
+	require.Equal(t, "idempotency_error", body["error"].(map[string]any)["type"])
+
+	// A decline is kept; what is refused for its shape is not.
+	decline := confirmCall(first["id"].(string), newToken(t, a.APIURL(), "visa_chargeDeclined"))
+	decline.key = "k2"
+	status, refused, _ := do(t, a.APIURL(), decline)
+	require.Equal(t, 402, status)
+	status, again, replayed = do(t, a.APIURL(), decline)
+	require.Equal(t, 402, status)
+	require.True(t, replayed)
+	require.Equal(t, refused, again)
+	wrong := call{method: "POST", path: "/v1/payment_intents", key: "k3", form: with(intentForm(), "amount", "ten")}
+	status, _, _ = do(t, a.APIURL(), wrong)
+	require.Equal(t, 400, status)
+	wrong.form = intentForm()
+	mustDo(t, a.APIURL(), wrong)
+
+	require.NoError(t, a.Control().ForgetKeys(t.Context()))
+	_, second, replayed := do(t, a.APIURL(), create)
+	require.False(t, replayed)
+	require.NotEqual(t, first["id"], second["id"])
+}
+
+func TestAPI_AnIntentThatABrowserMayConfirmIsChargedByTheBanksPage(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{})
+	form := intentForm()
+	form.Del("confirmation_method")
+	intent := mustDo(t, a.APIURL(), call{method: "POST", path: "/v1/payment_intents", form: form})["id"].(string)
+	waits := mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "threeDSecure2Required")))
+	page := waits["next_action"].(map[string]any)["redirect_to_url"].(map[string]any)["url"].(string)
+	response, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).
+		PostForm(page, url.Values{"answer": {"confirm"}})
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	got := mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/payment_intents/" + intent})
+	require.Equal(t, "succeeded", got["status"], "this is what manual confirmation prevents")
+}
+
+// TestProcess_ForgetsNothingWhenItIsKilled: the answers before the kill, the saved ones included,
+// are those after it.
+func TestProcess_ForgetsNothingWhenItIsKilled(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtemp.ForTest(t, nil)
+	args := "-api " + freeAddress(t) + " -page " + freeAddress(t) + " -control " + freeAddress(t)
+	addresses, kill := startProcess(t, databaseURL, args)
+	apiURL := addresses["api"]
+	intent, token := newIntent(t, apiURL), newToken(t, apiURL, "visa")
+	waiting := newIntent(t, apiURL)
+	waits := mustDo(t, apiURL, confirmCall(waiting, newToken(t, apiURL, "threeDSecure2Required")))
+
+	// The card is charged, the answer is lost, and the process is killed.
+	control := acquirer.Control{URL: addresses["control"]}
+	require.NoError(t, control.Plan(t.Context(), acquirer.Fault{Kind: acquirer.FaultLost, Match: "/confirm", Count: 50}))
+	confirm := confirmCall(intent, token)
+	confirm.key = "k1"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, apiURL+confirm.path, strings.NewReader(confirm.form.Encode()))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+secretKey)
+	request.Header.Set("Idempotency-Key", "k1")
+	_, err = http.DefaultClient.Do(request)
+	require.Error(t, err)
+	kill()
+
+	addresses, _ = startProcess(t, databaseURL, args)
+	require.Equal(t, apiURL, addresses["api"])
+	status, got, replayed := do(t, apiURL, confirm)
+	require.Equal(t, 200, status)
+	require.True(t, replayed)
+	require.Equal(t, "succeeded", got["status"])
+	require.Equal(t, waits, mustDo(t, apiURL, call{method: "GET", path: "/v1/payment_intents/" + waiting}))
+	facts, err := acquirer.Control{URL: addresses["control"]}.Facts(t.Context())
+	require.NoError(t, err)
+	require.Len(t, facts.Charges, 1)
+	require.Equal(t, intent, facts.Charges[0].IntentID)
+	require.True(t, facts.Charges[0].Paid)
+}
+
+// A receiver notes the events that it gets.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	refuse int // how many of the next it refuses
+	got    []string
+	forged int
+}
+
+func newReceiver(t *testing.T, secret string) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		event, err := webhook.ConstructEventWithOptions(body, request.Header.Get("Stripe-Signature"), secret,
+			webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch {
+		case err != nil:
+			r.forged++
+		case r.refuse > 0:
+			r.refuse--
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			r.got = append(r.got, string(event.Type)+" "+event.Data.Object["id"].(string))
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// count returns how often each event came.
+func (r *receiver) count() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := map[string]int{}
+	for _, event := range r.got {
+		counts[event]++
+	}
+	return counts
+}
+
+func TestWebhooks_ComeSeveralTimesSignedAndAreHeldBackOnCommand(t *testing.T) {
+	t.Parallel()
+	const secret = "whsec_double"
+	r := newReceiver(t, secret)
+	r.refuse = 2
+	databaseURL := pgtemp.ForTest(t, nil)
+	options := acquirer.Options{DatabaseURL: databaseURL, Livemode: true, Webhooks: acquirer.Webhooks{
+		URL: r.URL, Secret: secret, Copies: 3, Spread: 20 * time.Millisecond,
+	}}
+	a := start(t, options)
+	intent := newIntent(t, a.APIURL())
+	created := "payment_intent.created " + intent
+	eventually(t, func() bool { return r.count()[created] == 3 })
+
+	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	got := mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "visa")))
+	charge := got["latest_charge"].(string)
+	waiting := func() (n int) {
+		conn, err := pgx.Connect(t.Context(), databaseURL)
+		require.NoError(t, err)
+		defer conn.Close(context.WithoutCancel(t.Context()))
+		require.NoError(t, conn.QueryRow(t.Context(),
+			`SELECT count(*) FROM acquirer.webhook WHERE taken_at IS NULL AND due_at < now()`).Scan(&n))
+		return n
+	}
+	eventually(t, func() bool { return waiting() == 6 })
+	require.Equal(t, map[string]int{created: 3}, r.count())
+
+	// A restart holds nothing back and knows what was not sent.
+	a.Stop()
+	a = start(t, options)
+	want := map[string]int{created: 3, "charge.succeeded " + charge: 3, "payment_intent.succeeded " + intent: 3}
+	eventually(t, func() bool { return len(r.count()) == 3 && waiting() == 0 })
+	require.Equal(t, want, r.count())
+
+	require.NoError(t, a.Control().HoldWebhooks(t.Context()))
+	newIntent(t, a.APIURL())
+	eventually(t, func() bool { return waiting() == 3 })
+	require.NoError(t, a.Control().LoseWebhooks(t.Context()))
+	require.Zero(t, waiting())
+	require.NoError(t, a.Control().ReleaseWebhooks(t.Context()))
+	require.Equal(t, want, r.count(), "nobody is told")
+	require.Zero(t, r.forged)
+}
+
+func TestWebhooks_CarryTheMode(t *testing.T) {
+	t.Parallel()
+	a := start(t, acquirer.Options{Livemode: true})
+	intent := newIntent(t, a.APIURL())
+	mustDo(t, a.APIURL(), confirmCall(intent, newToken(t, a.APIURL(), "createDispute")))
+	for _, path := range []string{"payment_intents", "charges", "disputes", "events"} {
+		for _, o := range mustDo(t, a.APIURL(), call{method: "GET", path: "/v1/" + path})["data"].([]any) {
+			require.Equal(t, true, o.(map[string]any)["livemode"], path)
+		}
+	}
+}

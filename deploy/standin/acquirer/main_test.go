@@ -1,0 +1,167 @@
+package acquirer_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/storage/pgtemp"
+)
+
+// commandVariable makes this test program run the command acquirer, so that a test can kill it.
+const commandVariable = "ACQUIRER_TEST_COMMAND"
+
+var startMock = sync.OnceValues(func() (*acquirer.Mock, error) { return acquirer.StartMock(context.Background()) })
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(commandVariable); args != "" {
+		if err := acquirer.Main(context.Background(), strings.Fields(args), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	code := m.Run()
+	if mock, err := startMock(); err == nil {
+		mock.Stop()
+	}
+	os.Exit(code)
+}
+
+const secretKey = "sk_test_double"
+
+// start runs a double in this process, over a database of its own when o names none.
+func start(t *testing.T, o acquirer.Options) *acquirer.Acquirer {
+	t.Helper()
+	mock, err := startMock()
+	require.NoError(t, err)
+	o.Mock, o.SecretKey = mock, secretKey
+	if o.DatabaseURL == "" {
+		o.DatabaseURL = pgtemp.ForTest(t, nil)
+	}
+	a, err := acquirer.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(a.Stop)
+	return a
+}
+
+// startProcess runs a double as a process of its own and returns a function that kills it.
+func startProcess(t *testing.T, databaseURL, args string) (addresses map[string]string, kill func()) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), commandVariable+"="+args, acquirer.EnvDatabaseURL+"="+databaseURL,
+		acquirer.EnvSecretKey+"="+secretKey)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	require.NoError(t, err)
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		for range exited { // closed once it has ended
+		}
+	})
+	t.Cleanup(kill)
+	addresses = map[string]string{}
+	for lines := bufio.NewScanner(out); len(addresses) < 3 && lines.Scan(); {
+		name, address, _ := strings.Cut(lines.Text(), " ")
+		addresses[name] = address
+	}
+	require.Len(t, addresses, 3, "the double has not started")
+	return addresses, kill
+}
+
+// A call is one request of the API.
+type call struct {
+	method, path, key, secret string
+	form                      url.Values
+}
+
+// do sends the call and returns the status, the body and whether it is a replay.
+func do(t *testing.T, apiURL string, c call) (int, map[string]any, bool) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), c.method, apiURL+c.path, strings.NewReader(c.form.Encode()))
+	require.NoError(t, err)
+	if c.secret == "" {
+		c.secret = secretKey
+	}
+	request.Header.Set("Authorization", "Bearer "+c.secret)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if c.key != "" {
+		request.Header.Set("Idempotency-Key", c.key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	var body map[string]any
+	require.NoError(t, json.NewDecoder(bytes.NewReader(content)).Decode(&body), "%s", content)
+	return response.StatusCode, body, response.Header.Get("Idempotent-Replayed") == "true"
+}
+
+// mustDo is do for a call that succeeds.
+func mustDo(t *testing.T, apiURL string, c call) map[string]any {
+	t.Helper()
+	status, body, _ := do(t, apiURL, c)
+	require.Equal(t, http.StatusOK, status, "%s %s: %v", c.method, c.path, body)
+	return body
+}
+
+func newIntent(t *testing.T, apiURL string) string {
+	t.Helper()
+	return mustDo(t, apiURL, call{method: "POST", path: "/v1/payment_intents", form: intentForm()})["id"].(string)
+}
+
+func intentForm() url.Values {
+	return url.Values{
+		"amount": {"1050"}, "currency": {"eur"}, "confirmation_method": {"manual"}, "capture_method": {"automatic"},
+		"payment_method_types[]": {"card"}, "metadata[transaction_id]": {"txn_1"},
+	}
+}
+
+func newToken(t *testing.T, apiURL, card string) string {
+	t.Helper()
+	return mustDo(t, apiURL, call{
+		method: "POST", path: "/v1/test_helpers/confirmation_tokens", form: url.Values{"payment_method": {"pm_card_" + card}},
+	})["id"].(string)
+}
+
+func confirmCall(intent, token string) call {
+	return call{method: "POST", path: "/v1/payment_intents/" + intent + "/confirm", form: url.Values{
+		"confirmation_token": {token}, "return_url": {"https://pay.example/return"}, "use_stripe_sdk": {"false"},
+	}}
+}
+
+// freeAddress is an address on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually waits until check says true.
+func eventually(t *testing.T, check func() bool) {
+	t.Helper()
+	require.Eventually(t, check, time.Minute, 10*time.Millisecond)
+}

@@ -1,0 +1,194 @@
+package acquirer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"example.com/checkout/deploy/standin/build"
+	"example.com/checkout/storage/pgtemp"
+)
+
+// mockProgram is stripe-mock in the version that deploy/tools/stripemock pins.
+var mockProgram = build.Program{
+	Name: "stripe-mock", Title: "stripe-mock", Takes: "some seconds",
+	Module: "deploy/tools/stripemock", Package: "github.com/stripe/stripe-mock", Files: []string{"go.mod", "go.sum"},
+}
+
+// BuildMock builds stripe-mock into the user's cache directory and returns the program's path. It is
+// built once for each version, in some seconds; several processes may call it at once. The working
+// directory must be inside the source tree.
+func BuildMock(ctx context.Context) (string, error) {
+	program, err := mockProgram.Build(ctx, silent{})
+	if err != nil {
+		return "", fmt.Errorf("build stripe-mock: %w", err)
+	}
+	return program, nil
+}
+
+// silent shows nobody the progress of a build that takes seconds.
+type silent struct{}
+
+func (silent) Step(string) {}
+func (silent) Say(string)  {}
+
+// Mock is a running stripe-mock. It keeps nothing, so several Acquirers may share one.
+type Mock struct {
+	dir    string
+	cmd    *exec.Cmd
+	exited <-chan error
+	client *http.Client
+}
+
+// StartMock builds stripe-mock if need be and runs it. It ends with this process.
+func StartMock(ctx context.Context) (*Mock, error) {
+	program, err := BuildMock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "stripe-mock")
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir, "socket")
+	var said bytes.Buffer
+	cmd := exec.Command(program, "-http-unix", socket)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	exited, err := pgtemp.StartTied(cmd, syscall.SIGKILL)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	m := &Mock{
+		dir: dir, cmd: cmd, exited: exited,
+		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial}},
+	}
+	if err := m.await(ctx, socket); err != nil {
+		m.Stop()
+		return nil, fmt.Errorf("start stripe-mock: %w: %s", err, &said)
+	}
+	return m, nil
+}
+
+// await returns when stripe-mock answers, which takes it a second.
+func (m *Mock) await(ctx context.Context, socket string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-m.exited:
+			return fmt.Errorf("it ended: %w", err)
+		case <-tick.C:
+		}
+		if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket); err == nil {
+			return conn.Close()
+		}
+	}
+}
+
+// Stop ends stripe-mock.
+func (m *Mock) Stop() {
+	_ = m.cmd.Process.Kill() // an error means that it has already ended
+	for range m.exited {     // closed once it has ended
+	}
+	_ = os.RemoveAll(m.dir) // a socket
+}
+
+// judge asks stripe-mock whether the request has the right shape. It returns stripe-mock's answer,
+// whose body is the fixture of the object or the refusal.
+func (m *Mock) judge(
+	ctx context.Context, method, path, query string, body []byte, version string,
+) (int, object, error) {
+	//nolint:gosec // G704: the client speaks to stripe-mock's socket, whatever the address is
+	request, err := http.NewRequestWithContext(ctx, method, "http://stripe-mock"+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.URL.RawQuery = query
+	request.Header.Set("Authorization", "Bearer sk_test_123") // it takes no live key
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if version != "" {
+		request.Header.Set("Stripe-Version", version)
+	}
+	response, err := m.client.Do(request) //nolint:gosec // G704: as above
+	if err != nil {
+		return 0, nil, fmt.Errorf("ask stripe-mock: %w", err)
+	}
+	defer response.Body.Close()
+	fixture, err := readObject(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return 0, nil, fmt.Errorf("answer of stripe-mock to %s %s: %w", method, path, err)
+	}
+	return response.StatusCode, fixture, nil
+}
+
+// fixture returns stripe-mock's example of an object, for objects that no request asks for.
+func (m *Mock) fixture(ctx context.Context, path string) (object, error) {
+	status, got, err := m.judge(ctx, http.MethodGet, path, "", nil, "")
+	if err == nil && status != http.StatusOK {
+		err = errors.New("stripe-mock has no fixture of " + path)
+	}
+	return got, err
+}
+
+// An object is one of Stripe's, as JSON. Numbers are json.Number or int64, never float.
+type object map[string]any
+
+func readObject(r io.Reader) (object, error) {
+	decoder := json.NewDecoder(r)
+	decoder.UseNumber()
+	var o object
+	err := decoder.Decode(&o)
+	return o, err
+}
+
+// text returns a field that is text; "" for everything else.
+func (o object) text(name string) string {
+	value, _ := o[name].(string)
+	return value
+}
+
+// flag returns a field that is true or false; false for everything else.
+func (o object) flag(name string) bool {
+	value, _ := o[name].(bool)
+	return value
+}
+
+// number returns a field that is a whole number; 0 for everything else.
+func (o object) number(name string) int64 {
+	switch value := o[name].(type) {
+	case json.Number:
+		n, _ := value.Int64() // 0 for a fraction: no amount of Stripe's is one
+		return n
+	case int64:
+		return value
+	}
+	return 0
+}
+
+// part returns a field that is an object; an empty one for everything else.
+func (o object) part(name string) object {
+	switch value := o[name].(type) {
+	case map[string]any:
+		return value
+	case object:
+		return value
+	}
+	return object{}
+}

@@ -1,0 +1,228 @@
+// Package build makes the programs that tests and the local stack need beside the service: programs of
+// modules of their own, built once into the user's cache.
+package build
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Program is a program of a module in this source tree.
+type Program struct {
+	Name    string   // of the program and of its directory in the cache
+	Title   string   // for people
+	Takes   string   // how long a build takes, for people
+	Module  string   // the module's directory, such as "deploy/standin/temporal"
+	Package string   // import path, or "." for the module's own
+	Files   []string // the files of the module on which the program depends
+}
+
+// Progress shows long work to a person.
+type Progress interface {
+	Step(what string) // a new step begins
+	Say(what string)  // how far the step is
+}
+
+// Build builds the program unless it is there, and returns its path. A program is built once for each
+// content of its files and each version of Go; several processes may call Build at once. The working
+// directory must be inside the source tree.
+//
+// Errors: no go command, no source tree, no cache directory, or the last lines of the compiler.
+func (p Program) Build(ctx context.Context, progress Progress) (string, error) {
+	source, err := Source(p.Module, "go.mod")
+	if err != nil {
+		return "", err
+	}
+	key, err := p.key(ctx, source)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory: %w", err)
+	}
+	dir := filepath.Join(cache, "checkout-devstack", p.Name+"-"+key)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, p.Name)
+	if exists(program) {
+		return program, nil
+	}
+
+	progress.Step("waiting for another process that builds " + p.Title)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // closing also releases the lock
+	if err := Lock(ctx, lock); err != nil {
+		return "", err
+	}
+	if exists(program) {
+		return program, nil
+	}
+	// The name appears only when the program is complete, so a killed build leaves nothing that
+	// looks done.
+	progress.Step("building " + p.Title)
+	tell := func(what string) { progress.Say("building " + p.Title + " (once, " + p.Takes + "): " + what) }
+	if err := goBuild(ctx, source, p.Package, program+".new", tell); err != nil {
+		return "", err
+	}
+	return program, os.Rename(program+".new", program)
+}
+
+// key returns the name of a build. It changes when anything changes that the program depends on.
+func (p Program) key(ctx context.Context, source string) (string, error) {
+	version, err := goCommand(ctx, source, "env", "GOVERSION").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", errors.New("the go command is not on the PATH: install Go (https://go.dev/dl)")
+	}
+	if err != nil {
+		return "", fmt.Errorf("go env GOVERSION: %w", err)
+	}
+	sum := sha256.New()
+	sum.Write(version)
+	for _, name := range p.Files {
+		content, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %d\n", name, len(content))
+		sum.Write(content)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12], nil
+}
+
+// Source returns a directory of the source tree that holds the working directory. dir is relative to
+// the root of the tree, and file is a file that is in it.
+func Source(dir, file string) (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		source := filepath.Join(at, filepath.FromSlash(dir))
+		if exists(filepath.Join(source, file)) {
+			return source, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("%s/%s not found: run this inside the source tree", dir, file)
+		}
+		at = filepath.Dir(at)
+	}
+}
+
+// Lock waits for the lock on a file. It asks again and again, because a blocked system call does not
+// see ctx end. Closing the file releases the lock.
+func Lock(ctx context.Context, file *os.File) error {
+	for {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// buildFlags are used for the list of packages and for the build, so that both agree on the
+// packages already built.
+var buildFlags = []string{"-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"}
+
+// goBuild builds a package of the module in source. It reports the progress: modules fetched, packages done of
+// all, linking.
+func goBuild(ctx context.Context, source, pkg, output string, tell func(string)) error {
+	modules := 0
+	tell("fetching modules")
+	list := goCommand(
+		ctx,
+		source,
+		slices.Concat(
+			[]string{"list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, buildFlags,
+			[]string{pkg},
+		)...)
+	stale, err := eachLine(list, func(line string) {
+		if strings.HasPrefix(line, "go: downloading ") {
+			modules++
+			tell(fmt.Sprintf("fetching modules, %d so far", modules))
+		}
+	})
+	if err != nil {
+		return err
+	}
+
+	packages, done := len(strings.Fields(stale)), 0
+	tell(fmt.Sprintf("0 of %d packages", packages))
+	// With -v the go command names each package, the program's own last.
+	build := goCommand(
+		ctx,
+		source,
+		slices.Concat([]string{"build", "-v", "-o", output}, buildFlags, []string{pkg})...)
+	_, err = eachLine(build, func(line string) {
+		if strings.Contains(line, " ") { // a message of the compiler
+			return
+		}
+		if done++; done < packages {
+			tell(fmt.Sprintf("%d of %d packages", done, packages))
+		} else {
+			tell("linking")
+		}
+	})
+	return err
+}
+
+// eachLine runs a go command, passes each line of its standard error on at once, and returns its
+// standard output. The error ends with the last lines of standard error.
+func eachLine(cmd *exec.Cmd, line func(string)) (string, error) {
+	var said bytes.Buffer
+	cmd.Stdout = &said
+	words, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	var last []string
+	for lines := bufio.NewScanner(words); lines.Scan(); {
+		line(lines.Text())
+		last = append(last, lines.Text())
+		last = last[max(0, len(last)-20):]
+	}
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("go %s: %w:\n%s", cmd.Args[1], err, strings.Join(last, "\n"))
+	}
+	return said.String(), nil
+}
+
+// goCommand returns the go command with an environment of its own: the caller's settings for the
+// main module, such as -mod=mod, a workspace or a target platform, do not apply. Without cgo the
+// build needs no C compiler or headers.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOOS=", "GOARCH=", "CGO_ENABLED=0")
+	return cmd
+}

@@ -1,0 +1,205 @@
+package chains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// A Transaction is what Send sends.
+type Transaction struct {
+	From  common.Address
+	To    *common.Address // nil: Data is a contract's creation code
+	Value *big.Int        // in wei; nil: nothing
+	Data  []byte
+}
+
+// Receipt is what a mined transaction did.
+type Receipt struct {
+	TxHash   string          `json:"transactionHash"`
+	Block    hexutil.Uint64  `json:"blockNumber"`
+	Status   hexutil.Uint64  `json:"status"`
+	Contract *common.Address `json:"contractAddress"` // nil unless it deployed one
+}
+
+// Send sends a transaction from an unlocked account and returns its hash.
+func (a *Anvil) Send(ctx context.Context, tx Transaction) (string, error) {
+	args := map[string]any{"from": tx.From, "data": hexutil.Bytes(tx.Data)}
+	if tx.To != nil {
+		args["to"] = tx.To
+	}
+	if tx.Value != nil {
+		args["value"] = (*hexutil.Big)(tx.Value)
+	}
+	var hash string
+	err := a.Call(ctx, &hash, "eth_sendTransaction", args)
+	return hash, err
+}
+
+// Receipt waits until a transaction is mined, for half a minute at most. It returns an error when the
+// transaction was reverted.
+func (a *Anvil) Receipt(ctx context.Context, txHash string) (Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for {
+		var r *Receipt
+		if err := a.Call(ctx, &r, "eth_getTransactionReceipt", txHash); err != nil {
+			return Receipt{}, err
+		}
+		if r != nil && r.Status != 1 {
+			return *r, fmt.Errorf("transaction %s was reverted", txHash)
+		}
+		if r != nil {
+			return *r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Receipt{}, fmt.Errorf("transaction %s is not mined: %w", txHash, context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Deploy deploys a contract of deploy/standin/chains/contracts by its name and waits until it is mined. The
+// arguments are its constructor's.
+func (a *Anvil) Deploy(ctx context.Context, name string, args ...any) (common.Address, error) {
+	contract, parsed, err := compiled(name)
+	if err != nil {
+		return common.Address{}, err
+	}
+	packed, err := parsed.Pack("", args...)
+	if err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+	}
+	hash, err := a.Send(ctx, Transaction{From: a.Accounts[0], Data: append(contract.Creation, packed...)})
+	if err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+	}
+	receipt, err := a.Receipt(ctx, hash)
+	if err != nil {
+		return common.Address{}, fmt.Errorf("deploy %s: %w", name, err)
+	}
+	return *receipt.Contract, nil
+}
+
+// Invoke calls a method of a contract in a transaction, from the first account, and waits until it is
+// mined. name is the contract's in deploy/standin/chains/contracts.
+func (a *Anvil) Invoke(ctx context.Context, name string, at common.Address, method string, args ...any) error {
+	return a.InvokeFrom(ctx, a.Accounts[0], name, at, method, args...)
+}
+
+// InvokeFrom is Invoke from another unlocked account.
+func (a *Anvil) InvokeFrom(
+	ctx context.Context, from common.Address, name string, at common.Address, method string, args ...any,
+) error {
+	hash, err := a.SendCall(ctx, from, name, at, method, args...)
+	if err == nil {
+		_, err = a.Receipt(ctx, hash)
+	}
+	if err != nil {
+		return fmt.Errorf("%s.%s: %w", name, method, err)
+	}
+	return nil
+}
+
+// SendCall is InvokeFrom that does not wait until the transaction is mined. It returns its hash.
+func (a *Anvil) SendCall(
+	ctx context.Context, from common.Address, name string, at common.Address, method string, args ...any,
+) (txHash string, err error) {
+	_, parsed, err := compiled(name)
+	if err != nil {
+		return "", err
+	}
+	data, err := parsed.Pack(method, args...)
+	if err != nil {
+		return "", err
+	}
+	return a.Send(ctx, Transaction{From: from, To: &at, Data: data})
+}
+
+// Read calls a method of a contract that returns one value and changes nothing.
+func (a *Anvil) Read(ctx context.Context, name string, at common.Address, method string, args ...any) (any, error) {
+	_, parsed, err := compiled(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := parsed.Pack(method, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s.%s: %w", name, method, err)
+	}
+	var output hexutil.Bytes
+	call := map[string]any{"to": at, "data": hexutil.Bytes(data)}
+	if err := a.Call(ctx, &output, "eth_call", call, "latest"); err != nil {
+		return nil, fmt.Errorf("%s.%s: %w", name, method, err)
+	}
+	values, err := parsed.Unpack(method, output)
+	if err != nil || len(values) == 0 {
+		return nil, fmt.Errorf("%s.%s: %w", name, method, errors.Join(errors.New("no value"), err))
+	}
+	return values[0], nil
+}
+
+// Market is what the local stack needs on its chain besides ether.
+type Market struct {
+	USDC, USDT common.Address
+	Feeds      map[string]common.Address // by description, such as "ETH / USD"
+}
+
+// feeds are the price feeds of a Market in the order in which they are deployed. Their decimals are
+// those of Chainlink's feeds in US dollars.
+var feeds = []struct {
+	name  string
+	price int64 // in 10^-8 US dollars
+}{
+	{"ETH / USD", 3200_00000000}, {"BTC / USD", 64000_00000000}, {"USDC / USD", 1_00000000},
+	{"USDT / USD", 1_00000000}, {"EUR / USD", 1_08000000}, {"GBP / USD", 1_27000000},
+	{"CAD / USD", 73000000}, {"AUD / USD", 66000000},
+}
+
+const feedDecimals uint8 = 8
+
+// DeployMarket deploys both tokens and the price feeds unless the chain has them from an earlier run,
+// and returns their addresses. They are the same on every new chain: an address follows from the first
+// account and its nonce. Nothing else may be sent from that account before.
+func (a *Anvil) DeployMarket(ctx context.Context) (Market, error) {
+	m := Market{Feeds: map[string]common.Address{}}
+	nonce := uint64(0)
+	next := func(name string, args ...any) (common.Address, error) {
+		at := crypto.CreateAddress(a.Accounts[0], nonce)
+		nonce++
+		var code hexutil.Bytes
+		if err := a.Call(ctx, &code, "eth_getCode", at, "latest"); err != nil || len(code) > 0 {
+			return at, err
+		}
+		got, err := a.Deploy(ctx, name, args...)
+		if err == nil && got != at {
+			err = fmt.Errorf("%s was deployed at %s instead of %s: the first account was used before", name, got, at)
+		}
+		return got, err
+	}
+
+	var err error
+	if m.USDC, err = next("USDC"); err != nil {
+		return m, err
+	}
+	if m.USDT, err = next("USDT"); err != nil {
+		return m, err
+	}
+	for _, feed := range feeds {
+		if m.Feeds[feed.name], err = next("Feed", feedDecimals, feed.name, big.NewInt(feed.price)); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// Fund gives an account tokens, in their smallest unit. name is "USDC" or "USDT".
+func (a *Anvil) Fund(ctx context.Context, name string, token, account common.Address, amount *big.Int) error {
+	return a.Invoke(ctx, name, token, "mint", account, amount)
+}

@@ -1,0 +1,94 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"example.com/checkout/deploy/standin/build"
+)
+
+// dataDir is the directory of a running stack. The kernel releases its lock when the process ends,
+// even after a kill.
+type dataDir struct{ lock *os.File }
+
+const lockFile = "devstack.lock"
+
+// ourEntries are the files and directories that a stack leaves. -fresh removes only these.
+var ourEntries = []string{
+	"postgres",
+	"temporal",
+	"temporal-ui",
+	demoFile,
+	chainFile,
+	"environment",
+	"api.log",
+	"api.log.old",
+	"worker.log",
+	"worker.log.old",
+	receiverLog,
+	receiverLog + ".old",
+}
+
+// openDataDir makes and locks the directory. With fresh it empties the directory, but only if no
+// other stack uses it and it holds only files of a stack.
+func openDataDir(ctx context.Context, path string, fresh bool) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if fresh {
+		if err := checkOurs(path); err != nil {
+			return nil, err
+		}
+	}
+
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+
+	// Try for a while: a process that is just being forked holds every lock of its parent until it
+	// starts another program.
+	taken := fmt.Errorf("another devstack runs on %s: end it, or choose another directory with -data", path)
+	soon, stop := context.WithTimeoutCause(ctx, 2*time.Second, taken)
+	defer stop()
+	if err := build.Lock(soon, lock); err != nil {
+		_ = lock.Close() // report the lock's error, not this one
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+
+	d := &dataDir{lock}
+	if fresh {
+		for _, name := range ourEntries {
+			if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
+				d.close()
+				return nil, fmt.Errorf("-fresh: %w", err)
+			}
+		}
+	}
+	return d, nil
+}
+
+// checkOurs returns an error if the directory holds anything that a stack does not make.
+func checkOurs(path string) error {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("-fresh: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != lockFile && !slices.Contains(ourEntries, e.Name()) {
+			return fmt.Errorf(
+				"-fresh: %s holds %q, which is not the stack's; choose another directory with -data",
+				path, e.Name(),
+			)
+		}
+	}
+	return nil
+}
+
+func (d *dataDir) close() { _ = d.lock.Close() }

@@ -1,0 +1,174 @@
+package devstack
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"example.com/checkout/api/passhash"
+	"example.com/checkout/storage"
+	"example.com/checkout/workflows/checkout"
+	"example.com/checkout/workflows/webhook"
+)
+
+// Demo is the merchant of a stack. It is stored in a file of mode 0600, because the service itself
+// does not store keys and secrets readably.
+type Demo struct {
+	MasterKeys string `json:"master_keys"`
+	MerchantID string `json:"merchant_id"`
+	APIKey     string `json:"api_key"`
+	EndpointID string `json:"endpoint_id"`
+	Secret     string `json:"secret"`   // signs the receiver's deliveries
+	Password   string `json:"password"` // DemoOwner's password for the dashboard
+	LiveKey    string `json:"live_key"` // "" until the first start with Options.LiveDouble
+}
+
+// DemoOwner is the e-mail address of the demo merchant's owner, for the dashboard.
+const DemoOwner = "owner@demo.example"
+
+// loadDemo reads the demo merchant. On the first start it creates the merchant, with a registration
+// for receiverURL.
+func loadDemo(ctx context.Context, path, databaseURL, receiverURL string) (Demo, error) {
+	var d Demo
+	text, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(text, &d); err != nil {
+			return Demo{}, fmt.Errorf("%s is damaged; start with -fresh: %w", path, err)
+		}
+		return d, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return Demo{}, err
+	}
+
+	d = Demo{
+		MasterKeys: storage.NewMasterKey("local"), MerchantID: checkout.NewID(checkout.PrefixMerchant),
+		APIKey: checkout.NewAPIKey(
+			checkout.ModeTest,
+		), EndpointID: checkout.NewID(checkout.PrefixEndpoint), Secret: webhook.NewSecret(),
+		Password: rand.Text(),
+	}
+
+	keys, err := storage.ParseKeyring(d.MasterKeys)
+	if err != nil {
+		return Demo{}, err
+	}
+
+	store, err := storage.Open(ctx, storage.Options{URL: databaseURL, Keys: keys})
+	if errors.Is(err, storage.ErrWrongMasterKey) {
+		return Demo{}, fmt.Errorf(
+			"the database was set up by a stack whose %s is gone; use another database: %w", path, err,
+		)
+	}
+	if err != nil {
+		return Demo{}, err
+	}
+	defer store.Close()
+	if err := d.create(ctx, store, receiverURL); err != nil {
+		return Demo{}, err
+	}
+	return d, writeJSON(path, d)
+}
+
+func (d Demo) create(ctx context.Context, store *storage.Store, receiverURL string) error {
+	merchant := checkout.Merchant{
+		ID: d.MerchantID, Name: "Demo Shop", Plan: "standard", FeeBasisPoints: checkout.DefaultFeeBasisPoints,
+		PaymentAttempts: checkout.DefaultPaymentAttempts, OrderIDGuard: true,
+	}
+	var addresses []checkout.PayoutAddress
+	for _, c := range checkout.PayoutCurrencies {
+		addresses = append(
+			addresses,
+			checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: "sandbox:demo-shop"},
+		)
+	}
+	if err := store.CreateMerchant(ctx, merchant, checkout.ModeTest, addresses); err != nil {
+		return err
+	}
+	key := checkout.APIKey{
+		Ref: checkout.Owner{
+			MerchantID: d.MerchantID,
+			Mode:       checkout.ModeTest,
+		}.Ref(checkout.NewID(checkout.PrefixAPIKey)),
+		Label: "local",
+	}
+	if err := store.CreateAPIKey(ctx, key, d.APIKey); err != nil {
+		return err
+	}
+	if err := createOwner(ctx, store, d); err != nil {
+		return err
+	}
+	_, err := store.CreateEndpoint(ctx, webhook.Endpoint{
+		Ref: checkout.Owner{MerchantID: d.MerchantID, Mode: checkout.ModeTest}.Ref(d.EndpointID), URL: receiverURL,
+		Events: webhook.EventTypes, Status: webhook.EndpointEnabled, Secret: d.Secret,
+	})
+	return err
+}
+
+// goLive gives the demo merchant live payout addresses on the simulated chain and a live key, at the
+// first start with a simulation.
+func (s *Stack) goLive(ctx context.Context) error {
+	if s.Live == nil || s.Demo.LiveKey != "" {
+		return nil
+	}
+	keys, err := storage.ParseKeyring(s.Demo.MasterKeys)
+	if err != nil {
+		return err
+	}
+	store, err := storage.Open(ctx, storage.Options{URL: s.DatabaseURL(), Keys: keys})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	var addresses []checkout.PayoutAddress
+	for _, c := range checkout.PayoutCurrencies {
+		if c.Network() == checkout.ETH.Network() {
+			to := checkout.PayoutAddress{Currency: c, Network: c.Network(), Address: s.Live.payoutAddress()}
+			addresses = append(addresses, to)
+		}
+	}
+	owner := checkout.Owner{MerchantID: s.Demo.MerchantID, Mode: checkout.ModeLive}
+	merchant, err := store.Merchant(ctx, s.Demo.MerchantID)
+	if err != nil {
+		return err
+	}
+	if err := store.CreateMerchant(ctx, merchant, checkout.ModeLive, addresses); err != nil {
+		return err
+	}
+	d := s.Demo
+	d.LiveKey = checkout.NewAPIKey(checkout.ModeLive)
+	key := checkout.APIKey{Ref: owner.Ref(checkout.NewID(checkout.PrefixAPIKey)), Label: "local"}
+	if err := store.CreateAPIKey(ctx, key, d.LiveKey); err != nil {
+		return err
+	}
+	s.Demo = d
+	return writeJSON(filepath.Join(s.options.Dir, demoFile), d)
+}
+
+// demoFile has the demo merchant.
+const demoFile = "demo.json"
+
+func createOwner(ctx context.Context, store *storage.Store, d Demo) error {
+	owner := checkout.Member{
+		ID:         checkout.NewID(checkout.PrefixMember),
+		MerchantID: d.MerchantID,
+		Email:      DemoOwner,
+		Role:       checkout.RoleOwner,
+	}
+	token, err := store.Invite(ctx, owner, "local stack")
+	if err != nil {
+		return err
+	}
+	hash, err := passhash.Hash(ctx, d.Password)
+	if err != nil {
+		return err
+	}
+	_, err = store.AcceptInvitation(ctx, checkout.HashToken(token), hash, "")
+	return err
+}

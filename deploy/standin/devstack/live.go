@@ -1,0 +1,320 @@
+package devstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"example.com/checkout/deploy/standin/acquirer"
+	"example.com/checkout/deploy/standin/chains"
+	"example.com/checkout/deploy/standin/ticker"
+	"example.com/checkout/workflows/checkout"
+)
+
+// LiveDouble simulates everything that live mode needs: the card network, a chain with tokens, price
+// feeds and a funded treasury, and the sources of prices. Nothing is real, and everything is on
+// loopback.
+type LiveDouble struct {
+	Acquirer *acquirer.Acquirer
+	Anvil    *chains.Anvil
+	Market   chains.Market
+	Prices   *ticker.Server
+	// WebhookSecret signs the reports of the card network.
+	WebhookSecret string
+
+	// What a part needs to start again. The addresses are those of the first start.
+	card               acquirer.Options
+	chain              chains.Options
+	scriptURL, nodeURL string
+	accounts           []common.Address
+
+	float   int64             // see Options.Float
+	prices  map[string]string // addresses of the sources of prices, by name
+	servers []*http.Server
+}
+
+// Accounts of the chain. Account 0 deploys the contracts.
+const (
+	treasuryAccount = 1
+	merchantAccount = 2
+	fundingAccount  = 3
+)
+
+const acquirerDatabase = "acquirer"
+
+// chainFile keeps the chain between starts.
+const chainFile = "chain.json"
+
+// startLiveDouble starts the simulation before the worker and the API.
+func (s *Stack) startLiveDouble(ctx context.Context) error {
+	if !s.options.LiveDouble {
+		return nil
+	}
+	if s.Postgres == nil {
+		return errors.New("-live-double needs the stack's own PostgreSQL: unset DATABASE_URL")
+	}
+	d := &LiveDouble{
+		WebhookSecret: "whsec_" + s.Demo.Password, float: s.options.Float, prices: map[string]string{},
+	}
+	s.Live = d
+	if err := s.Postgres.CreateDatabase(ctx, acquirerDatabase, ""); err != nil {
+		return err
+	}
+	if err := d.startPrices(); err != nil {
+		return err
+	}
+	// Final is what has four blocks on top: a reorganization of three blocks undoes nothing final.
+	d.chain = chains.Options{
+		StateFile: filepath.Join(s.options.Dir, chainFile), BlockTime: time.Second, Epoch: 2, Port: s.options.Ports.Chain,
+	}
+	if err := d.StartChain(ctx); err != nil {
+		return err
+	}
+	if err := d.fundTreasury(ctx); err != nil {
+		return err
+	}
+	mock, err := acquirer.StartMock(ctx)
+	if err != nil {
+		return err
+	}
+	d.card = acquirer.Options{
+		DatabaseURL: s.url(acquirerDatabase), Livemode: true, SecretKey: AcquirerKey, Mock: mock,
+		Webhooks: acquirer.Webhooks{
+			URL: s.APIURL() + "/acquirers/stripe/events", Secret: d.WebhookSecret, Copies: 3, Spread: 2 * time.Second,
+		},
+	}
+	if port := s.options.Ports.Acquirer; port != 0 {
+		d.card.APIAddress = loopback(port)
+	}
+	return d.StartAcquirer(ctx)
+}
+
+// StartAcquirer starts the card network, again after Acquirer.Stop, at the same addresses. Acquirer
+// must not be used meanwhile.
+func (d *LiveDouble) StartAcquirer(ctx context.Context) error {
+	started, err := acquirer.Start(context.WithoutCancel(ctx), d.card)
+	if err != nil {
+		return err
+	}
+	d.Acquirer = started
+	if d.scriptURL != "" {
+		return nil
+	}
+	d.scriptURL = started.ScriptURL()
+	page, err := url.Parse(d.scriptURL)
+	if err != nil {
+		return err
+	}
+	d.card.PageAddress, d.card.APIAddress = page.Host, strings.TrimPrefix(started.APIURL(), "http://")
+	d.card.ControlAddress = strings.TrimPrefix(started.Control().URL, "http://")
+	return nil
+}
+
+// StartChain starts the chain's node, again after Anvil.Stop, at the same address and with the blocks
+// that it had. Anvil must not be used meanwhile.
+func (d *LiveDouble) StartChain(ctx context.Context) (err error) {
+	started, err := chains.StartAnvil(ctx, d.chain)
+	if err != nil {
+		return err
+	}
+	d.Anvil = started
+	if d.nodeURL != "" {
+		return nil
+	}
+	d.nodeURL, d.accounts = started.URL, started.Accounts
+	node, err := url.Parse(started.URL)
+	if err != nil {
+		return err
+	}
+	d.chain.Port, err = strconv.Atoi(node.Port())
+	return err
+}
+
+// AcquirerKey is the secret key of the simulated card network. It is taken by the double only.
+const AcquirerKey = "sk_test_simulated"
+
+func (d *LiveDouble) startPrices() error {
+	d.Prices = ticker.New()
+	for _, source := range []string{ticker.Kraken, ticker.Coinbase} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		d.prices[source] = "http://" + listener.Addr().String()
+		server := &http.Server{Handler: d.Prices.Handler(source), ReadHeaderTimeout: 5 * time.Second}
+		d.servers = append(d.servers, server)
+		go func() { _ = server.Serve(listener) }() // ends with Close
+	}
+	return nil
+}
+
+// plenty is a float in US dollars that no local run uses up.
+const plenty = 1_000_000
+
+// etherPrice is the price of ether in US dollars in the simulation.
+const etherPrice = 3200
+
+// fundTreasury deploys the contracts and funds the treasury once.
+func (d *LiveDouble) fundTreasury(ctx context.Context) (err error) {
+	if d.Market, err = d.Anvil.DeployMarket(ctx); err != nil {
+		return err
+	}
+	dollars := d.float
+	if dollars == 0 {
+		dollars = plenty
+	}
+	for _, c := range []checkout.PayoutCurrency{checkout.USDC, checkout.USDT} {
+		has, err := d.BalanceOf(ctx, d.Treasury(), c)
+		if err != nil {
+			return err
+		}
+		if has.Sign() > 0 {
+			return nil // funded at an earlier start
+		}
+		if err := d.Fund(ctx, c, dollars); err != nil {
+			return err
+		}
+	}
+	if d.float == 0 {
+		return nil // every account of a new chain has 10,000 ether
+	}
+	return d.Anvil.SetBalance(ctx, d.Treasury(), units(checkout.ETH, dollars))
+}
+
+// Fund gives the treasury more of a currency, in US dollars. Ether comes from an account of the chain.
+// It returns when the transaction is in a block, which a reorganization may still remove.
+func (d *LiveDouble) Fund(ctx context.Context, c checkout.PayoutCurrency, dollars int64) error {
+	if c != checkout.ETH {
+		return d.Anvil.Fund(ctx, string(c), d.token(c), d.Treasury(), units(c, dollars))
+	}
+	to := d.Treasury()
+	hash, err := d.Anvil.Send(ctx, chains.Transaction{
+		From: d.accounts[fundingAccount], To: &to, Value: units(c, dollars),
+	})
+	if err == nil {
+		_, err = d.Anvil.Receipt(ctx, hash)
+	}
+	return err
+}
+
+// units returns an amount of US dollars in the currency's smallest unit.
+func units(c checkout.PayoutCurrency, dollars int64) *big.Int {
+	one := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(c.Places())), nil)
+	all := new(big.Int).Mul(one, big.NewInt(dollars))
+	if c == checkout.ETH {
+		all.Div(all, big.NewInt(etherPrice))
+	}
+	return all
+}
+
+// Treasury is the account that pays.
+func (d *LiveDouble) Treasury() common.Address { return d.accounts[treasuryAccount] }
+
+func (d *LiveDouble) token(c checkout.PayoutCurrency) common.Address {
+	if c == checkout.USDT {
+		return d.Market.USDT
+	}
+	return d.Market.USDC
+}
+
+// payoutAddress is where the demo merchant gets its live payouts.
+func (d *LiveDouble) payoutAddress() string { return d.accounts[merchantAccount].Hex() }
+
+// environment returns the settings of live mode for a command, "api" or "worker".
+func (d *LiveDouble) environment(command string) []string {
+	if d == nil {
+		return nil
+	}
+	env := []string{
+		"CHECKOUT_LIVE_SIMULATED=true",
+		"CHECKOUT_STRIPE_API_URL=http://" + d.card.APIAddress,
+		"CHECKOUT_STRIPE_JS_URL=" + d.scriptURL,
+		"CHECKOUT_ETHEREUM_RPC_URLS=" + d.nodeURL,
+		"CHECKOUT_ETHEREUM_CHAIN_ID=" + strconv.FormatUint(chains.ChainID, 10),
+		"CHECKOUT_ETHEREUM_TREASURY=" + d.Treasury().Hex(),
+		"CHECKOUT_ETHEREUM_USDC=" + d.Market.USDC.Hex(),
+		"CHECKOUT_ETHEREUM_USDT=" + d.Market.USDT.Hex(),
+		"CHECKOUT_RATE_KRAKEN_URL=" + d.prices[ticker.Kraken],
+		"CHECKOUT_RATE_COINBASE_URL=" + d.prices[ticker.Coinbase],
+		"CHECKOUT_RATE_CHAINLINK_FEEDS=" + d.feeds(),
+		"CHECKOUT_LIVE_MAX_PAYOUT=10000", "CHECKOUT_LIVE_MAX_DAY=1000000", "CHECKOUT_LIVE_MERCHANT_MAX_DAY=1000000",
+		"CHECKOUT_LIVE_MERCHANT_MAX_UNSETTLED=1000000",
+	}
+	switch command {
+	case "api":
+		env = append(env,
+			"CHECKOUT_STRIPE_PUBLISHABLE_KEY=pk_test_simulated", "CHECKOUT_STRIPE_WEBHOOK_SECRETS="+d.WebhookSecret,
+		)
+	case "worker":
+		env = append(env,
+			"CHECKOUT_STRIPE_SECRET_KEY="+AcquirerKey, "CHECKOUT_ETHEREUM_SIGNER_URL="+d.nodeURL,
+		)
+	}
+	return env
+}
+
+// feeds writes the price feeds as the setting has them.
+func (d *LiveDouble) feeds() string {
+	var all []string
+	for description, at := range d.Market.Feeds {
+		all = append(all, strings.ReplaceAll(description, " ", "")+"="+at.Hex())
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
+// Balance returns what the demo merchant has on the chain, in the currency's smallest unit.
+func (d *LiveDouble) Balance(ctx context.Context, c checkout.PayoutCurrency) (*big.Int, error) {
+	return d.BalanceOf(ctx, d.accounts[merchantAccount], c)
+}
+
+// BalanceOf returns what an account has on the chain, in the currency's smallest unit.
+func (d *LiveDouble) BalanceOf(
+	ctx context.Context, account common.Address, c checkout.PayoutCurrency,
+) (*big.Int, error) {
+	if c == checkout.ETH {
+		var balance hexutil.Big
+		err := d.Anvil.Call(ctx, &balance, "eth_getBalance", account, "latest")
+		return balance.ToInt(), err
+	}
+	balance, err := d.Anvil.Read(ctx, string(c), d.token(c), "balanceOf", account)
+	if err != nil {
+		return nil, err
+	}
+	amount, ok := balance.(*big.Int)
+	if !ok {
+		return nil, fmt.Errorf("balanceOf of %s is no number", c)
+	}
+	return amount, nil
+}
+
+// stop ends the simulation. The chain writes its state.
+func (d *LiveDouble) stop() {
+	if d == nil {
+		return
+	}
+	if d.Acquirer != nil {
+		d.Acquirer.Stop()
+	}
+	if d.card.Mock != nil {
+		d.card.Mock.Stop()
+	}
+	if d.Anvil != nil {
+		_ = d.Anvil.Stop() // it was killed if it did not stop
+	}
+	for _, server := range d.servers {
+		_ = server.Close() // it only closes sockets
+	}
+}

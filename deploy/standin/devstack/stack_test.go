@@ -1,0 +1,291 @@
+package devstack_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+
+	"example.com/checkout/deploy/standin/devstack"
+	"example.com/checkout/storage/pgtemp"
+	"example.com/checkout/workflows"
+)
+
+// A stack is PostgreSQL and Temporal in one directory.
+type stack struct {
+	postgres *pgtemp.Server
+	temporal *devstack.Temporal
+	program  string
+	dir      string
+}
+
+func startStack(t *testing.T) *stack {
+	t.Helper()
+	s := newStack(t)
+	s.temporal = s.startTemporal(t)
+	t.Cleanup(func() { require.NoError(t, s.temporal.Stop()) })
+	return s
+}
+
+// newStack returns a stack without Temporal.
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	s := &stack{dir: t.TempDir()}
+	var err error
+	s.program, err = devstack.BuildTemporal(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	s.startPostgres(t)
+	t.Cleanup(func() { require.NoError(t, s.postgres.Stop()) })
+	return s
+}
+
+func (s *stack) startPostgres(t *testing.T) {
+	t.Helper()
+	defer took(t, "start of PostgreSQL")()
+	port := 0
+	if s.postgres != nil {
+		port = s.postgres.Port()
+	}
+	var err error
+	s.postgres, err = pgtemp.Start(t.Context(), pgtemp.Options{Dir: filepath.Join(s.dir, "postgres"), Port: port})
+	require.NoError(t, err)
+}
+
+func (s *stack) startTemporal(t *testing.T) *devstack.Temporal {
+	t.Helper()
+	defer took(t, "start of Temporal")()
+	server, err := devstack.StartTemporal(t.Context(), s.temporalOptions())
+	require.NoError(t, err)
+	return server
+}
+
+func (s *stack) temporalOptions() devstack.TemporalOptions {
+	return devstack.TemporalOptions{
+		Program:     s.program,
+		PostgresURL: s.postgres.URL("postgres"),
+		Dir:         filepath.Join(s.dir, "temporal"),
+	}
+}
+
+func (s *stack) client(t *testing.T) client.Client {
+	t.Helper()
+	c, err := client.DialContext(t.Context(), client.Options{
+		HostPort:  s.temporal.Address(),
+		Namespace: s.temporal.Namespace(),
+		Logger:    log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func startWorkflow(ctx context.Context, c client.Client, id string) error {
+	_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:        id,
+		TaskQueue: "nobody-polls",
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			workflows.SearchAttributeMerchantID.ValueSet("mer_1"), workflows.SearchAttributeSessionStatus.ValueSet("pending")),
+	}, "CheckoutSession")
+	return err
+}
+
+func requireRunning(t *testing.T, c client.Client, id string) {
+	t.Helper()
+	description, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+	require.NoError(t, err)
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, description.WorkflowExecutionInfo.Status)
+}
+
+// took logs the duration of an action.
+func took(t *testing.T, what string) func() {
+	began := time.Now()
+	return func() { t.Logf("%s: %v", what, time.Since(began).Round(10*time.Millisecond)) }
+}
+
+func TestStack_SurvivesEveryKill(t *testing.T) {
+	t.Parallel()
+	s := startStack(t)
+	c := s.client(t)
+
+	namespace, err := c.WorkflowService().DescribeNamespace(t.Context(),
+		&workflowservice.DescribeNamespaceRequest{Namespace: "checkout"})
+	require.NoError(t, err)
+	require.Equal(t, 168*time.Hour, namespace.Config.WorkflowExecutionRetentionTtl.AsDuration())
+
+	require.NoError(t, startWorkflow(t.Context(), c, "cs_before"), "usable at once, with search attributes")
+	requireRunning(t, c, "cs_before")
+	requireFound(t, c, `MerchantId = "mer_1"`, "cs_before")
+
+	// Both at once.
+	s.temporal.Kill()
+	s.postgres.Kill()
+	require.ErrorContains(t, s.temporal.Err(), "temporal ended (signal: killed)")
+	s.startPostgres(t)
+	address := s.temporal.Address()
+	s.temporal = s.startTemporal(t)
+	require.Equal(t, address, s.temporal.Address(), "clients find it again")
+	requireRunning(t, c, "cs_before")
+	require.NoError(t, startWorkflow(t.Context(), c, "cs_both"))
+
+	// Temporal alone.
+	s.temporal.Kill()
+	done := took(t, "restart of Temporal")
+	require.NoError(t, s.temporal.Start(t.Context()))
+	done()
+	require.ErrorContains(t, s.temporal.Start(t.Context()), "it runs already")
+	requireRunning(t, c, "cs_both")
+	require.NoError(t, startWorkflow(t.Context(), c, "cs_temporal"))
+
+	// PostgreSQL alone, while Temporal's server keeps running.
+	s.postgres.Kill()
+	s.startPostgres(t)
+	done = took(t, "recovery of Temporal after PostgreSQL")
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.NoError(collect, startWorkflow(ctx, c, "cs_postgres"))
+	}, 30*time.Second, 50*time.Millisecond)
+	done()
+	requireRunning(t, c, "cs_temporal")
+
+	// An orderly stop.
+	done = took(t, "stop of Temporal")
+	require.NoError(t, s.temporal.Stop())
+	done()
+	s.temporal = s.startTemporal(t)
+	requireRunning(t, c, "cs_postgres")
+	t.Logf("memory of temporal: %.0f MB", devstack.ResidentMemory(s.temporal.PID()))
+}
+
+// Every round gets a little further before the test kills everything; it does not kill the last
+// round.
+func TestStack_FirstStartIsKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	for moment := 150 * time.Millisecond; moment < 2*time.Second; moment += 150 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(t.Context(), moment)
+		server, err := devstack.StartTemporal(ctx, s.temporalOptions())
+		cancel()
+		if err == nil {
+			server.Kill()
+		}
+		s.postgres.Kill()
+		s.startPostgres(t)
+	}
+	s.temporal = s.startTemporal(t)
+	defer s.temporal.Kill()
+	require.NoError(t, startWorkflow(t.Context(), s.client(t), "cs_after"))
+	requireRunning(t, s.client(t), "cs_after")
+}
+
+// requireFound waits until the workflow is in the visibility store, which has a delay.
+func requireFound(t *testing.T, c client.Client, query, id string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		found, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
+		require.NoError(collect, err)
+		require.Len(collect, found.Executions, 1)
+		require.Equal(collect, id, found.Executions[0].Execution.WorkflowId)
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
+func TestStartUI_ShowsTheNamespaceAndActs(t *testing.T) {
+	t.Parallel()
+	s := startStack(t)
+	require.NoError(t, startWorkflow(t.Context(), s.client(t), "cs_shown"))
+	ports, err := devstack.Free(1)
+	require.NoError(t, err)
+	done := took(t, "start of the UI")
+	ui, err := devstack.StartUI(t.Context(), devstack.UIOptions{
+		Program: s.program, Temporal: s.temporal.Address(), Namespace: "checkout",
+		Dir: filepath.Join(s.dir, "ui"), Port: ports[0],
+	})
+	require.NoError(t, err)
+	done()
+	t.Cleanup(func() { require.NoError(t, ui.Stop(10*time.Second)) })
+	base := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	browser := http.Client{Jar: jar}
+	ask := func(method, path, token, body string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+		require.NoError(t, err)
+		request.Header.Set("X-CSRF-Token", token)
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := browser.Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		content, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(content)
+	}
+
+	status, page := ask("GET", "/namespaces/checkout/workflows", "", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "<html")
+	status, settings := ask("GET", "/api/v1/settings", "", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, settings, `"DisableWriteActions":false`)
+	status, namespace := ask("GET", "/api/v1/namespaces/checkout", "", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, namespace, `"name": "checkout"`)
+	requireFound(t, s.client(t), "", "cs_shown")
+	status, workflows := ask("GET", "/api/v1/namespaces/checkout/workflows", "", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, workflows, "cs_shown")
+
+	// An operator's click sends the cookie's token in a header.
+	request, err := http.NewRequest(http.MethodGet, base, nil)
+	require.NoError(t, err)
+	var token string
+	for _, cookie := range jar.Cookies(request.URL) {
+		if cookie.Name == "_csrf" {
+			token = cookie.Value
+		}
+	}
+	const terminate = "/api/v1/namespaces/checkout/workflows/cs_shown/terminate"
+	status, said := ask("POST", terminate, "", `{}`)
+	require.GreaterOrEqual(t, status, 400, "refused without the token: %s", said)
+	status, said = ask("POST", terminate, token, `{"reason":"test"}`)
+	require.Equal(t, http.StatusOK, status, said)
+	description, err := s.client(t).DescribeWorkflowExecution(t.Context(), "cs_shown", "")
+	require.NoError(t, err)
+	require.Equal(t, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, description.WorkflowExecutionInfo.Status)
+	t.Logf("memory of the UI: %.0f MB", devstack.ResidentMemory(ui.PID()))
+}
+
+func TestStartTemporal_TellsWhyItCannot(t *testing.T) {
+	t.Parallel()
+	_, err := devstack.StartTemporal(t.Context(), devstack.TemporalOptions{PostgresURL: "postgres://me:secret@[::1"})
+	require.EqualError(t, err, "start Temporal: PostgresURL is not a postgres:// URL with user and host")
+}
+
+func TestBuildTemporal_IsDoneOnce(t *testing.T) {
+	t.Parallel()
+	first, err := devstack.BuildTemporal(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	began := time.Now()
+	second, err := devstack.BuildTemporal(t.Context(), &out)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.Empty(t, out.String(), "nothing to wait for, nothing to tell")
+}
