@@ -69,7 +69,7 @@ func newTill(t *testing.T) *till {
 		},
 	}
 	a, err := w.Store.OpenTreasury(t.Context(), checkout.ModeLive, checkout.TreasuryAccount{
-		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountStanding{})
+		Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})
 	require.NoError(t, err)
 	w.account = a.ID
 	return w
@@ -115,7 +115,7 @@ func (w *till) pay(card string) charged {
 // order orders a refund as an operator does, after the chain was compared.
 func (w *till) order(c charged) (checkout.Refund, error) {
 	w.t.Helper()
-	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, checkout.AccountStanding{}))
+	require.NoError(w.t, w.Store.NoteCompared(w.t.Context(), w.account, checkout.AccountSnapshot{}))
 	return w.Store.RefundPayout(w.t.Context(), c.payout)
 }
 

@@ -97,8 +97,8 @@ func (in SendAttemptInput) lane() string {
 	return in.EndpointID + " " + in.Host
 }
 
-// DeliveryStanding is the state of a delivery after an activity.
-type DeliveryStanding struct {
+// DeliveryState is the state of a delivery after an activity.
+type DeliveryState struct {
 	Status webhook.DeliveryStatus `json:"status"`           // pending: the delivery goes on
 	RunID  string                 `json:"run_id,omitempty"` // Temporal's run that began the last run of the log; "": none
 	Made   int                    `json:"made,omitempty"`   // the run's attempts so far; only while pending
@@ -119,7 +119,7 @@ const (
 // SendAttemptResult is the result of a turn without a failed attempt. If the status is pending,
 // Reason says why no attempt was made. Otherwise the delivery has ended.
 type SendAttemptResult struct {
-	DeliveryStanding
+	DeliveryState
 	// The receiver accepted this attempt; RecordAttempt must note it.
 	Unrecorded *AttemptResult `json:"unrecorded,omitempty"`
 	Reason     Reason         `json:"reason,omitempty"`
@@ -135,8 +135,8 @@ type SendAttemptResult struct {
 // Source: interface document, "Delivery and retries".
 func (d *Deliveries) SendAttempt(ctx context.Context, in SendAttemptInput) (SendAttemptResult, error) {
 	turn := d.turn(ctx, in)
-	pending := DeliveryStanding{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
-	notSent := SendAttemptResult{DeliveryStanding: pending}
+	pending := DeliveryState{Status: webhook.DeliveryPending, Made: turn.Made + turn.Try - 1}
+	notSent := SendAttemptResult{DeliveryState: pending}
 
 	if turn.Try == 1 && !turn.Local { // a report sends nothing, so it needs no place in the lane
 		out, err := d.Store.ReportAttempt(ctx, in.Ref, turn)
@@ -199,7 +199,7 @@ func (d *Deliveries) logNotBegun(ctx context.Context, err error) {
 
 // notBegun returns the result, or the error, of a step that sends nothing.
 func (d *Deliveries) notBegun(
-	ctx context.Context, in SendAttemptInput, out storage.Outgoing, notSent SendAttemptResult,
+	ctx context.Context, in SendAttemptInput, out storage.AttemptDecision, notSent SendAttemptResult,
 ) (SendAttemptResult, error) {
 	switch out.Step {
 	case webhook.StepReport:
@@ -213,14 +213,14 @@ func (d *Deliveries) notBegun(
 			"delivery_id", in.ID, "made", notSent.Made, "early", out.Wait)
 		notSent.Reason, notSent.Wait = ReasonEarly, out.Wait
 	default: // the delivery has ended
-		return SendAttemptResult{DeliveryStanding: DeliveryStanding{Status: out.Status, RunID: in.runID(ctx)}}, nil
+		return SendAttemptResult{DeliveryState: DeliveryState{Status: out.Status, RunID: in.runID(ctx)}}, nil
 	}
 	return notSent, nil
 }
 
 // sent notes how an attempt ended and returns the activity's result or error.
 func (d *Deliveries) sent(
-	ctx context.Context, in DeliveryInput, out storage.Outgoing, a webhook.Attempt,
+	ctx context.Context, in DeliveryInput, out storage.AttemptDecision, a webhook.Attempt,
 ) (SendAttemptResult, error) {
 	measureAttempt(ctx, in.Mode, a)
 	delay := time.Duration(0)
@@ -241,7 +241,7 @@ func (d *Deliveries) sent(
 	}
 
 	is := SendAttemptResult{
-		DeliveryStanding: DeliveryStanding{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
+		DeliveryState: DeliveryState{Status: webhook.DeliveryDelivered, RunID: in.runID(ctx)},
 	}
 	if recordErr != nil {
 		// The receiver accepted the event, so return no error, although PostgreSQL is away:
@@ -253,7 +253,7 @@ func (d *Deliveries) sent(
 
 // send makes the POST. Every attempt carries the same body and a new timestamp. The request has
 // no Idempotency-Key header: with that header, Go's transport would silently repeat the POST.
-func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.Outgoing) webhook.Attempt {
+func (d *Deliveries) send(ctx context.Context, in DeliveryInput, out storage.AttemptDecision) webhook.Attempt {
 	started := time.Now()
 	headers := http.Header{
 		webhook.SignatureHeader: {webhook.Sign(out.Digests[0], started, out.Body, out.Digests[1:]...)},
@@ -279,7 +279,7 @@ func (d *Deliveries) schedule(mode checkout.Mode) webhook.Schedule {
 const AttemptLost = "the worker died"
 
 // reported returns the error of an attempt that was already made but that Temporal has not counted.
-func reported(out storage.Outgoing) error {
+func reported(out storage.AttemptDecision) error {
 	delay := max(out.Wait, time.Millisecond) // 0 would mean the delay of the retry policy
 	if !out.Last.Finished {
 		return refused(AttemptLost, delay)
@@ -323,22 +323,22 @@ func (d *Deliveries) RecordAttempt(ctx context.Context, in RecordAttemptInput) e
 //   - delivered: an attempt was accepted, but its report to Temporal was lost.
 //
 // It fails with DeliveryNotFound.
-func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
+func (d *Deliveries) FailDelivery(ctx context.Context, in DeliveryInput) (DeliveryState, error) {
 	end, err := d.Store.FailDelivery(ctx, in.Ref, in.runID(ctx))
-	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	return in.state(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }
 
 // CancelDelivery marks the delivery canceled and returns its state. The workflow calls it when an
 // operator cancels the run. It fails with DeliveryNotFound.
-func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryStanding, error) {
+func (d *Deliveries) CancelDelivery(ctx context.Context, in DeliveryInput) (DeliveryState, error) {
 	end, err := d.Store.EndDelivery(ctx, in.Ref, in.runID(ctx), webhook.DeliveryCanceled)
-	return in.standing(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
+	return in.state(ctx, end), asFinal(ctx, err, ErrTypeDeliveryNotFound)
 }
 
-func (in DeliveryInput) standing(ctx context.Context, end storage.DeliveryEnd) DeliveryStanding {
-	is := DeliveryStanding{Status: end.Status, RunID: end.RunID}
+func (in DeliveryInput) state(ctx context.Context, end storage.DeliveryEnd) DeliveryState {
+	state := DeliveryState{Status: end.Status, RunID: end.RunID}
 	if end.Status == webhook.DeliveryPending && end.RunID == in.runID(ctx) {
-		is.Made = end.Attempts
+		state.Made = end.Attempts
 	}
-	return is
+	return state
 }

@@ -13,9 +13,9 @@ import (
 	"example.com/checkout/workflows/webhook"
 )
 
-// Outgoing is the decision about a turn. With webhook.StepBegin, it also has the request's
+// AttemptDecision is the decision about a turn. With webhook.StepBegin, it also has the request's
 // contents and the digests that sign it.
-type Outgoing struct {
+type AttemptDecision struct {
 	webhook.Decision
 	Run       int                    // number of the run in the log
 	Status    webhook.DeliveryStatus // after the decision
@@ -27,27 +27,27 @@ type Outgoing struct {
 	Digests   [][]byte // digest of the secret; during a rotation, then that of the previous secret
 }
 
-// BeginAttempt locks the delivery, asks webhook.Standing.Decide for the turn's action, and notes
+// BeginAttempt locks the delivery, asks webhook.DeliverySnapshot.Decide for the turn's action, and notes
 // it. With webhook.StepBegin, the attempt is noted before it is sent.
 //
 // A session's own address still gets its events after the registration that signed for it was
 // deleted: another secret signs, see signerOf.
 // BeginAttempt returns checkout.ErrNotFound, or ErrWrongMasterKey when this process lacks the
 // master key that sealed the secret; then nothing has changed.
-func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (Outgoing, error) {
+func (s *Store) BeginAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(webhook.Step) bool { return true })
 	if err != nil {
-		return Outgoing{}, fmt.Errorf("begin attempt: %w", err)
+		return AttemptDecision{}, fmt.Errorf("begin attempt: %w", err)
 	}
 	return out, nil
 }
 
 // ReportAttempt is BeginAttempt limited to webhook.StepReport. If the decision is another step,
 // nothing changes. Errors are as of BeginAttempt.
-func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (Outgoing, error) {
+func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhook.Turn) (AttemptDecision, error) {
 	out, err := s.takeTurn(ctx, ref, turn, func(step webhook.Step) bool { return step == webhook.StepReport })
 	if err != nil {
-		return Outgoing{}, fmt.Errorf("report attempt: %w", err)
+		return AttemptDecision{}, fmt.Errorf("report attempt: %w", err)
 	}
 	return out, nil
 }
@@ -56,7 +56,7 @@ func (s *Store) ReportAttempt(ctx context.Context, ref checkout.Ref, turn webhoo
 // may accepts the step.
 func (s *Store) takeTurn(
 	ctx context.Context, ref checkout.Ref, turn webhook.Turn, may func(webhook.Step) bool,
-) (out Outgoing, err error) {
+) (out AttemptDecision, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return out, err
@@ -68,7 +68,7 @@ func (s *Store) takeTurn(
 		return out, err
 	}
 	turn.Now = row.Now
-	out = row.outgoing(row.Decide(turn))
+	out = row.decided(row.Decide(turn))
 	if !may(out.Step) {
 		return out, nil
 	}
@@ -98,7 +98,7 @@ func rollback(ctx context.Context, conn *pgxpool.Conn) {
 
 // lockedDelivery is a delivery whose row this transaction has locked.
 type lockedDelivery struct {
-	webhook.Standing
+	webhook.DeliverySnapshot
 	signature
 	Now        time.Time
 	Run        int
@@ -185,10 +185,10 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// outgoing returns the run and the status that the delivery has after the decision, with the
+// decided returns the run and the status that the delivery has after the decision, with the
 // contents of the request.
-func (d lockedDelivery) outgoing(decision webhook.Decision) Outgoing {
-	out := Outgoing{
+func (d lockedDelivery) decided(decision webhook.Decision) AttemptDecision {
+	out := AttemptDecision{
 		Decision: decision, Run: d.Run, Status: d.Status,
 		Last:    webhook.Attempt{Finished: !d.Sending, StatusCode: d.LastStatus, ErrorKind: d.LastKind},
 		EventID: d.EventID, EventType: d.EventType, URL: d.URL, Body: d.Body,
@@ -205,7 +205,7 @@ func (d lockedDelivery) outgoing(decision webhook.Decision) Outgoing {
 // note writes the decision and commits. The row is locked and its owner was checked, so the
 // statements name it by its id only.
 func (d lockedDelivery) note(
-	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, turn webhook.Turn, out Outgoing,
+	ctx context.Context, conn *pgxpool.Conn, ref checkout.Ref, turn webhook.Turn, out AttemptDecision,
 ) error {
 	attempts, counted := d.Attempts, d.Counted
 	if out.NewRun {

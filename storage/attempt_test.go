@@ -420,7 +420,7 @@ func TestBeginAttempt_NumbersWhatWasNoted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	d := f.delivery(t)
-	begin := func(run string, number int) storage.Outgoing {
+	begin := func(run string, number int) storage.AttemptDecision {
 		t.Helper()
 		require.NoError(t, f.HurryAttempt(t.Context(), d, run, time.Time{}))
 		out, err := f.BeginAttempt(t.Context(), d, webhook.Turn{RunID: run, Try: number})

@@ -17,15 +17,15 @@ var ErrNotFrozen = errors.New("the treasury account is not frozen")
 // Unexplained returns the outflows of the account that no transfer explains.
 func (s *Store) Unexplained(
 	ctx context.Context, accountID string, all []checkout.Outflow,
-) (strange []checkout.Outflow, err error) {
+) (unexplained []checkout.Outflow, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)
 		if err == nil {
-			strange, err = a.unexplained(ctx, tx, all)
+			unexplained, err = a.unexplained(ctx, tx, all)
 		}
 		return err
 	})
-	return strange, wrap("unexplained outflows", err)
+	return unexplained, wrap("unexplained outflows", err)
 }
 
 // PayoutsTo returns the payouts of every merchant that an outflow of the account may have paid: in its
@@ -86,8 +86,8 @@ func (s *Store) RecoverTransfer(
 		if !a.Frozen {
 			return ErrNotFrozen
 		}
-		strange, err := a.unexplained(ctx, tx, []checkout.Outflow{r.Outflow})
-		if err != nil || len(strange) == 0 {
+		unexplained, err := a.unexplained(ctx, tx, []checkout.Outflow{r.Outflow})
+		if err != nil || len(unexplained) == 0 {
 			return err
 		}
 		done = true

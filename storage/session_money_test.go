@@ -23,7 +23,7 @@ func (f fixture) livePaid(t *testing.T, m checkout.Merchant) (checkout.Ref, chec
 // paidOnChain signs a transfer of a live payout, and confirms it 65 blocks after its block.
 func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	t.Helper()
-	standing := checkout.AccountStanding{Height: 100, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("1000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT))}
+	standing := checkout.AccountSnapshot{Height: 100, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("1000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT))}
 	account, err := f.OpenTreasury(t.Context(), checkout.ModeLive,
 		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xT"}, standing)
 	require.NoError(t, err)
@@ -42,8 +42,8 @@ func (f fixture) paidOnChain(t *testing.T, payout checkout.Ref) {
 	live, err := f.LiveTransfers(t.Context(), account.ID, 1)
 	require.NoError(t, err)
 	_, _, err = f.EndTransfer(t.Context(), live[0],
-		checkout.Sighting{State: checkout.SightingConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: checkout.MustCrypto("0.0005", checkout.ETH)},
-		checkout.AccountStanding{Height: 170})
+		checkout.TransferSnapshot{State: checkout.TransferStateConfirmed, TxHash: "0x1", BlockHash: "0xb", Height: 105, Cost: checkout.MustCrypto("0.0005", checkout.ETH)},
+		checkout.AccountSnapshot{Height: 170})
 	require.NoError(t, err)
 }
 

@@ -22,7 +22,7 @@ type SigningOrder struct {
 	Payout    checkout.Payout // as it was when its transfer was priced, with the rate of the plan
 	AccountID string
 	Plan      checkout.TransferPlan
-	Chain     checkout.AccountStanding
+	Chain     checkout.AccountSnapshot
 	Value     checkout.Amount // of the payout, in US cents
 	Limits    checkout.PayoutLimits
 	Delay     time.Duration // between the payment and the signature
@@ -133,7 +133,7 @@ func (o SigningOrder) facts(
 	if facts.Live, err = a.live(ctx, tx, o.Chain.Height); err != nil {
 		return facts, err
 	}
-	facts.Has, facts.Takes = o.Chain.Balances, checkout.PurseOf(o.Plan.Amount, o.Plan.MaxCost)
+	facts.Has, facts.Spends = o.Chain.Balances, checkout.PurseOf(o.Plan.Amount, o.Plan.MaxCost)
 	return facts, nil
 }
 

@@ -80,7 +80,7 @@ func (f fixture) read(t *testing.T, ref checkout.Ref) webhook.Delivery {
 	return d
 }
 
-func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.Outgoing {
+func (f fixture) begin(t *testing.T, ref checkout.Ref, runID string, number int) storage.AttemptDecision {
 	t.Helper()
 	require.NoError(t, f.HurryAttempt(t.Context(), ref, runID, time.Time{}))
 	out, err := f.BeginAttempt(t.Context(), ref, webhook.Turn{RunID: runID, Try: number})

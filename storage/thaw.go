@@ -13,7 +13,7 @@ import (
 // ThawOrder asks for signatures after a freeze. A person says what became of money that is missing.
 type ThawOrder struct {
 	AccountID string
-	Now       checkout.AccountStanding // of a moment at which every payment that the chain shows is booked
+	Now       checkout.AccountSnapshot // of a moment at which every payment that the chain shows is booked
 	Paid      []string                 // payouts that the missing money paid
 	Losses    checkout.Purse           // what is missing besides them, and paid nobody
 	Burnt     []BurntGas               // of transfers that paid nothing and may not have ended
@@ -118,7 +118,7 @@ func (a *treasury) explainShortage(ctx context.Context, tx pgx.Tx, o ThawOrder) 
 // lostPayments are the payments that may have taken what is missing of a currency: of failed payouts, exactly
 // that amount; of transfers about which nothing is decided, any that is not more.
 func (a *treasury) lostPayments(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, missing checkout.Crypto,
+	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, missing checkout.Crypto,
 ) ([]LostPayment, error) {
 	return collect[LostPayment](ctx, tx, lostPayment+`
 			AND x.currency = $3 AND (x.amount = $4::numeric OR t.status = 'live' AND x.amount < $4::numeric)
@@ -197,8 +197,8 @@ func (l *lostTransfer) confirm(ctx context.Context, tx pgx.Tx, o ThawOrder, cost
 		}
 	}
 	paid := l.transfer.Newest()
-	e := ending{l.treasury, l.transfer, checkout.Sighting{
-		State: checkout.SightingConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
+	e := ending{l.treasury, l.transfer, checkout.TransferSnapshot{
+		State: checkout.TransferStateConfirmed, TxHash: paid.TxHash, Height: o.Now.FinalHeight, Cost: cost}, o.Now, ""}
 	generation, err := e.write(ctx, tx, TransferConfirmed)
 	if err != nil {
 		return err

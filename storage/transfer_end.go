@@ -19,14 +19,14 @@ type PayoutSettlement struct {
 }
 
 // endings says for each final state of a sighting how the transfer and its payouts end.
-var endings = map[checkout.SightingState]struct {
+var endings = map[checkout.TransferState]struct {
 	status  TransferStatus
 	failure checkout.PayoutFailure // "" when it was paid
 }{
-	checkout.SightingConfirmed: {TransferConfirmed, ""},
-	checkout.SightingReverted:  {TransferReverted, checkout.PayoutInvalidAddress},
-	checkout.SightingDead:      {TransferDead, checkout.PayoutNetworkError},
-	checkout.SightingCanceled:  {TransferCanceled, checkout.PayoutNetworkError},
+	checkout.TransferStateConfirmed: {TransferConfirmed, ""},
+	checkout.TransferStateReverted:  {TransferReverted, checkout.PayoutInvalidAddress},
+	checkout.TransferStateDead:      {TransferDead, checkout.PayoutNetworkError},
+	checkout.TransferStateCanceled:  {TransferCanceled, checkout.PayoutNetworkError},
 }
 
 // MissingError says that the account has less than the ledger says, so a transfer may have paid although the
@@ -49,7 +49,7 @@ type BurntGas struct {
 // transfers that paid nothing cost: it is no sign of a payment, and is booked only when they end.
 // ended is false when the transfer had ended before, and when now is older than what the ledger knows.
 func (s *Store) EndTransfer(
-	ctx context.Context, t Transfer, seen checkout.Sighting, now checkout.AccountStanding, burnt ...BurntGas,
+	ctx context.Context, t Transfer, seen checkout.TransferSnapshot, now checkout.AccountSnapshot, burnt ...BurntGas,
 ) (failed []PayoutSettlement, ended bool, err error) {
 	end, final := endings[seen.State]
 	if !final {
@@ -88,8 +88,8 @@ func (s *Store) EndTransfer(
 type ending struct {
 	treasury
 	transfer Transfer
-	seen     checkout.Sighting
-	now      checkout.AccountStanding
+	seen     checkout.TransferSnapshot
+	now      checkout.AccountSnapshot
 	failure  checkout.PayoutFailure
 }
 
@@ -122,7 +122,7 @@ func (e ending) mayFail(ctx context.Context, tx pgx.Tx, all []BurntGas) (bool, e
 // unbooked returns what transfers have burnt that have not ended: the rest is in the ledger. It leaves out those
 // of the payouts in paid.
 func (a *treasury) unbooked(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, all []BurntGas, paid []string,
+	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, all []BurntGas, paid []string,
 ) (checkout.Purse, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -167,13 +167,13 @@ func (e ending) write(ctx context.Context, tx pgx.Tx, status TransferStatus) (ge
 func (e ending) book(ctx context.Context, tx pgx.Tx, generation int) error {
 	id := e.transfer.ID
 	switch e.seen.State {
-	case checkout.SightingDead:
+	case checkout.TransferStateDead:
 		return reverse(ctx, tx, id, entrySigned, 1, entryDead, generation)
-	case checkout.SightingReverted:
+	case checkout.TransferStateReverted:
 		if err := reverse(ctx, tx, id, entrySigned, 1, entryReverted, generation); err != nil {
 			return err
 		}
-	case checkout.SightingCanceled:
+	case checkout.TransferStateCanceled:
 		if err := reverse(ctx, tx, id, entrySigned, 1, entryCanceled, generation); err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (e ending) failPayout(ctx context.Context, tx pgx.Tx, ref checkout.Ref) (Pa
 		return got, err
 	}
 	p.Status, p.Failure, p.FailedAt, p.TxHash = checkout.PayoutFailed, e.failure, &p.Now, e.seen.TxHash
-	if e.seen.State == checkout.SightingCanceled {
+	if e.seen.State == checkout.TransferStateCanceled {
 		p.TxHash = "" // that transaction is none of the payout's
 	}
 	_, err = tx.Exec(ctx, `

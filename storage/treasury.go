@@ -39,7 +39,7 @@ const selectTreasury = `
 // OpenTreasury returns the row of an account. The first call makes it: its nonces begin with the
 // chain's next one, and its blocks after the chain's present one.
 func (s *Store) OpenTreasury(
-	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountStanding,
+	ctx context.Context, mode checkout.Mode, a checkout.TreasuryAccount, now checkout.AccountSnapshot,
 ) (TreasuryAccount, error) {
 	_, err := s.pool.Exec(ctx, `
 		INSERT INTO treasury_account (id, mode, network, chain_id, address, next_nonce, next_block,
@@ -153,7 +153,7 @@ const compareWithin = time.Minute
 
 // NoteCompared notes that the outflows up to the last final block are compared with the transfers, unless the chain
 // knows a nonce that no transfer has.
-func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountStanding) error {
+func (s *Store) NoteCompared(ctx context.Context, accountID string, now checkout.AccountSnapshot) error {
 	_, err := s.pool.Exec(ctx, `
 		UPDATE treasury_account SET compared_at = clock_timestamp() WHERE id = $1 AND next_nonce >= $2`,
 		accountID, now.NextNonce)
@@ -206,7 +206,7 @@ func requireCompared(ctx context.Context, tx pgx.Tx, payout checkout.Ref) error 
 // CheckNonce freezes the account when the chain knows a nonce that no transfer has. It returns the
 // reason, "" when there is none.
 func (s *Store) CheckNonce(
-	ctx context.Context, accountID string, now checkout.AccountStanding,
+	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (why string, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		a, err := lockTreasury(ctx, tx, accountID)

@@ -25,7 +25,7 @@ type BalanceCheck struct {
 // missing at the latest block and still at a later one. Balances that are older than what the ledger knows
 // say nothing, and the result is empty.
 func (s *Store) CompareBalances(
-	ctx context.Context, accountID string, now checkout.AccountStanding,
+	ctx context.Context, accountID string, now checkout.AccountSnapshot,
 ) (BalanceCheck, error) {
 	var got BalanceCheck
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -63,7 +63,7 @@ type comparison struct {
 }
 
 // atLatest compares the balances of the latest block.
-func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (comparison, error) {
+func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
 	var known bool
 	err := tx.QueryRow(ctx, `
 		SELECT $2 >= greatest($3, coalesce(max(proved), 0)) FROM transfer WHERE account_id = $1 AND proved IS NOT NULL`,
@@ -80,7 +80,7 @@ func (a *treasury) atLatest(ctx context.Context, tx pgx.Tx, now checkout.Account
 
 // atFinal compares the balances of the last final block. Of the live transfers, those that have a final
 // nonce may have taken something there, and no other.
-func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (comparison, error) {
+func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (comparison, error) {
 	known, err := a.knowsFinal(ctx, tx, now)
 	if err != nil || !known {
 		return comparison{}, err
@@ -93,7 +93,7 @@ func (a *treasury) atFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountS
 }
 
 // knowsFinal reports whether the ledger has nothing of the account that is later than the final block.
-func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountStanding) (known bool, err error) {
+func (a *treasury) knowsFinal(ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot) (known bool, err error) {
 	if now.FinalHeight < a.SeenHeight || now.FinalHeight+1 < a.NextBlock {
 		return false, nil
 	}
@@ -160,7 +160,7 @@ func (a *treasury) bookDifference(
 // noteShortage remembers the balances that were compared and the height of a first shortage. It freezes the
 // account when something is missing for good.
 func (a *treasury) noteShortage(
-	ctx context.Context, tx pgx.Tx, now checkout.AccountStanding, latest, final comparison,
+	ctx context.Context, tx pgx.Tx, now checkout.AccountSnapshot, latest, final comparison,
 ) (why string, err error) {
 	missing := final.short
 	if a.ShortHeight != nil && now.Height > *a.ShortHeight && len(missing) == 0 {
@@ -206,16 +206,16 @@ func (s *Store) NoteOutflows(
 		if err != nil || a.NextBlock != from || out.Next <= from {
 			return err
 		}
-		strange, err := a.unexplained(ctx, tx, out.All)
+		unexplained, err := a.unexplained(ctx, tx, out.All)
 		if err != nil {
 			return err
 		}
 		var taken []checkout.Crypto
-		for _, o := range strange {
+		for _, o := range unexplained {
 			taken = append(taken, o.Amount, o.Cost)
 		}
-		if len(strange) > 0 {
-			why = "no transfer explains " + strange[0].Name()
+		if len(unexplained) > 0 {
+			why = "no transfer explains " + unexplained[0].Name()
 			if err := a.freeze(ctx, tx, why); err != nil {
 				return err
 			}
@@ -252,13 +252,13 @@ func (a *treasury) unexplained(
 	for _, v := range versions {
 		known[v.TxHash] = v
 	}
-	var strange []checkout.Outflow
+	var unexplained []checkout.Outflow
 	for _, o := range all {
 		if v, there := known[o.TxHash]; !there || !v.explains(o) {
-			strange = append(strange, o)
+			unexplained = append(unexplained, o)
 		}
 	}
-	return strange, err
+	return unexplained, err
 }
 
 // knownVersion is what a signed version of ours pays.

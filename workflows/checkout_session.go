@@ -200,15 +200,15 @@ func (s *session) expire(ctx workflow.Context) (left time.Duration) {
 
 // carryOut starts the deliveries of a decision, then its payout if there is one.
 func (s *session) carryOut(ctx workflow.Context, decision activities.Settlement) error {
-	telling := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
-	if err := awaitStarts(ctx, telling); err != nil { // the customer's answer does not wait for this
+	started := startDeliveries(ctx, s.in.Owner, decision.EventType, decision.Deliveries)
+	if err := awaitStarts(ctx, started); err != nil { // the customer's answer does not wait for this
 		return err
 	}
 	if decision.PayoutID == "" {
 		return nil
 	}
 	in := PayoutInput{Ref: s.in.Owner.Ref(decision.PayoutID)}
-	return awaitStarts(ctx, sendPayout(ctx, in, len(telling) > 0))
+	return awaitStarts(ctx, sendPayout(ctx, in, len(started) > 0))
 }
 
 // close waits until the open messages are answered and ends the run.

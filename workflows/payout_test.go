@@ -115,9 +115,9 @@ func TestPayout_ThatIsDecidedMeanwhileIsNotHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	account, err := w.OpenTreasury(t.Context(), checkout.ModeLive,
-		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountStanding{})
+		checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, checkout.AccountSnapshot{})
 	require.NoError(t, err)
-	require.NoError(t, w.NoteCompared(t.Context(), account.ID, checkout.AccountStanding{}))
+	require.NoError(t, w.NoteCompared(t.Context(), account.ID, checkout.AccountSnapshot{}))
 	got, _ := w.runPayout(w.livePayout(), &awayTreasury{before: func(ref checkout.Ref) {
 		_, err := w.RefundPayout(context.Background(), ref)
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 // attempts, and so is a reset to any event. The exception is a run that continues as new: it
 // keeps the count of its attempts.
 //
-// Before each attempt, webhook.Standing.Decide decides on the row in PostgreSQL whether it may
+// Before each attempt, webhook.DeliverySnapshot.Decide decides on the row in PostgreSQL whether it may
 // be made. Signals: retry_now makes the next attempt at once; resume wakes a delivery that was
 // on hold.
 func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeliveryResult, error) {
@@ -30,33 +30,33 @@ func WebhookDelivery(ctx workflow.Context, in WebhookDeliveryInput) (WebhookDeli
 		}
 
 		sent, refused := d.send(ctx)
-		is, err := sent.DeliveryStanding, error(nil)
+		state, err := sent.DeliveryState, error(nil)
 		switch {
 		case isNotFound(refused):
 			return WebhookDeliveryResult{}, errWithoutRow
 		case refused != nil && ctx.Err() != nil: // canceled, perhaps while an attempt was failing
-			err = record(ctx, a.CancelDelivery, d.ref, &is)
-			return WebhookDeliveryResult{canceledUnlessDelivered(is.Status)}, err
+			err = record(ctx, a.CancelDelivery, d.ref, &state)
+			return WebhookDeliveryResult{canceledUnlessDelivered(state.Status)}, err
 		case refused != nil: // the row says whether this was the last attempt
-			err = record(ctx, a.FailDelivery, d.ref, &is)
+			err = record(ctx, a.FailDelivery, d.ref, &state)
 		case sent.Unrecorded != nil: // the receiver has the event, but PostgreSQL could not note it
 			accepted := activities.RecordAttemptInput{DeliveryInput: d.ref, Attempt: *sent.Unrecorded}
 			err = record(ctx, a.RecordAttempt, accepted, nil)
-		case is.Status == webhook.DeliveryPending:
+		case state.Status == webhook.DeliveryPending:
 			d.wait(ctx, sent)
 		}
 
 		switch {
 		case err != nil:
 			return WebhookDeliveryResult{}, err
-		case is.Status == webhook.DeliveryPending:
-			d.made = is.Made
-		case wasReset(ctx) && is.RunID != d.runID(ctx): // the row shows the end of the run before the reset
+		case state.Status == webhook.DeliveryPending:
+			d.made = state.Made
+		case wasReset(ctx) && state.RunID != d.runID(ctx): // the row shows the end of the run before the reset
 			d.made, d.scheduled = 0, false
-		case is.Status == webhook.DeliveryFailed && refused != nil:
+		case state.Status == webhook.DeliveryFailed && refused != nil:
 			return WebhookDeliveryResult{}, permanentlyFailed(ctx, refused)
 		default:
-			return WebhookDeliveryResult{is.Status}, nil
+			return WebhookDeliveryResult{state.Status}, nil
 		}
 	}
 }

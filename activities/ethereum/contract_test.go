@@ -37,14 +37,14 @@ var contract = map[string]func(*testing.T, *Chain){
 		require.Equal(t, checkout.PayoutInvalidAddress, why)
 	},
 	"the account's state is one of a block": func(t *testing.T, c *Chain) {
-		now, err := c.Standing(t.Context())
+		now, err := c.Snapshot(t.Context())
 		require.NoError(t, err)
 		require.Positive(t, now.Height)
 		require.LessOrEqual(t, now.FinalNonce, now.NextNonce)
 		require.Len(t, now.Balances, len(c.tokens)+1)
 	},
 	"outflows are read up to the final block": func(t *testing.T, c *Chain) {
-		now, err := c.Standing(t.Context())
+		now, err := c.Snapshot(t.Context())
 		require.NoError(t, err)
 		out, err := c.Outflows(t.Context(), now.Height-min(now.Height, 100), anyBlock)
 		require.NoError(t, err)

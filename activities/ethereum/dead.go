@@ -15,23 +15,23 @@ import (
 // dead is asked when the nonce is used up at finality and the node has no true receipt of a version.
 // That a node has no receipt proves nothing: it may have lost it. So dead looks for the block that
 // used up the nonce, and returns an error unless it finds that block without a version in it.
-func (w witness) dead(ctx context.Context) (checkout.Sighting, error) {
+func (w witness) dead(ctx context.Context) (checkout.TransferSnapshot, error) {
 	height, err := w.usedUp(ctx)
 	if err != nil {
-		return checkout.Sighting{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
+		return checkout.TransferSnapshot{}, fmt.Errorf("the nonce is used up by an unknown transaction: %w", err)
 	}
 	b, err := w.node.blockAt(ctx, height)
 	if err != nil {
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	}
 	for _, v := range w.versions {
 		if slices.Contains(b.Transactions, common.HexToHash(v.TxHash)) {
-			return checkout.Sighting{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
+			return checkout.TransferSnapshot{}, fmt.Errorf("%s: %w: it has no receipt of %s, which is in block %d",
 				w.node.name, ErrNotReady, v.TxHash, height)
 		}
 	}
-	return checkout.Sighting{
-		State: checkout.SightingDead, Height: height, BlockHash: b.Hash.Hex(),
+	return checkout.TransferSnapshot{
+		State: checkout.TransferStateDead, Height: height, BlockHash: b.Hash.Hex(),
 		Depth: uint64(w.view.head.Number) - height,
 	}, nil
 }

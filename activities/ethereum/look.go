@@ -48,29 +48,29 @@ type pooled struct {
 // final, and ErrNotReady when one of them is not ready.
 func (c *Chain) Look(
 	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.Sighting, error) {
+) (checkout.TransferSnapshot, error) {
 	s, err := c.look(ctx, nonce, versions)
 	if err != nil {
-		return checkout.Sighting{}, fmt.Errorf("ethereum: look at nonce %d: %w", nonce, err)
+		return checkout.TransferSnapshot{}, fmt.Errorf("ethereum: look at nonce %d: %w", nonce, err)
 	}
 	return s, nil
 }
 
 func (c *Chain) look(
 	ctx context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.Sighting, error) {
+) (checkout.TransferSnapshot, error) {
 	if len(versions) == 0 {
-		return checkout.Sighting{}, errors.New("there is no version to look for")
+		return checkout.TransferSnapshot{}, errors.New("there is no version to look for")
 	}
 	views, err := c.views(ctx)
 	if err != nil {
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	}
-	seen := make([]checkout.Sighting, len(c.nodes))
+	seen := make([]checkout.TransferSnapshot, len(c.nodes))
 	for i, n := range c.nodes {
 		w := witness{c, n, views[i], nonce, versions}
 		if seen[i], err = w.look(ctx); err != nil {
-			return checkout.Sighting{}, err
+			return checkout.TransferSnapshot{}, err
 		}
 	}
 	if len(seen) == 1 {
@@ -80,29 +80,29 @@ func (c *Chain) look(
 }
 
 // certainty orders the states. The final ones are equal.
-var certainty = map[checkout.SightingState]int{
-	checkout.SightingUnknown: 0, checkout.SightingPending: 1, checkout.SightingMined: 2,
-	checkout.SightingConfirmed: finally, checkout.SightingReverted: finally, checkout.SightingDead: finally,
-	checkout.SightingCanceled: finally,
+var certainty = map[checkout.TransferState]int{
+	checkout.TransferStateUnknown: 0, checkout.TransferStatePending: 1, checkout.TransferStateMined: 2,
+	checkout.TransferStateConfirmed: finally, checkout.TransferStateReverted: finally, checkout.TransferStateDead: finally,
+	checkout.TransferStateCanceled: finally,
 }
 
 const finally = 3
 
 // together returns what two nodes say together. When one of them is not so far, nothing is final yet.
-func together(a, b checkout.Sighting) (checkout.Sighting, error) {
+func together(a, b checkout.TransferSnapshot) (checkout.TransferSnapshot, error) {
 	low, high := a, b
 	if certainty[a.State] > certainty[b.State] {
 		low, high = b, a
 	}
 	switch {
-	case certainty[high.State] < finally && low.State == checkout.SightingMined && high.Depth < low.Depth:
+	case certainty[high.State] < finally && low.State == checkout.TransferStateMined && high.Depth < low.Depth:
 		return high, nil // both are mined: the one that is less deep
-	case certainty[high.State] < finally && low.State != checkout.SightingMined:
+	case certainty[high.State] < finally && low.State != checkout.TransferStateMined:
 		return high, nil
 	case certainty[low.State] < finally:
 		return low, nil
 	case low.State != high.State || low.TxHash != high.TxHash || low.BlockHash != high.BlockHash:
-		return checkout.Sighting{}, fmt.Errorf("%w: one says that the transfer is %s, the other says %s",
+		return checkout.TransferSnapshot{}, fmt.Errorf("%w: one says that the transfer is %s, the other says %s",
 			ErrWitnessesDisagree, low.State, high.State)
 	}
 	low.Depth = min(low.Depth, high.Depth)
@@ -120,7 +120,7 @@ type witness struct {
 }
 
 // look returns what the node says of the transfer.
-func (w witness) look(ctx context.Context) (checkout.Sighting, error) {
+func (w witness) look(ctx context.Context) (checkout.TransferSnapshot, error) {
 	var finalNonce, headNonce hexutil.Uint64
 	receipts, waits := make([]*receipt, len(w.versions)), make([]*pooled, len(w.versions))
 	questions := []question{w.nonceAt(w.view.final.at(), &finalNonce), w.nonceAt(w.view.head.at(), &headNonce)}
@@ -129,23 +129,23 @@ func (w witness) look(ctx context.Context) (checkout.Sighting, error) {
 			question{&waits[i], "eth_getTransactionByHash", []any{v.TxHash}})
 	}
 	if err := w.node.ask(ctx, questions...); err != nil {
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	}
 
 	if headNonce < finalNonce {
-		return checkout.Sighting{}, fmt.Errorf("%s contradicts itself: the nonce is %d at block %d and %d at block %d",
+		return checkout.TransferSnapshot{}, fmt.Errorf("%s contradicts itself: the nonce is %d at block %d and %d at block %d",
 			w.node.name, finalNonce, w.view.final.Number, headNonce, w.view.head.Number)
 	}
 
 	isFinal := uint64(finalNonce) > w.nonce
-	var mined []checkout.Sighting
+	var mined []checkout.TransferSnapshot
 	for i, r := range receipts {
 		if r == nil || uint64(headNonce) <= w.nonce { // with the nonce free, no receipt is true
 			continue
 		}
 		s, err := w.mined(ctx, *r, w.versions[i], isFinal)
 		if err != nil {
-			return checkout.Sighting{}, err
+			return checkout.TransferSnapshot{}, err
 		}
 		if s.State != "" {
 			mined = append(mined, s)
@@ -153,32 +153,32 @@ func (w witness) look(ctx context.Context) (checkout.Sighting, error) {
 	}
 	switch {
 	case len(mined) > 1:
-		return checkout.Sighting{}, fmt.Errorf("%s contradicts itself: it has two transactions of one nonce", w.node.name)
+		return checkout.TransferSnapshot{}, fmt.Errorf("%s contradicts itself: it has two transactions of one nonce", w.node.name)
 	case len(mined) == 1:
 		return mined[0], nil
 	case isFinal:
 		return w.dead(ctx)
 	case slices.ContainsFunc(waits, func(p *pooled) bool { return p != nil && p.BlockHash == nil }):
-		return checkout.Sighting{State: checkout.SightingPending}, nil
+		return checkout.TransferSnapshot{State: checkout.TransferStatePending}, nil
 	}
-	return checkout.Sighting{State: checkout.SightingUnknown}, nil
+	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, nil
 }
 
 // mined returns the state of a version with a receipt. The state is "" when the receipt is not true:
 // its block is not in the chain, does not hold the transaction, or left the account's nonce free.
 func (w witness) mined(
 	ctx context.Context, r receipt, v checkout.TransferVersion, isFinal bool,
-) (checkout.Sighting, error) {
+) (checkout.TransferSnapshot, error) {
 	hash := common.HexToHash(v.TxHash)
 	if r.TxHash != hash || r.Height > w.view.head.Number {
-		return checkout.Sighting{}, nil
+		return checkout.TransferSnapshot{}, nil
 	}
 	b, err := w.node.blockAt(ctx, uint64(r.Height))
 	if err != nil {
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	}
 	if b.Hash != r.BlockHash || !slices.Contains(b.Transactions, hash) {
-		return checkout.Sighting{}, nil
+		return checkout.TransferSnapshot{}, nil
 	}
 	var after hexutil.Uint64
 	q := w.nonceAt(b.at(), &after)
@@ -186,13 +186,13 @@ func (w witness) mined(
 	switch err := w.node.call(ctx, q.result, q.method, q.args...); {
 	case errors.As(err, &refused): // the node forgot the state of an old block; the final one's is known
 	case err != nil:
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	case uint64(after) <= w.nonce:
-		return checkout.Sighting{}, nil
+		return checkout.TransferSnapshot{}, nil
 	}
 
-	s := checkout.Sighting{
-		State: checkout.SightingMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
+	s := checkout.TransferSnapshot{
+		State: checkout.TransferStateMined, TxHash: v.TxHash, Height: uint64(b.Number), BlockHash: b.Hash.Hex(),
 		Depth: uint64(w.view.head.Number - b.Number),
 		Cost:  r.cost(),
 	}
@@ -203,16 +203,16 @@ func (w witness) mined(
 }
 
 // outcome says what a final receipt did: the destination received the amount, another one, or nothing.
-func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.SightingState, checkout.Crypto, error) {
+func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.TransferState, checkout.Crypto, error) {
 	nothing := checkout.Crypto{}
 	if v.Cancels {
-		return checkout.SightingCanceled, nothing, nil
+		return checkout.TransferStateCanceled, nothing, nil
 	}
 	if r.Status != 1 {
-		return checkout.SightingReverted, nothing, nil
+		return checkout.TransferStateReverted, nothing, nil
 	}
 	if v.Amount.Currency() == checkout.ETH {
-		return checkout.SightingConfirmed, v.Amount, nil
+		return checkout.TransferStateConfirmed, v.Amount, nil
 	}
 	token, ok := w.tokens[v.Amount.Currency()]
 	if !ok {
@@ -226,9 +226,9 @@ func (w witness) outcome(r receipt, v checkout.TransferVersion) (checkout.Sighti
 		}
 	}
 	if received.Sign() == 0 {
-		return checkout.SightingReverted, nothing, nil
+		return checkout.TransferStateReverted, nothing, nil
 	}
-	return checkout.SightingConfirmed, checkout.NewCrypto(received, v.Amount.Currency()), nil
+	return checkout.TransferStateConfirmed, checkout.NewCrypto(received, v.Amount.Currency()), nil
 }
 
 // A tokenTransfer is a token's log of a transfer. Its amount is in the token's smallest unit.

@@ -21,17 +21,17 @@ func TestPayout_IsPaidOnce(t *testing.T) {
 	c := r.open()
 	for nonce, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
 		v := r.signed(c, currency, "20", uint64(nonce))
-		require.Equal(t, checkout.Sighting{State: checkout.SightingUnknown}, r.sees(c, checkout.SightingUnknown, v))
+		require.Equal(t, checkout.TransferSnapshot{State: checkout.TransferStateUnknown}, r.sees(c, checkout.TransferStateUnknown, v))
 		require.NoError(t, c.Send(t.Context(), v))
 		_ = c.Send(t.Context(), v) // the node refuses it the second time; that decides nothing
-		r.sees(c, checkout.SightingPending, v)
+		r.sees(c, checkout.TransferStatePending, v)
 		r.mine(1)
-		require.Zero(t, r.sees(c, checkout.SightingMined, v).Depth)
+		require.Zero(t, r.sees(c, checkout.TransferStateMined, v).Depth)
 		_ = c.Send(t.Context(), v) // mined: refused with other words
 		r.mine(1)
-		require.Equal(t, uint64(1), r.sees(c, checkout.SightingMined, v).Depth)
+		require.Equal(t, uint64(1), r.sees(c, checkout.TransferStateMined, v).Depth)
 		r.mine(1)
-		s := r.sees(c, checkout.SightingConfirmed, v)
+		s := r.sees(c, checkout.TransferStateConfirmed, v)
 		require.Equal(t, v.TxHash, s.TxHash)
 		require.Equal(t, uint64(2), s.Depth)
 		require.NotEmpty(t, s.BlockHash)
@@ -50,16 +50,16 @@ func TestLook_CountsConfirmationsWhenToldSo(t *testing.T) {
 	v := r.signed(c, checkout.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(4)
-	r.sees(c, checkout.SightingMined, v)
+	r.sees(c, checkout.TransferStateMined, v)
 	r.mine(1) // the fifth, with its own
-	require.Equal(t, uint64(4), r.sees(c, checkout.SightingConfirmed, v).Depth)
+	require.Equal(t, uint64(4), r.sees(c, checkout.TransferStateConfirmed, v).Depth)
 	one := r.open(func(o *Options) { o.Confirmations = "1" })
 	next := r.signed(one, checkout.USDC, "20", 1)
 	require.NoError(t, one.Send(t.Context(), next))
 	r.mine(1)
-	r.sees(one, checkout.SightingConfirmed, next)
+	r.sees(one, checkout.TransferStateConfirmed, next)
 	far := r.open(func(o *Options) { o.Confirmations = "1000" })
-	r.sees(far, checkout.SightingMined, v)
+	r.sees(far, checkout.TransferStateMined, v)
 }
 
 // TestLook_ADroppedTransactionIsUnknownAndSentAgain: the same bytes.
@@ -70,10 +70,10 @@ func TestLook_ADroppedTransactionIsUnknownAndSentAgain(t *testing.T) {
 	v := r.signed(c, checkout.USDT, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	require.NoError(t, r.anvil.Drop(t.Context(), v.TxHash))
-	r.sees(c, checkout.SightingUnknown, v)
+	r.sees(c, checkout.TransferStateUnknown, v)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.SightingConfirmed, v)
+	r.sees(c, checkout.TransferStateConfirmed, v)
 	require.Equal(t, v.Amount.String(), r.has(checkout.USDT, v.Destination))
 }
 
@@ -88,15 +88,15 @@ func TestLook_ABaseFeeThatJumpsIsOvertaken(t *testing.T) {
 	require.NoError(t, r.anvil.SetBaseFee(t.Context(), 20*gwei))
 	r.mine(1)
 	// anvil throws it out of its pool and refuses it; geth keeps it.
-	r.sees(c, checkout.SightingUnknown, first)
+	r.sees(c, checkout.TransferStateUnknown, first)
 	require.Error(t, c.Send(t.Context(), first))
 
 	second := r.bumped(c, first)
 	require.NotEqual(t, first.TxHash, second.TxHash)
 	require.NoError(t, c.Send(t.Context(), second))
-	r.sees(c, checkout.SightingPending, first, second)
+	r.sees(c, checkout.TransferStatePending, first, second)
 	r.mine(3)
-	s := r.sees(c, checkout.SightingConfirmed, first, second)
+	s := r.sees(c, checkout.TransferStateConfirmed, first, second)
 	require.Equal(t, second.TxHash, s.TxHash)
 	require.Equal(t, second.Amount.String(), r.has(checkout.USDC, first.Destination))
 	_ = c.Send(t.Context(), first)
@@ -113,15 +113,15 @@ func TestLook_AfterAReorganizationTheSameBytesArePaid(t *testing.T) {
 	v := r.signed(c, checkout.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	before := r.sees(c, checkout.SightingMined, v)
+	before := r.sees(c, checkout.TransferStateMined, v)
 	require.Equal(t, uint64(2), before.Depth)
 	require.NoError(t, r.anvil.Reorg(t.Context(), 3))
-	require.Equal(t, checkout.SightingUnknown, r.sees(c, checkout.SightingUnknown, v).State)
+	require.Equal(t, checkout.TransferStateUnknown, r.sees(c, checkout.TransferStateUnknown, v).State)
 	require.Equal(t, "0.000000", r.has(checkout.USDC, v.Destination))
 
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(9)
-	after := r.sees(c, checkout.SightingConfirmed, v)
+	after := r.sees(c, checkout.TransferStateConfirmed, v)
 	require.NotEqual(t, before.BlockHash, after.BlockHash)
 	require.Equal(t, v.Amount.String(), r.has(checkout.USDC, v.Destination))
 }
@@ -136,7 +136,7 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 	paid := r.signed(c, checkout.USDC, "20", 0)
 	require.NoError(t, c.Send(t.Context(), paid))
 	r.mine(5)
-	r.sees(c, checkout.SightingConfirmed, paid)
+	r.sees(c, checkout.TransferStateConfirmed, paid)
 	var truth json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
 
@@ -156,16 +156,16 @@ func TestLook_DoesNotBelieveAReceiptAlone(t *testing.T) {
 		}
 	}
 	p.tell(shown(nil))
-	r.sees(c, checkout.SightingUnknown, v)
+	r.sees(c, checkout.TransferStateUnknown, v)
 	p.tell(shown(map[string]any{"transactions": []string{paid.TxHash, v.TxHash}})) // its block too
-	r.sees(c, checkout.SightingUnknown, v)
+	r.sees(c, checkout.TransferStateUnknown, v)
 
 	// Somebody else's transaction takes the nonce: then only the block and the state after it say so.
 	r.use(common.HexToAddress(r.payee()), 1)
 	r.mine(3)
-	r.sees(c, checkout.SightingDead, v)
+	r.sees(c, checkout.TransferStateDead, v)
 	p.tell(shown(nil))
-	r.sees(c, checkout.SightingDead, v)
+	r.sees(c, checkout.TransferStateDead, v)
 }
 
 // TestLook_EveryPartOfAReceiptMustFitTheChain: each case is a node that is wrong in one answer.
@@ -184,9 +184,9 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	other := r.blockAt(height + 1)
 	waiting := r.signed(c, checkout.USDC, "20", 2)
 	r.mine(2)
-	r.sees(c, checkout.SightingConfirmed, paid)
-	r.sees(c, checkout.SightingDead, dead)
-	r.sees(c, checkout.SightingUnknown, waiting)
+	r.sees(c, checkout.TransferStateConfirmed, paid)
+	r.sees(c, checkout.TransferStateDead, dead)
+	r.sees(c, checkout.TransferStateUnknown, waiting)
 	var truth json.RawMessage
 	require.NoError(t, r.anvil.Call(t.Context(), &truth, "eth_getTransactionReceipt", paid.TxHash))
 	receiptOf := func(v checkout.TransferVersion, b block) lie {
@@ -210,7 +210,7 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	require.Equal(t, other.Hash, final.Hash)
 
 	p.tell(receiptOf(dead, other)) // the block is true, and the nonce after it, but it does not hold the transaction
-	r.sees(c, checkout.SightingDead, dead)
+	r.sees(c, checkout.TransferStateDead, dead)
 	p.tell(receiptOf(paid, block{Number: other.Number - 1, Hash: common.HexToHash("0xf0")})) // the block is of a fork
 	_, err := c.Look(t.Context(), 0, []checkout.TransferVersion{paid})
 	require.ErrorContains(t, err, "it has no receipt")
@@ -219,7 +219,7 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	require.ErrorContains(t, err, "it has no receipt")
 
 	p.tell(nonceAfter(final, "0x0", honest)) // the final nonce is not above the transfer's
-	r.sees(c, checkout.SightingMined, paid)
+	r.sees(c, checkout.TransferStateMined, paid)
 	p.tell(nonceAfter(final, "0x9", honest)) // the final nonce is above that of the head
 	_, err = c.Look(t.Context(), 2, []checkout.TransferVersion{waiting})
 	require.ErrorContains(t, err, "contradicts itself")
@@ -231,7 +231,7 @@ func TestLook_EveryPartOfAReceiptMustFitTheChain(t *testing.T) {
 	head := r.height()
 	// The final nonce is above, but the transaction's block is not final.
 	p.tell(nonceAfter(r.blockAt(head-2), "0x9", nonceAfter(r.blockAt(head), "0x9", honest)))
-	r.sees(c, checkout.SightingMined, next)
+	r.sees(c, checkout.TransferStateMined, next)
 }
 
 func (r *rig) blockAt(height uint64) block {
@@ -296,21 +296,21 @@ func TestLook_SomebodyElseUsedTheKey(t *testing.T) {
 	v := r.signed(c, checkout.USDC, "20", 0)
 	thief := common.HexToAddress("0x7417e50000000000000000000000000000000001")
 	hash := r.use(thief, 1_000_000_000_000_000_000)
-	standing, err := c.Standing(t.Context())
+	standing, err := c.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), standing.NextNonce, "it waits in the pool, and is seen")
 	require.Zero(t, standing.FinalNonce)
 	r.mine(1)
 	height := r.height()
 	require.Error(t, c.Send(t.Context(), v))
-	r.sees(c, checkout.SightingUnknown, v)
+	r.sees(c, checkout.TransferStateUnknown, v)
 	r.mine(2)
-	s := r.sees(c, checkout.SightingDead, v)
+	s := r.sees(c, checkout.TransferStateDead, v)
 	require.Equal(t, height, s.Height)
 	require.Empty(t, s.TxHash)
 	require.False(t, s.Received.Known())
 
-	standing, err = c.Standing(t.Context())
+	standing, err = c.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), standing.FinalNonce)
 	require.Equal(t, "1000000.000000", standing.Balances[checkout.USDC].String())
@@ -334,9 +334,9 @@ func TestLook_ARevertedTransferIsFinalOnlyAtFinality(t *testing.T) {
 	r.invoke("USDC", r.market.USDC, "pause", true)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(1)
-	r.sees(c, checkout.SightingMined, v)
+	r.sees(c, checkout.TransferStateMined, v)
 	r.mine(2)
-	s := r.sees(c, checkout.SightingReverted, v)
+	s := r.sees(c, checkout.TransferStateReverted, v)
 	require.Equal(t, v.TxHash, s.TxHash)
 	require.False(t, s.Received.Known())
 	require.NotEmpty(t, s.Cost)
@@ -353,7 +353,7 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 	r.invoke("USDT", r.market.USDT, "setParams", big.NewInt(100), big.NewInt(50_000000)) // 1 % to 0xfee
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	s := r.sees(c, checkout.SightingConfirmed, v)
+	s := r.sees(c, checkout.TransferStateConfirmed, v)
 	require.Equal(t, r.has(checkout.USDT, v.Destination), s.Received.String())
 	require.NotEqual(t, v.Amount, s.Received)
 
@@ -363,7 +363,7 @@ func TestLook_TheLogSaysWhatWasReceived(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.SightingReverted, v)
+	r.sees(c, checkout.TransferStateReverted, v)
 }
 
 // TestLook_TwoNodesMustAgree: what is final for one only is not final.
@@ -378,7 +378,7 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 	r.mine(1)
 	height := r.height()
 	r.mine(2)
-	r.sees(c, checkout.SightingConfirmed, v)
+	r.sees(c, checkout.TransferStateConfirmed, v)
 
 	lags := func(method string, args []json.RawMessage, _ json.RawMessage) any { // its final block is older
 		if method == "eth_getBlockByNumber" && string(args[0]) == `"finalized"` {
@@ -389,7 +389,7 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 		return nil
 	}
 	p.tell(lags)
-	r.sees(c, checkout.SightingMined, v)
+	r.sees(c, checkout.TransferStateMined, v)
 
 	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any { // it says reverted
 		if method == "eth_getTransactionReceipt" {
@@ -410,10 +410,10 @@ func TestLook_TwoNodesMustAgree(t *testing.T) {
 
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	sight := func(state checkout.SightingState, depth uint64) checkout.Sighting {
-		return checkout.Sighting{State: state, Depth: depth}
+	sight := func(state checkout.TransferState, depth uint64) checkout.TransferSnapshot {
+		return checkout.TransferSnapshot{State: state, Depth: depth}
 	}
-	for _, test := range []struct{ a, b, want checkout.Sighting }{
+	for _, test := range []struct{ a, b, want checkout.TransferSnapshot }{
 		{sight("unknown", 0), sight("pending", 0), sight("pending", 0)},
 		{sight("unknown", 0), sight("mined", 3), sight("mined", 3)},
 		{sight("mined", 3), sight("mined", 2), sight("mined", 2)},
@@ -421,11 +421,11 @@ func TestTogether(t *testing.T) {
 		{sight("confirmed", 3), sight("unknown", 0), sight("unknown", 0)},
 		{sight("dead", 3), sight("pending", 0), sight("pending", 0)},
 		{sight("dead", 3), sight("dead", 2), sight("dead", 2)},
-		{sight("confirmed", 3), sight("dead", 3), checkout.Sighting{}},
+		{sight("confirmed", 3), sight("dead", 3), checkout.TransferSnapshot{}},
 	} {
-		for _, got := range []func() (checkout.Sighting, error){
-			func() (checkout.Sighting, error) { return together(test.a, test.b) },
-			func() (checkout.Sighting, error) { return together(test.b, test.a) },
+		for _, got := range []func() (checkout.TransferSnapshot, error){
+			func() (checkout.TransferSnapshot, error) { return together(test.a, test.b) },
+			func() (checkout.TransferSnapshot, error) { return together(test.b, test.a) },
 		} {
 			s, err := got()
 			require.Equal(t, test.want, s)

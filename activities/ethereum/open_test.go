@@ -122,7 +122,7 @@ func TestOpen_WaitsForANodeThatIsNotReady(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = opened.Plan(t.Context(), request(checkout.USDC, r.payee(), "100"))
 		require.ErrorContains(t, err, want)
-		_, err = opened.Standing(t.Context())
+		_, err = opened.Snapshot(t.Context())
 		require.ErrorContains(t, err, want)
 		_, err = opened.Outflows(t.Context(), 0, anyBlock)
 		require.ErrorContains(t, err, want)
@@ -151,7 +151,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 	require.ErrorContains(t, err, "their first blocks differ")
 
 	fork.tell(elsewhere(`"finalized"`))
-	_, err = opened.Standing(t.Context())
+	_, err = opened.Snapshot(t.Context())
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 	require.ErrorContains(t, err, "their final blocks at height")
 
@@ -162,7 +162,7 @@ func TestOpen_RefusesNodesOnDifferentChains(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = opened.Standing(t.Context())
+	_, err = opened.Snapshot(t.Context())
 	require.ErrorIs(t, err, ErrWitnessesDisagree)
 }
 

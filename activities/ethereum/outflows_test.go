@@ -30,7 +30,7 @@ func TestOutflows_AreAllThatLeavesTheAccount(t *testing.T) {
 		require.NoError(t, c.Send(t.Context(), v))
 		r.mine(7)
 		want = append(want, checkout.Outflow{TxHash: v.TxHash, Nonce: uint64(nonce),
-			Destination: v.Destination, Amount: v.Amount, Cost: r.sees(c, checkout.SightingConfirmed, v).Cost,
+			Destination: v.Destination, Amount: v.Amount, Cost: r.sees(c, checkout.TransferStateConfirmed, v).Cost,
 			Height: from + uint64(nonce)*7})
 	}
 	approve := encodeCall("approve(address,uint256)", r.anvil.Accounts[0], big.NewInt(5))
@@ -198,7 +198,7 @@ func TestOutflows_ShowAnotherUseOfTheKey(t *testing.T) {
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.Outflow{{Nonce: 0, Amount: checkout.MustCrypto("0", checkout.ETH), Height: height}}, out.All)
-	r.sees(c, checkout.SightingDead, v)
+	r.sees(c, checkout.TransferStateDead, v)
 }
 
 // TestOutflows_ARevertedTransactionMovedNothing: the nonce is used up, the ether is there but for the fee.
@@ -216,7 +216,7 @@ func TestOutflows_ARevertedTransactionMovedNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	seen := r.sees(c, checkout.SightingReverted, v)
+	seen := r.sees(c, checkout.TransferStateReverted, v)
 	out, err := c.Outflows(t.Context(), 0, anyBlock)
 	require.NoError(t, err)
 	require.Equal(t, []checkout.Outflow{{TxHash: v.TxHash, Destination: refuser.Hex(),

@@ -137,7 +137,7 @@ func (r *rig) bumped(c *Chain, last checkout.TransferVersion) checkout.TransferV
 }
 
 // sees requires that the transfer is in a state.
-func (r *rig) sees(c *Chain, want checkout.SightingState, versions ...checkout.TransferVersion) checkout.Sighting {
+func (r *rig) sees(c *Chain, want checkout.TransferState, versions ...checkout.TransferVersion) checkout.TransferSnapshot {
 	r.Helper()
 	got, err := c.Look(r.Context(), versions[0].Nonce, versions)
 	require.NoError(r, err)

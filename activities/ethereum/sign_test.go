@@ -182,7 +182,7 @@ func TestRemoteSigner_SignsOverJSONRPC(t *testing.T) {
 	v := r.signed(c, checkout.USDC, "100", 0)
 	require.NoError(t, c.Send(t.Context(), v))
 	r.mine(3)
-	r.sees(c, checkout.SightingConfirmed, v)
+	r.sees(c, checkout.TransferStateConfirmed, v)
 
 	p.tell(func(method string, _ []json.RawMessage, truth json.RawMessage) any {
 		if method == "eth_signTransaction" {

@@ -50,7 +50,7 @@ type chainlink struct {
 func newChainlink(o Options) *chainlink {
 	c := &chainlink{chain: o.Chain, now: o.Now, feeds: map[pair]string{}, heartbeats: map[pair]time.Duration{},
 		sure: map[pair]bool{}}
-	for _, of := range offers {
+	for _, of := range listings {
 		if address := o.Feeds[of.String()]; address != "" && of.heartbeat > 0 {
 			c.feeds[of.pair], c.heartbeats[of.pair] = address, of.heartbeat
 			c.offered = append(c.offered, of.pair)

@@ -20,7 +20,7 @@ type coinbase struct {
 
 func newCoinbase(o Options) *coinbase {
 	c := &coinbase{ticker: newTicker(o.CoinbaseURL), age: o.MaxAge, now: o.Now, products: map[pair]string{}}
-	for _, of := range offers {
+	for _, of := range listings {
 		if of.coinbase != "" {
 			c.products[of.pair] = of.coinbase
 			c.offered = append(c.offered, of.pair)

@@ -25,7 +25,7 @@ type kraken struct {
 func newKraken(o Options) *kraken {
 	k := &kraken{ticker: newTicker(o.KrakenURL), age: o.MaxAge, now: o.Now}
 	var names []string
-	for _, of := range offers {
+	for _, of := range listings {
 		if of.kraken != "" {
 			k.offered = append(k.offered, of.pair)
 			names = append(names, of.kraken)
@@ -72,7 +72,7 @@ func parseKraken(offered []pair, body []byte, asked time.Time) map[pair]reading 
 		return readAll(offered, krakenError(answer.Error[0]))
 	}
 	got := readAll(offered, errNotAnswered)
-	for _, of := range offers {
+	for _, of := range listings {
 		if raw, ok := answer.Result[of.krakenKey]; ok && of.kraken != "" {
 			p, err := parseKrakenBook(of.pair, raw, asked)
 			got[of.pair] = reading{p, err}

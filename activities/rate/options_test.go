@@ -68,9 +68,9 @@ func TestNew_TakesSourcesOnThisComputerWithoutTLS(t *testing.T) {
 func TestOffers_AreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, of := range offers {
-		require.Contains(t, worth, of.base)
-		require.Contains(t, worth, of.quote)
+	for _, of := range listings {
+		require.Contains(t, usdBounds, of.base)
+		require.Contains(t, usdBounds, of.quote)
 		require.Equal(t, of.kraken == "", of.krakenKey == "")
 		for _, name := range []string{of.String(), of.krakenKey, of.coinbase} {
 			require.False(t, name != "" && seen[name], name)

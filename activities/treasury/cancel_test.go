@@ -48,7 +48,7 @@ func (f onAnvil) requirePaidOnce(t *testing.T, ref checkout.Ref) {
 	require.Equal(t, p.Amount.Units().String(), f.received(t))
 	books := f.ledger(t)
 	require.Equal(t, []string{"0", "0"}, []string{books["transit USDC"], books["merchant:payable EUR"]})
-	now, err := f.node.Standing(t.Context())
+	now, err := f.node.Snapshot(t.Context())
 	require.NoError(t, err)
 	for _, currency := range []checkout.PayoutCurrency{checkout.USDC, checkout.ETH} {
 		require.Equal(t, now.Balances[currency].Units().String(), books["wallet "+string(currency)])

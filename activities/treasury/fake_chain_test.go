@@ -35,7 +35,7 @@ type fakeChain struct {
 	signErr  error           // the signer's
 	planErr  error           // of Plan
 	refuse   error           // of Send, which does nothing then
-	lies     func(seen checkout.Sighting, newest checkout.TransferVersion) checkout.Sighting
+	lies     func(seen checkout.TransferSnapshot, newest checkout.TransferVersion) checkout.TransferSnapshot
 	forge    func(v *checkout.TransferVersion) // what the signer changes
 	onSend   func(hash string)                 // before a transaction enters the pool
 	tick     chan struct{}                     // gets a value now and then
@@ -45,8 +45,8 @@ type fakeChain struct {
 	final    int    // height of the last final block
 	blocks   []fakeBlock
 	pool     map[uint64]fakeTx
-	orphaned map[string]checkout.Sighting // receipts of blocks that are gone
-	earlier  []checkout.AccountStanding
+	orphaned map[string]checkout.TransferSnapshot // receipts of blocks that are gone
+	earlier  []checkout.AccountSnapshot
 	count    fakeCount
 }
 
@@ -105,7 +105,7 @@ func newFakeChain(seed uint64, balances map[checkout.PayoutCurrency]string) *fak
 	c := &fakeChain{
 		random: rand.New(rand.NewPCG(seed, 1)), finality: 3, atOnce: 200, base: 10, start: 7, address: "0xTreasury",
 		invalid: map[string]bool{}, listed: map[string]bool{}, reverts: map[string]bool{}, tick: make(chan struct{}, 1),
-		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.Sighting{},
+		funded: map[string]*big.Int{}, pool: map[uint64]fakeTx{}, orphaned: map[string]checkout.TransferSnapshot{},
 		blocks: []fakeBlock{{hash: "genesis", nonce: 7, balances: map[string]*big.Int{}}},
 	}
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC, checkout.USDT} {
@@ -222,14 +222,14 @@ func (c *fakeChain) undo(n int) {
 	c.earlier = nil
 }
 
-func (c *fakeChain) sighting(r fakeReceipt, height int) checkout.Sighting {
-	s := checkout.Sighting{State: checkout.SightingMined, TxHash: r.hash(), Height: uint64(height),
+func (c *fakeChain) sighting(r fakeReceipt, height int) checkout.TransferSnapshot {
+	s := checkout.TransferSnapshot{State: checkout.TransferStateMined, TxHash: r.hash(), Height: uint64(height),
 		BlockHash: c.blocks[height].hash, Depth: uint64(len(c.blocks) - 1 - height),
 		Cost: checkout.NewCrypto(r.cost, checkout.ETH)}
 	if height <= c.final {
-		s.State = checkout.SightingConfirmed
+		s.State = checkout.TransferStateConfirmed
 		if !r.ok {
-			s.State = checkout.SightingReverted
+			s.State = checkout.TransferStateReverted
 		}
 	}
 	return s
@@ -424,11 +424,11 @@ func (c *fakeChain) accept(raw []byte) error {
 
 func (c *fakeChain) Look(
 	_ context.Context, nonce uint64, versions []checkout.TransferVersion,
-) (checkout.Sighting, error) {
+) (checkout.TransferSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.Sighting{}, err
+		return checkout.TransferSnapshot{}, err
 	}
 	seen := c.look(nonce, versions)
 	if c.lies != nil {
@@ -444,7 +444,7 @@ func (c *fakeChain) Look(
 	return seen, nil
 }
 
-func (c *fakeChain) look(nonce uint64, versions []checkout.TransferVersion) checkout.Sighting {
+func (c *fakeChain) look(nonce uint64, versions []checkout.TransferVersion) checkout.TransferSnapshot {
 	ours := func(hash string) bool {
 		return slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == hash })
 	}
@@ -453,48 +453,48 @@ func (c *fakeChain) look(nonce uint64, versions []checkout.TransferVersion) chec
 			if r.Nonce == nonce && ours(r.hash()) {
 				s := c.sighting(r, height)
 				cancels := slices.ContainsFunc(versions, func(v checkout.TransferVersion) bool { return v.TxHash == r.hash() && v.Cancels })
-				if cancels && s.State == checkout.SightingConfirmed {
-					s.State = checkout.SightingCanceled
+				if cancels && s.State == checkout.TransferStateConfirmed {
+					s.State = checkout.TransferStateCanceled
 				}
 				return s
 			}
 		}
 	}
 	if nonce < c.blocks[c.final].nonce {
-		return checkout.Sighting{State: checkout.SightingDead}
+		return checkout.TransferSnapshot{State: checkout.TransferStateDead}
 	}
 	if tx, there := c.pool[nonce]; there && ours(tx.hash()) {
-		return checkout.Sighting{State: checkout.SightingPending}
+		return checkout.TransferSnapshot{State: checkout.TransferStatePending}
 	}
-	return checkout.Sighting{State: checkout.SightingUnknown}
+	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}
 }
 
 // lie shows the receipt of a block that is gone, or forgets what it knows.
-func (c *fakeChain) lie(seen checkout.Sighting, versions []checkout.TransferVersion) checkout.Sighting {
+func (c *fakeChain) lie(seen checkout.TransferSnapshot, versions []checkout.TransferVersion) checkout.TransferSnapshot {
 	c.count.lies++
-	if seen.State == checkout.SightingConfirmed {
-		return checkout.Sighting{State: checkout.SightingDead}
+	if seen.State == checkout.TransferStateConfirmed {
+		return checkout.TransferSnapshot{State: checkout.TransferStateDead}
 	}
 	for _, v := range versions {
-		if receipt, there := c.orphaned[v.TxHash]; there && seen.State != checkout.SightingMined &&
-			seen.State != checkout.SightingReverted {
-			receipt.State = checkout.SightingConfirmed
+		if receipt, there := c.orphaned[v.TxHash]; there && seen.State != checkout.TransferStateMined &&
+			seen.State != checkout.TransferStateReverted {
+			receipt.State = checkout.TransferStateConfirmed
 			return receipt
 		}
 	}
-	if seen.State == checkout.SightingReverted {
+	if seen.State == checkout.TransferStateReverted {
 		return seen
 	}
-	return checkout.Sighting{State: checkout.SightingUnknown}
+	return checkout.TransferSnapshot{State: checkout.TransferStateUnknown}
 }
 
-func (c *fakeChain) Standing(context.Context) (checkout.AccountStanding, error) {
+func (c *fakeChain) Snapshot(context.Context) (checkout.AccountSnapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.step(); err != nil {
-		return checkout.AccountStanding{}, err
+		return checkout.AccountSnapshot{}, err
 	}
-	now := checkout.AccountStanding{NextNonce: c.tip().nonce, FinalNonce: c.blocks[c.final].nonce,
+	now := checkout.AccountSnapshot{NextNonce: c.tip().nonce, FinalNonce: c.blocks[c.final].nonce,
 		Balances: c.tip().purse(), Height: uint64(len(c.blocks) - 1),
 		FinalBalances: c.blocks[c.final].purse(), FinalHeight: uint64(c.final)}
 	for c.pool[now.NextNonce].To != "" {

@@ -135,7 +135,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, f.Store.Freeze(t.Context(), accounts[0].ID, "a drill"))
 		},
-		"a signature that sees a strange nonce": func(t *testing.T, f fixture) {
+		"a signature that sees a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
 			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
 			got, err := f.Transfer(t.Context(), f.usdc(t))
@@ -149,7 +149,7 @@ func TestFreeze_EveryKindStopsRefunds(t *testing.T) {
 			f.chain.mine(1)
 			f.sync(t)
 		},
-		"a strange nonce": func(t *testing.T, f fixture) {
+		"a unexplained nonce": func(t *testing.T, f fixture) {
 			t.Helper()
 			f.exec(t, `UPDATE treasury_account SET next_nonce = next_nonce - 1`)
 			f.sync(t)

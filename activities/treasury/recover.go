@@ -54,11 +54,11 @@ func (t *Treasury) Recover(ctx context.Context, o RecoveryOrder) (RecoveryReport
 		return report, storage.ErrNotFrozen
 	}
 	r := recovery{Treasury: t, RecoveryOrder: o, chain: chain, account: account}
-	strange, err := r.read(ctx, &report)
+	unexplained, err := r.read(ctx, &report)
 	if err != nil {
 		return report, err
 	}
-	for _, outflow := range strange {
+	for _, outflow := range unexplained {
 		f := finding{Recovery: Recovery{Outflow: outflow}}
 		if err := r.match(ctx, &f); err != nil {
 			return report, err
@@ -100,8 +100,8 @@ type finding struct {
 }
 
 // read returns the final outflows that no transfer explains, oldest first.
-func (r *recovery) read(ctx context.Context, report *RecoveryReport) (strange []checkout.Outflow, err error) {
-	now, err := r.chain.Standing(ctx)
+func (r *recovery) read(ctx context.Context, report *RecoveryReport) (unexplained []checkout.Outflow, err error) {
+	now, err := r.chain.Snapshot(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the account: %w", err)
 	}
@@ -119,9 +119,9 @@ func (r *recovery) read(ctx context.Context, report *RecoveryReport) (strange []
 			return nil, fmt.Errorf("read the outflows: %w", err)
 		}
 		more, err := r.Store.Unexplained(ctx, r.account.ID, out.All)
-		strange = append(strange, more...)
+		unexplained = append(unexplained, more...)
 		if err != nil || out.Next <= report.Next {
-			return strange, err
+			return unexplained, err
 		}
 		report.Next = out.Next
 	}

@@ -62,7 +62,7 @@ func (f onAnvil) recover(t *testing.T, chosen map[string]string) treasury.Recove
 // requireChain compares the wallets of the ledger with the chain, and requires that nothing is on its way.
 func (f onAnvil) requireChain(t *testing.T) map[string]string {
 	t.Helper()
-	now, err := f.node.Standing(t.Context())
+	now, err := f.node.Snapshot(t.Context())
 	require.NoError(t, err)
 	books := f.ledger(t)
 	for _, currency := range []checkout.PayoutCurrency{checkout.ETH, checkout.USDC} {

@@ -69,7 +69,7 @@ func (t *Treasury) Sync(ctx context.Context) (SyncReport, error) {
 type round struct {
 	*Treasury
 	chain   checkout.Chain
-	now     checkout.AccountStanding
+	now     checkout.AccountSnapshot
 	account storage.TreasuryAccount
 	report  AccountReport
 }
@@ -100,7 +100,7 @@ func (t *Treasury) Compare(ctx context.Context) error {
 }
 
 func (r *round) open(ctx context.Context) (err error) {
-	if r.now, err = r.chain.Standing(ctx); err != nil {
+	if r.now, err = r.chain.Snapshot(ctx); err != nil {
 		return fmt.Errorf("read the account: %w", err)
 	}
 	r.account, err = r.Store.OpenTreasury(ctx, r.Mode, r.chain.Account(), r.now)
@@ -113,11 +113,11 @@ func (r *round) checkNonce(ctx context.Context) error {
 		return nil // the row's nonce only grows
 	}
 	why, err := r.Store.CheckNonce(ctx, r.account.ID, r.now)
-	r.froze(why)
+	r.noteFreeze(why)
 	return err
 }
 
-func (r *round) froze(why string) {
+func (r *round) noteFreeze(why string) {
 	if why != "" {
 		r.report.Frozen = why
 		r.alarm("the account is frozen: %s", why)
@@ -140,7 +140,7 @@ func (r *round) checkOutflows(ctx context.Context) error {
 			return fmt.Errorf("read the outflows: %w", err)
 		}
 		why, err := r.Store.NoteOutflows(ctx, r.account.ID, from, out)
-		r.froze(why)
+		r.noteFreeze(why)
 		if err != nil {
 			return err
 		}
@@ -179,9 +179,9 @@ func (r *round) reopen(ctx context.Context) error {
 	return nil
 }
 
-func final(s checkout.SightingState) bool {
-	return s == checkout.SightingConfirmed || s == checkout.SightingReverted || s == checkout.SightingDead ||
-		s == checkout.SightingCanceled
+func final(s checkout.TransferState) bool {
+	return s == checkout.TransferStateConfirmed || s == checkout.TransferStateReverted || s == checkout.TransferStateDead ||
+		s == checkout.TransferStateCanceled
 }
 
 // follow looks at every live transfer. Nonces have an order, so the first one that is in no block
@@ -194,7 +194,7 @@ func (r *round) follow(ctx context.Context) error {
 	r.report.Live = len(live)
 	var (
 		faults []error
-		ended  []sighted
+		ended  []finalTransfer
 	)
 	blocked := false
 	for _, transfer := range live {
@@ -206,8 +206,8 @@ func (r *round) follow(ctx context.Context) error {
 		}
 		switch {
 		case final(seen.State):
-			ended = append(ended, sighted{transfer, seen})
-		case seen.State != checkout.SightingMined:
+			ended = append(ended, finalTransfer{transfer, seen})
+		case seen.State != checkout.TransferStateMined:
 			err = r.push(ctx, transfer, seen, !blocked)
 			blocked = true
 		}
@@ -218,19 +218,19 @@ func (r *round) follow(ctx context.Context) error {
 	return errors.Join(errors.Join(faults...), r.endAll(ctx, ended))
 }
 
-// sighted is a transfer with a final state.
-type sighted struct {
+// finalTransfer is a transfer with a final state.
+type finalTransfer struct {
 	storage.Transfer
-	seen checkout.Sighting
+	seen checkout.TransferSnapshot
 }
 
 // endAll writes final states: first those of the transfers that paid, so that the balances tell of the others.
-func (r *round) endAll(ctx context.Context, all []sighted) error {
+func (r *round) endAll(ctx context.Context, all []finalTransfer) error {
 	var faults []error
 	burnt := burntBy(all)
 	for _, confirmed := range []bool{true, false} {
 		for _, t := range all {
-			if (t.seen.State == checkout.SightingConfirmed) == confirmed {
+			if (t.seen.State == checkout.TransferStateConfirmed) == confirmed {
 				faults = append(faults, r.end(ctx, t, burnt))
 			}
 		}
@@ -239,9 +239,9 @@ func (r *round) endAll(ctx context.Context, all []sighted) error {
 }
 
 // burntBy returns what the network took for the transfers that paid nothing.
-func burntBy(all []sighted) (burnt []storage.BurntGas) {
+func burntBy(all []finalTransfer) (burnt []storage.BurntGas) {
 	for _, t := range all {
-		if t.seen.State != checkout.SightingConfirmed {
+		if t.seen.State != checkout.TransferStateConfirmed {
 			burnt = append(burnt, storage.BurntGas{TransferID: t.ID, Cost: t.seen.Cost})
 		}
 	}
@@ -252,12 +252,12 @@ func burntBy(all []sighted) (burnt []storage.BurntGas) {
 // blocks the others and nothing has happened for too long. A transfer that an operator cancels gets a
 // version that pays nobody at once.
 func (r *round) push(
-	ctx context.Context, transfer storage.Transfer, seen checkout.Sighting, blocks bool,
+	ctx context.Context, transfer storage.Transfer, seen checkout.TransferSnapshot, blocks bool,
 ) error {
 	if transfer.Canceling && !transfer.Newest().Cancels {
 		return r.replace(ctx, transfer, r.chain.Cancel)
 	}
-	if seen.State == checkout.SightingUnknown {
+	if seen.State == checkout.TransferStateUnknown {
 		_ = r.chain.Send(ctx, transfer.Newest()) // the next round looks whether it arrived
 		r.report.Resent++
 	}
@@ -297,12 +297,12 @@ func (r *round) replace(
 // reorganization has removed. So the final nonce must be above the transfer's too. That a transfer
 // paid nobody lets a payout be sent again, so the list of outflows and the balances must agree as well:
 // a node may have lost a block and know its state. burnt is what the transfers took that paid nothing.
-func (r *round) end(ctx context.Context, t sighted, burnt []storage.BurntGas) error {
+func (r *round) end(ctx context.Context, t finalTransfer, burnt []storage.BurntGas) error {
 	transfer, seen := t.Transfer, t.seen
 	if r.now.FinalNonce <= transfer.Nonce {
 		return nil // the next round knows more
 	}
-	if seen.State != checkout.SightingConfirmed {
+	if seen.State != checkout.TransferStateConfirmed {
 		paid, err := r.paid(ctx, transfer)
 		if err != nil {
 			return err
@@ -324,14 +324,14 @@ func (r *round) end(ctx context.Context, t sighted, burnt []storage.BurntGas) er
 	}
 	r.report.Failed = append(r.report.Failed, failed...)
 	switch seen.State {
-	case checkout.SightingConfirmed:
+	case checkout.TransferStateConfirmed:
 		r.report.Confirmed++
-	case checkout.SightingReverted:
+	case checkout.TransferStateReverted:
 		r.report.Reverted++
 		r.alarm("%s was mined, and paid nothing", transfer.ID)
-	case checkout.SightingCanceled:
+	case checkout.TransferStateCanceled:
 		r.report.Canceled++
-	case checkout.SightingDead:
+	case checkout.TransferStateDead:
 		r.report.Dead++
 		r.alarm("nonce %d of %s was used by another transaction", transfer.Nonce, transfer.ID)
 	}
@@ -381,6 +381,6 @@ func (r *round) checkBalances(ctx context.Context) error {
 	if len(got.Short) > 0 {
 		r.alarm("the account has less than the ledger says")
 	}
-	r.froze(got.Frozen)
+	r.noteFreeze(got.Frozen)
 	return nil
 }

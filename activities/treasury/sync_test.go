@@ -248,9 +248,9 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 	f.send(t, ref)
 	f.chain.mine(1)
 	f.chain.undo(1)
-	f.chain.lies = func(seen checkout.Sighting, v checkout.TransferVersion) checkout.Sighting {
+	f.chain.lies = func(seen checkout.TransferSnapshot, v checkout.TransferVersion) checkout.TransferSnapshot {
 		receipt := f.chain.orphaned[v.TxHash]
-		receipt.State = checkout.SightingConfirmed
+		receipt.State = checkout.TransferStateConfirmed
 		return receipt
 	}
 	f.chain.mine(5)
@@ -267,14 +267,14 @@ func TestSync_AReceiptAloneConfirmsNothing(t *testing.T) {
 // A node that has lost its receipts says that another transaction took the nonce.
 func TestSync_ADeathThatTheOutflowsDenyIsNone(t *testing.T) {
 	t.Parallel()
-	for _, state := range []checkout.SightingState{checkout.SightingDead, checkout.SightingReverted} {
+	for _, state := range []checkout.TransferState{checkout.TransferStateDead, checkout.TransferStateReverted} {
 		f := newFixture(t)
 		ref := f.usdc(t)
 		f.chain.mine(7)
 		f.send(t, ref)
 		f.chain.mine(5)
 		f.chain.atOnce = 2 // the payment is not in the first range of blocks
-		f.chain.lies = func(seen checkout.Sighting, _ checkout.TransferVersion) checkout.Sighting {
+		f.chain.lies = func(seen checkout.TransferSnapshot, _ checkout.TransferVersion) checkout.TransferSnapshot {
 			seen.State = state
 			return seen
 		}
@@ -426,7 +426,7 @@ func TestSync_OldBalancesSayNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.sync(t)
-	old, err := f.chain.Standing(t.Context())
+	old, err := f.chain.Snapshot(t.Context())
 	require.NoError(t, err)
 	f.send(t, f.usdc(t))
 	f.settle(t)

@@ -39,7 +39,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 		return err
 	}
 	// The balances are older than the outflows that are read next, so these explain them.
-	now, err := chain.Standing(ctx)
+	now, err := chain.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the account: %w", err)
 	}
@@ -63,7 +63,7 @@ func (t *Treasury) Thaw(ctx context.Context, o ThawOrder) error {
 
 // endFinal writes the ends of the transfers whose nonce is final, and no other. It returns them. While money is
 // missing, those that paid nothing stay live.
-func (r *round) endFinal(ctx context.Context) (ended []sighted, err error) {
+func (r *round) endFinal(ctx context.Context) (ended []finalTransfer, err error) {
 	live, err := r.Store.LiveTransfers(ctx, r.account.ID, maxLive)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (r *round) endFinal(ctx context.Context) (ended []sighted, err error) {
 			return nil, fmt.Errorf("look at %s: %w", transfer.ID, err)
 		}
 		if final(seen.State) {
-			ended = append(ended, sighted{transfer, seen})
+			ended = append(ended, finalTransfer{transfer, seen})
 		}
 	}
 	return ended, r.endAll(ctx, ended)
@@ -100,11 +100,11 @@ func (r *recovery) noteAll(ctx context.Context, last uint64) error {
 
 // requireExplained returns ErrUnrecovered when an outflow, which is none of losses, may have paid a payout.
 func (r *recovery) requireExplained(ctx context.Context, losses []string) error {
-	strange, err := r.read(ctx, &RecoveryReport{})
+	unexplained, err := r.read(ctx, &RecoveryReport{})
 	if err != nil {
 		return err
 	}
-	for _, outflow := range strange {
+	for _, outflow := range unexplained {
 		if slices.Contains(losses, outflow.TxHash) {
 			continue
 		}

@@ -88,7 +88,7 @@ func (t *Treasury) sign(ctx context.Context, chain checkout.Chain, p checkout.Pa
 	if err != nil {
 		return storage.Signed{}, err
 	}
-	order.Chain, err = chain.Standing(ctx)
+	order.Chain, err = chain.Snapshot(ctx)
 	if err != nil {
 		return storage.Signed{}, fmt.Errorf("read the account: %w", err)
 	}
@@ -110,7 +110,7 @@ func send(ctx context.Context, chain checkout.Chain, v checkout.TransferVersion)
 	if err != nil {
 		return fmt.Errorf("look at a transfer: %w", err)
 	}
-	if seen.State == checkout.SightingUnknown {
+	if seen.State == checkout.TransferStateUnknown {
 		return ErrNotTaken
 	}
 	return nil

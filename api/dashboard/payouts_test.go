@@ -130,9 +130,9 @@ func TestPayouts_LinkToTheExplorerAndSayWhyTheyWait(t *testing.T) {
 	transfer := d.signed(payout)
 	_, err = d.store.FinishPayout(t.Context(), payout, 1, "")
 	require.NoError(t, err)
-	_, _, err = d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
-		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
-	}, checkout.AccountStanding{Height: 21_000_071})
+	_, _, err = d.store.EndTransfer(t.Context(), transfer, checkout.TransferSnapshot{
+		State: checkout.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
+	}, checkout.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
 	require.Contains(t, viewer.get("/live/payouts").text(), `href="https://etherscan.io/tx/0xsecond"`)
 	require.NotContains(t, viewer.get("/live/payouts").text(), "too little")

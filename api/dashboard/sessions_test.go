@@ -345,7 +345,7 @@ func TestRefresh_OfSomebodyWhoIsSignedOutGoesToSignIn(t *testing.T) {
 func (d *desk) signed(ref checkout.Ref) storage.Transfer {
 	d.t.Helper()
 	ctx := d.t.Context()
-	standing := checkout.AccountStanding{
+	standing := checkout.AccountSnapshot{
 		NextNonce: 7, FinalNonce: 7, Height: 21_000_000, Balances: checkout.PurseOf(checkout.MustCrypto("5", checkout.ETH), checkout.MustCrypto("900000", checkout.USDC), checkout.MustCrypto("0", checkout.USDT)),
 	}
 	account, err := d.store.OpenTreasury(ctx, checkout.ModeLive, checkout.TreasuryAccount{Network: "ethereum", ChainID: "eip155:1", Address: "0xTreasury"}, standing)
@@ -422,9 +422,9 @@ func TestSession_ShowsItsMoney(t *testing.T) {
 	require.NotContains(t, got.text(), "Transfer confirmed")
 	require.NotContains(t, got.text(), "Waits")
 
-	_, ended, err := d.store.EndTransfer(t.Context(), transfer, checkout.Sighting{
-		State: checkout.SightingConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
-	}, checkout.AccountStanding{Height: 21_000_071})
+	_, ended, err := d.store.EndTransfer(t.Context(), transfer, checkout.TransferSnapshot{
+		State: checkout.TransferStateConfirmed, TxHash: "0xsecond", Height: 21_000_005, BlockHash: "0xblock", Cost: checkout.MustCrypto("0.000345", checkout.ETH),
+	}, checkout.AccountSnapshot{Height: 21_000_071})
 	require.NoError(t, err)
 	require.True(t, ended)
 	got = viewer.get(path)

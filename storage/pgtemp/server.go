@@ -261,7 +261,7 @@ func (s *Server) checkPort() error {
 }
 
 // freePort returns a port on which no program listens. It lies below Linux's range of ports for
-// outgoing connections. So a restart finds its port free, however many clients try to connect.
+// decided connections. So a restart finds its port free, however many clients try to connect.
 func freePort() int {
 	for {
 		port := 15000 + rand.IntN(32768-15000)

@@ -35,9 +35,9 @@ type Chain interface {
 	// Send gives a signed version to the network. Its error decides nothing.
 	Send(ctx context.Context, v TransferVersion) error
 	// Look returns the state of a transfer: of the nonce and all its versions together.
-	Look(ctx context.Context, nonce uint64, versions []TransferVersion) (Sighting, error)
-	// Standing returns the account's state on the chain.
-	Standing(ctx context.Context) (AccountStanding, error)
+	Look(ctx context.Context, nonce uint64, versions []TransferVersion) (TransferSnapshot, error)
+	// Snapshot returns the account's state on the chain.
+	Snapshot(ctx context.Context) (AccountSnapshot, error)
 	// Outflows returns the transfers out of the account that the chain has in the blocks from first to last,
 	// oldest first. It looks at no block that is not final.
 	Outflows(ctx context.Context, first, last uint64) (Outflows, error)
@@ -90,24 +90,24 @@ type TransferVersion struct {
 	Raw    []byte // the signed bytes. They move money: never log them
 }
 
-// SightingState is what the chain knows of a transfer.
-type SightingState string
+// TransferState is what the chain knows of a transfer.
+type TransferState string
 
 // States of a transfer on its chain. The last four are final: they hold at the depth at which the
 // chain never goes back.
 const (
-	SightingUnknown   SightingState = "unknown"   // no node knows a version: send the bytes again
-	SightingPending   SightingState = "pending"   // waits in the pool
-	SightingMined     SightingState = "mined"     // in a block that may still disappear
-	SightingConfirmed SightingState = "confirmed" // paid
-	SightingReverted  SightingState = "reverted"  // in a block, but the destination received nothing
-	SightingDead      SightingState = "dead"      // another transaction took the nonce: none of them can be mined
-	SightingCanceled  SightingState = "canceled"  // a version that cancels is in a block: nobody was paid
+	TransferStateUnknown   TransferState = "unknown"   // no node knows a version: send the bytes again
+	TransferStatePending   TransferState = "pending"   // waits in the pool
+	TransferStateMined     TransferState = "mined"     // in a block that may still disappear
+	TransferStateConfirmed TransferState = "confirmed" // paid
+	TransferStateReverted  TransferState = "reverted"  // in a block, but the destination received nothing
+	TransferStateDead      TransferState = "dead"      // another transaction took the nonce: none of them can be mined
+	TransferStateCanceled  TransferState = "canceled"  // a version that cancels is in a block: nobody was paid
 )
 
-// Sighting is the state of a transfer on its chain.
-type Sighting struct {
-	State     SightingState
+// TransferSnapshot is the state of a transfer on its chain.
+type TransferSnapshot struct {
+	State     TransferState
 	TxHash    string // of the version in the block; "" unless mined, confirmed, reverted or canceled
 	Height    uint64 // of that block; of the block that took the nonce when dead
 	BlockHash string
@@ -116,8 +116,8 @@ type Sighting struct {
 	Received  Crypto // what the chain says the destination received; none unless confirmed
 }
 
-// AccountStanding is the state of the treasury's account on its chain.
-type AccountStanding struct {
+// AccountSnapshot is the state of the treasury's account on its chain.
+type AccountSnapshot struct {
 	NextNonce  uint64 // the first nonce that no mined or pooled transaction has
 	FinalNonce uint64 // the same, of the last final block
 	Balances   Purse  // of the latest block

@@ -34,9 +34,9 @@ type Signing struct {
 	Unsettled   Amount // of the merchant's standing transfers whose charges are not settled
 	Limits      PayoutLimits
 
-	Takes Purse // what the transfer takes from the account at most
-	Live  Purse // what the live transfers may still take
-	Has   Purse // the account's balances on the chain
+	Spends Purse // what the transfer takes from the account at most
+	Live   Purse // what the live transfers may still take
+	Has    Purse // the account's balances on the chain
 }
 
 // SigningStep is what to do with an order to send a payout.
@@ -80,9 +80,9 @@ func (s Signing) Decide() (SigningStep, PayoutHold) {
 
 // affordable reports whether the account has what this transfer takes beside the live ones.
 func (s Signing) affordable() bool {
-	for currency, takes := range s.Takes {
+	for currency, spends := range s.Spends {
 		has := s.Has[currency]
-		if !has.Known() || has.Sub(s.Live[currency]).Cmp(takes) < 0 {
+		if !has.Known() || has.Sub(s.Live[currency]).Cmp(spends) < 0 {
 			return false
 		}
 	}

@@ -55,7 +55,7 @@ func TestSigning_Decide(t *testing.T) {
 			Limits: checkout.PayoutLimits{
 				Payout: 10_000, MerchantDay: 50_000, Day: 100_000, MerchantUnsettled: 30_000,
 			},
-			Takes: units(100, 10), Live: units(50, 20), Has: units(150, 30),
+			Spends: units(100, 10), Live: units(50, 20), Has: units(150, 30),
 		}
 		c.change(&s)
 		step, hold := s.Decide()

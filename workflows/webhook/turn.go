@@ -15,9 +15,9 @@ type Turn struct {
 // no worker began.
 func (t Turn) number() int { return t.Made + t.Try }
 
-// Standing is the state of a delivery's row when a Turn begins. Attempts, Counted, Sending, Due
+// DeliverySnapshot is the state of a delivery's row when a Turn begins. Attempts, Counted, Sending, Due
 // and Hurried describe the run that RunID began.
-type Standing struct {
+type DeliverySnapshot struct {
 	Status   DeliveryStatus
 	RunID    string    // Temporal's run that began the last run of the log; "" before the first
 	Attempts int       // attempts noted, including one under way
@@ -55,7 +55,7 @@ type Decision struct {
 const EarlyTolerance = 50 * time.Millisecond
 
 // Decide returns the action of the turn. workflows/README.md has the table of all cases.
-func (s Standing) Decide(t Turn) Decision {
+func (s DeliverySnapshot) Decide(t Turn) Decision {
 	newRun := s.RunID != t.RunID
 	switch {
 	case s.Deleted, !newRun && s.Status != DeliveryPending:
@@ -78,7 +78,7 @@ func (s Standing) Decide(t Turn) Decision {
 
 // uncounted reports whether the attempt was already made as a local activity, so that Temporal
 // has not counted it.
-func (s Standing) uncounted(t Turn) bool {
+func (s DeliverySnapshot) uncounted(t Turn) bool {
 	if t.Local {
 		return s.Attempts > 0
 	}
@@ -88,7 +88,7 @@ func (s Standing) uncounted(t Turn) bool {
 // reset reports whether an operator reset the activity: Temporal's count is at an attempt that
 // was counted before. An attempt that has not ended is no sign of a reset: its note was
 // written, but PostgreSQL's answer was lost.
-func (s Standing) reset(t Turn) bool {
+func (s DeliverySnapshot) reset(t Turn) bool {
 	unfinished := s.Sending && t.number() == s.Attempts
 	return t.number() <= s.Counted && !unfinished
 }
@@ -96,4 +96,4 @@ func (s Standing) reset(t Turn) bool {
 // untilDue returns the time until the next attempt is due; 0 when it is due. StepReport uses the
 // full time even after retry_now: the signal itself ends that wait. Without the wait, one retry_now
 // would hurry two attempts.
-func (s Standing) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }
+func (s DeliverySnapshot) untilDue(t Turn) time.Duration { return max(s.Due.Sub(t.Now), 0) }

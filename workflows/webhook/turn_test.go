@@ -21,31 +21,33 @@ func TestDecide(t *testing.T) {
 	turn := func(made, try int) webhook.Turn { return webhook.Turn{RunID: "a", Made: made, Try: try, Now: now} }
 	local := webhook.Turn{RunID: "a", Try: 1, Local: true, Now: now}
 	// made is a row whose run has made and counted attempts, the next of which is due.
-	made := func(attempts, counted int, change ...func(*webhook.Standing)) webhook.Standing {
-		s := webhook.Standing{Status: webhook.DeliveryPending, RunID: "a", Attempts: attempts, Counted: counted, Due: now}
+	made := func(attempts, counted int, change ...func(*webhook.DeliverySnapshot)) webhook.DeliverySnapshot {
+		s := webhook.DeliverySnapshot{Status: webhook.DeliveryPending, RunID: "a", Attempts: attempts, Counted: counted, Due: now}
 		for _, f := range change {
 			f(&s)
 		}
 		return s
 	}
-	is := func(status webhook.DeliveryStatus) func(*webhook.Standing) {
-		return func(s *webhook.Standing) { s.Status = status }
+	is := func(status webhook.DeliveryStatus) func(*webhook.DeliverySnapshot) {
+		return func(s *webhook.DeliverySnapshot) { s.Status = status }
 	}
-	by := func(runID string) func(*webhook.Standing) { return func(s *webhook.Standing) { s.RunID = runID } }
-	in := func(wait time.Duration) func(*webhook.Standing) {
-		return func(s *webhook.Standing) { s.Due = now.Add(wait) }
+	by := func(runID string) func(*webhook.DeliverySnapshot) {
+		return func(s *webhook.DeliverySnapshot) { s.RunID = runID }
 	}
-	deleted := func(s *webhook.Standing) { s.Deleted = true }
-	held := func(s *webhook.Standing) { s.Held = true }
-	sending := func(s *webhook.Standing) { s.Sending = true }
-	hurried := func(s *webhook.Standing) { s.Hurried = true }
+	in := func(wait time.Duration) func(*webhook.DeliverySnapshot) {
+		return func(s *webhook.DeliverySnapshot) { s.Due = now.Add(wait) }
+	}
+	deleted := func(s *webhook.DeliverySnapshot) { s.Deleted = true }
+	held := func(s *webhook.DeliverySnapshot) { s.Held = true }
+	sending := func(s *webhook.DeliverySnapshot) { s.Sending = true }
+	hurried := func(s *webhook.DeliverySnapshot) { s.Hurried = true }
 
 	table := decisionTable(t)
 	require.Len(t, table, 10, "each row of the table has a case here")
 	for _, c := range []struct {
 		row   int // of the table
 		name  string
-		found webhook.Standing
+		found webhook.DeliverySnapshot
 		turn  webhook.Turn
 		want  webhook.Decision
 	}{

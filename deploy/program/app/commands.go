@@ -154,8 +154,8 @@ func idAnd(prefix, listed string, names ...string) cobra.PositionalArgs {
 	)
 }
 
-// offer makes the shell propose values for a flag.
-func offer(command *cobra.Command, flag string, values ...string) {
+// completes makes the shell propose values for a flag.
+func completes(command *cobra.Command, flag string, values ...string) {
 	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err) // the command has no such flag, or offers its values twice

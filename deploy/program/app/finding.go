@@ -44,7 +44,7 @@ func (c *call) findingListCommand() *cobra.Command {
 		}),
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive), "test or live")
-	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
 

@@ -32,7 +32,7 @@ good for 3 days and is not shown again. CHECKOUT_DASHBOARD_URL is where it leads
 	}
 	command.Flags().StringVar(&email, "email", "", "the person's e-mail `address`")
 	command.Flags().StringVar(&role, "role", string(checkout.RoleOwner), "`role`: owner, developer or viewer")
-	offer(command, "role", names(checkout.Roles)...)
+	completes(command, "role", names(checkout.Roles)...)
 	return command
 }
 

@@ -48,8 +48,8 @@ of which write includes read.`,
 	flags.StringVar(&mode, "mode", "", "`mode` of the key: test or live")
 	flags.StringVar(&label, "label", "", "`text` by which people know the key")
 	flags.StringVar(&scopes, "scopes", checkout.ScopeFull, "what the key may do: `scopes` separated by commas")
-	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
-	offer(command, "scopes", checkout.AllScopes...)
+	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	completes(command, "scopes", checkout.AllScopes...)
 	return command
 }
 

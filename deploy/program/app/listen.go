@@ -56,6 +56,6 @@ and catches up on those that it missed while it did not run.`,
 	flags.BoolVar(&o.PlainHTTP, "plain-http", false,
 		"allow http:// to an API on another computer: the key travels unencrypted")
 	flags.BoolVar(&o.JSON, "json", false, "write a JSON object a line")
-	offer(command, "events", names(webhook.EventTypes)...)
+	completes(command, "events", names(webhook.EventTypes)...)
 	return command
 }

@@ -68,7 +68,7 @@ Payouts go to networks by currency: ` + payoutNetworks() + `.`,
 	)
 	flags.StringVar(&owner, "owner", "", "e-mail `address` of the first owner")
 	flags.BoolVar(&withKey, "with-key", false, "make a first test key too")
-	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
+	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive), bothModes)
 	return command
 }
 

@@ -50,7 +50,7 @@ func (c *call) treasuryShowCommand() *cobra.Command {
 	}
 	command.Flags().StringVar(&mode, "mode", string(checkout.ModeLive),
 		"test, which has accounts on test networks only, or live")
-	offer(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
+	completes(command, "mode", string(checkout.ModeTest), string(checkout.ModeLive))
 	return command
 }
 

@@ -88,7 +88,7 @@ func (c *client) newest(ctx context.Context, cursor string, limit int) (page, er
 		last := cursor
 		for _, e := range p.Data {
 			if last != "" && e.ID >= last {
-				return c.strange("the events are not in order")
+				return c.unexpected("the events are not in order")
 			}
 			last = e.ID
 		}
@@ -107,7 +107,7 @@ func (c *client) feed(ctx context.Context, after string) (page, error) {
 	}
 	return c.page(ctx, query, func(p page) error {
 		if slices.ContainsFunc(p.Data, func(e event) bool { return e.ID == after }) {
-			return c.strange("an event comes behind itself")
+			return c.unexpected("an event comes behind itself")
 		}
 		return nil
 	})
@@ -162,7 +162,7 @@ func (c *client) ask(ctx context.Context, path string) (page, error) {
 	}
 	var p page
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxPageBytes)).Decode(&p); err != nil {
-		return page{}, c.strange("no list of events came")
+		return page{}, c.unexpected("no list of events came")
 	}
 	return p, c.checkPage(p)
 }
@@ -182,13 +182,13 @@ func (c *client) refused(res *http.Response) error {
 	case code >= 500 || code == http.StatusRequestTimeout:
 		return &trouble{text: fmt.Sprintf("status %d", code), wait: retryAfter(res.Header)}
 	case code >= 300 && code < 400:
-		return c.strange(fmt.Sprintf("a redirect (%d), which is not followed with a key", code))
+		return c.unexpected(fmt.Sprintf("a redirect (%d), which is not followed with a key", code))
 	}
 	param, message := fault(res.Body)
 	if res.StatusCode == http.StatusBadRequest && param == "after" {
 		return errPositionGone
 	}
-	return c.strange(fmt.Sprintf("status %d%s", res.StatusCode, message))
+	return c.unexpected(fmt.Sprintf("status %d%s", res.StatusCode, message))
 }
 
 // fault returns the parameter that the API refuses, and its error message without characters that could disturb a
@@ -201,9 +201,9 @@ func fault(body io.Reader) (param, message string) {
 	return answer.Param, fmt.Sprintf(" %.200q", answer.Message)
 }
 
-// strange returns the error for an answer that is not the API's. Before the first proper answer,
+// unexpected returns the error for an answer that is not the API's. Before the first proper answer,
 // the address is wrong. Later, a proxy in front of the API answers for a while.
-func (c *client) strange(what string) error {
+func (c *client) unexpected(what string) error {
 	if c.answered {
 		return &trouble{text: what}
 	}
@@ -221,12 +221,12 @@ func (c *client) checkPage(p page) error {
 			!plain(string(e.Type)),
 			e.CreatedAt.IsZero(),
 			len(e.Data) == 0:
-			return c.strange("an event is malformed")
+			return c.unexpected("an event is malformed")
 		}
 		last = e.ID
 	}
 	if p.NextCursor != "" && p.NextCursor != last {
-		return c.strange("the pages do not follow each other")
+		return c.unexpected("the pages do not follow each other")
 	}
 	return nil
 }

@@ -7,14 +7,14 @@ var outflows = Invariant{
 	Title: "every transaction of the treasury belongs to a transfer, any other froze the account, and each transfer says what the chain says",
 	needs: needsLive,
 	check: func(w *world, r *Result) {
-		transferOf, mined, froze := map[string]string{}, map[string]string{}, map[string]bool{}
+		transferOf, mined, frozen := map[string]string{}, map[string]string{}, map[string]bool{}
 		for _, t := range w.Transfers {
 			for _, hash := range t.Versions {
 				transferOf[hash] = t.ID
 			}
 		}
 		for _, theft := range w.Live.Thefts {
-			froze[theft.TxHash] = theft.Froze != ""
+			frozen[theft.TxHash] = theft.Froze != ""
 		}
 		for i, tx := range w.Live.Sent {
 			r.Checked++
@@ -23,7 +23,7 @@ var outflows = Invariant{
 			}
 			if id := transferOf[tx.TxHash]; id != "" {
 				mined[id] = tx.TxHash
-			} else if _, lost := w.lost(tx.TxHash); !lost && !froze[tx.TxHash] {
+			} else if _, lost := w.lost(tx.TxHash); !lost && !frozen[tx.TxHash] {
 				r.violated(tx.TxHash, "belongs to no transfer, and froze nothing")
 			}
 		}

@@ -228,7 +228,7 @@ func taskFailed(cause enumspb.WorkflowTaskFailedCause) *historypb.HistoryEvent {
 
 func attemptResult(status webhook.DeliveryStatus, reason activities.Reason) activities.SendAttemptResult {
 	return activities.SendAttemptResult{
-		DeliveryStanding: activities.DeliveryStanding{Status: status}, Reason: reason,
+		DeliveryState: activities.DeliveryState{Status: status}, Reason: reason,
 	}
 }
 

@@ -15,42 +15,42 @@ import (
 	"example.com/checkout/workflows/checkout"
 )
 
-// Standing implements checkout.Chain. Of two nodes the higher next nonce counts, because either may
+// Snapshot implements checkout.Chain. Of two nodes the higher next nonce counts, because either may
 // know a transaction that the other does not, and the lower final one. Balances are the first node's; those
 // of the final block must be the same on both, else it returns ErrWitnessesDisagree.
-func (c *Chain) Standing(ctx context.Context) (checkout.AccountStanding, error) {
-	s, err := c.standing(ctx)
+func (c *Chain) Snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
+	s, err := c.snapshot(ctx)
 	if err != nil {
-		return checkout.AccountStanding{}, fmt.Errorf("ethereum: standing: %w", err)
+		return checkout.AccountSnapshot{}, fmt.Errorf("ethereum: snapshot: %w", err)
 	}
 	return s, nil
 }
 
-func (c *Chain) standing(ctx context.Context) (checkout.AccountStanding, error) {
+func (c *Chain) snapshot(ctx context.Context) (checkout.AccountSnapshot, error) {
 	views, err := c.views(ctx)
 	if err != nil {
-		return checkout.AccountStanding{}, err
+		return checkout.AccountSnapshot{}, err
 	}
 	final := slices.MinFunc(views, func(a, b view) int { return cmp.Compare(a.final.Number, b.final.Number) }).final
-	s := checkout.AccountStanding{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
+	s := checkout.AccountSnapshot{Height: uint64(views[0].head.Number), FinalHeight: uint64(final.Number)}
 	for i, n := range c.nodes {
 		var waiting, latest, atFinal hexutil.Uint64
 		err := n.ask(ctx, c.nonceAt("pending", &waiting), c.nonceAt(views[i].head.at(), &latest),
 			c.nonceAt(final.at(), &atFinal))
 		if err != nil {
-			return checkout.AccountStanding{}, err
+			return checkout.AccountSnapshot{}, err
 		}
 		balances, err := c.balances(ctx, n, final.at())
 		if err != nil {
-			return checkout.AccountStanding{}, err
+			return checkout.AccountSnapshot{}, err
 		}
 		if i > 0 && (uint64(atFinal) != s.FinalNonce || !maps.EqualFunc(balances, s.FinalBalances, checkout.Crypto.Is)) {
-			return checkout.AccountStanding{}, fmt.Errorf("%w: about the account at block %d",
+			return checkout.AccountSnapshot{}, fmt.Errorf("%w: about the account at block %d",
 				ErrWitnessesDisagree, s.FinalHeight)
 		}
 		pooled, err := c.afterPooled(ctx, n)
 		if err != nil {
-			return checkout.AccountStanding{}, err
+			return checkout.AccountSnapshot{}, err
 		}
 		s.NextNonce = max(s.NextNonce, uint64(waiting), uint64(latest), pooled)
 		s.FinalNonce, s.FinalBalances = uint64(atFinal), balances

@@ -18,7 +18,7 @@ import (
 
 // Providers answer a method that they do not serve with a status of HTTP, too. A node without a pool to show
 // stops nothing, and one that has no time for the question does.
-func TestStanding_OfANodeThatShowsNoPool(t *testing.T) {
+func TestSnapshot_OfANodeThatShowsNoPool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, chains.Options{})
 	node, err := url.Parse(r.anvil.URL)
@@ -39,12 +39,12 @@ func TestStanding_OfANodeThatShowsNoPool(t *testing.T) {
 	c := r.open(func(o *Options) { o.RPCURLs = []string{server.URL} })
 	for _, unserved := range []int64{400, 403, 404, 405, 501} {
 		status.Store(unserved)
-		_, err := c.Standing(t.Context())
+		_, err := c.Snapshot(t.Context())
 		require.NoError(t, err, "HTTP %d", unserved)
 	}
 	for _, passing := range []int64{429, 500, 503} {
 		status.Store(passing)
-		_, err := c.Standing(t.Context())
+		_, err := c.Snapshot(t.Context())
 		require.ErrorIs(t, err, ErrNotReady, "HTTP %d", passing)
 	}
 }

@@ -13,8 +13,8 @@ func (p pair) String() string { return p.base + "/" + p.quote }
 
 const usd = "USD"
 
-// An offer is what the sources call one price. A source that does not have it has no name for it.
-type offer struct {
+// A listing is what the sources call one price. A source that does not have it has no name for it.
+type listing struct {
 	pair
 	kraken    string        // in a request to Kraken
 	krakenKey string        // in Kraken's answer, where older pairs have other names
@@ -22,12 +22,12 @@ type offer struct {
 	heartbeat time.Duration // Chainlink's feed is updated at least this often
 }
 
-// offers lists every price and who has it. A market without its own price is priced over US dollars.
+// listings lists every price and who has it. A market without its own price is priced over US dollars.
 //
 // Coinbase Exchange has no books in Canadian and Australian dollars, and takes USDC for US dollars. So
 // those markets need Kraken and Chainlink. Kraken's names are those of its AssetPairs; the heartbeats
 // are Chainlink's on Ethereum's main network.
-var offers = []offer{
+var listings = []listing{
 	{pair{"BTC", "USD"}, "XBTUSD", "XXBTZUSD", "BTC-USD", time.Hour},
 	{pair{"BTC", "EUR"}, "XBTEUR", "XXBTZEUR", "BTC-EUR", 0},
 	{pair{"BTC", "GBP"}, "XBTGBP", "XXBTZGBP", "BTC-GBP", 0},
@@ -65,9 +65,9 @@ func MainnetFeeds() map[string]string {
 	}
 }
 
-// worth is what one unit can be worth in US dollars. The bounds are wide: they do not follow the
+// usdBounds is what one unit can be worth in US dollars. The bounds are wide: they do not follow the
 // market. They find a pair the wrong way round, or a number with another count of decimals.
-var worth = map[string]struct{ least, most decimal.Decimal }{
+var usdBounds = map[string]struct{ least, most decimal.Decimal }{
 	"USD":  {decimal.NewFromInt(1), decimal.NewFromInt(1)},
 	"EUR":  {decimal.New(3, -1), decimal.NewFromInt(3)},
 	"GBP":  {decimal.New(3, -1), decimal.NewFromInt(3)},
@@ -81,7 +81,7 @@ var worth = map[string]struct{ least, most decimal.Decimal }{
 
 // plausible reports whether a price of p can be d at all.
 func (p pair) plausible(d decimal.Decimal) bool {
-	base, quote := worth[p.base], worth[p.quote]
+	base, quote := usdBounds[p.base], usdBounds[p.quote]
 	return d.Mul(quote.most).GreaterThanOrEqual(base.least) && d.Mul(quote.least).LessThanOrEqual(base.most)
 }
 

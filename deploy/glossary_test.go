@@ -1,0 +1,45 @@
+package deploy_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// retired are names that meant several things or nothing, with the word of the glossary in workflows/README.md.
+var retired = map[string]string{
+	"Sighting":         "TransferSnapshot",
+	"AccountStanding":  "AccountSnapshot",
+	"DeliveryStanding": "DeliveryState",
+	"Outgoing":         "AttemptDecision",
+	"offer":            "listing",
+	"worth":            "usdBounds",
+	"froze":            "noteFreeze",
+	"telling":          "started",
+	"strange":          "unexplained",
+	"sighted":          "finalTransfer",
+}
+
+func TestGlossary_RetiredNamesStayAway(t *testing.T) {
+	t.Parallel()
+	faults := map[string]bool{}
+	eachGoFile(t, func(_, name string, _ *ast.File) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && retired[id.Name] != "" {
+				faults[name+" names something "+id.Name+": the glossary says "+retired[id.Name]] = true
+			}
+			return true
+		})
+	})
+	report(t, faults)
+}
